@@ -46,8 +46,8 @@ struct AuditKeyEntry: Sendable {
     let publicPoint: [UInt8]
 }
 
-/// Objects that an earlier call found, so that the next one does not begin with a search among all objects. For one
-/// search SoftHSM reads every object. With thousands of keys, that costs as much as hundreds of releases.
+/// Objects that an earlier call found, so that the next call needs no search. SoftHSM reads every object for one
+/// search. With thousands of keys, that costs as much as hundreds of decryptions.
 final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
     private let objects = Mutex<[Key: Object]>([:])
 
@@ -74,7 +74,8 @@ extension Session {
         return identifiers
     }
 
-    /// The private keys that are complete: SoftHSM stores a key's name first, and its curve and numbers afterwards.
+    /// The private keys that are completely stored: SoftHSM stores a key's name first, and its curve and numbers
+    /// afterwards.
     mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
         var complete: [ObjectHandle] = []
         for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
@@ -89,13 +90,12 @@ extension Session {
         return nil
     }
 
-    /// The fault that keeps a private key from being an audit key, or nil. HSM tokens do not always follow a template,
-    /// and a person with the PIN can store a key of their own under an audit key's name.
+    /// The reason why a private key cannot serve as an audit key, or nil if it can. HSM tokens do not always follow a
+    /// template, and a person with the PIN can store a key of their own under an audit key's name.
     ///
-    /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL are the HSM token's own statement on the key's origin
-    /// (PKCS#11 v2.40 §4.9, table 32). The first two are false for every key that is brought in, with any template.
-    /// NSS softokn does not set CKA_LOCAL on pairs that it makes, and believes a template that does, so there it
-    /// proves nothing.
+    /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL report the key's origin (PKCS#11 v2.40 §4.9, table
+    /// 32). The first two are false for every imported key, whatever the template says. NSS softokn does not set
+    /// CKA_LOCAL on pairs that it generates, and accepts it from a template, so there it proves nothing.
     mutating func auditKeyFault(_ object: ObjectHandle) throws(CallError) -> String? {
         let values = try attributes(
             [
@@ -118,7 +118,7 @@ extension Session {
         return nil
     }
 
-    /// Returns true if CKA_LOCAL is true for a pair that the HSM token makes now.
+    /// Returns true if the HSM token sets CKA_LOCAL on a key pair that it generates now.
     private mutating func marksItsOwnKeys() throws(CallError) -> Bool {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration,

@@ -113,7 +113,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil when the key was made as required, else the fault; no object is left then.
+    /// - Returns: nil if the key was made as required; otherwise the fault, and no object remains.
     fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
@@ -158,9 +158,9 @@ extension [UInt8] {
 }
 
 extension OpenToken {
-    /// Makes calls for the record. After a failure, a transaction known to be good is tried. It shows if the HSM token
-    /// lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`). For the latter the
-    /// daemon ends the worker, so a missing function must not cost a worker each time.
+    /// Makes calls for the audit record. After a failure, it tries a transaction that is known to be good. This shows
+    /// whether the HSM token lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`).
+    /// The daemon ends the worker only in the latter case, since a missing function must not cost a worker each time.
     func forAuditRecord<Value>(
         _ task: String, _ session: inout Session,
         _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>
@@ -187,7 +187,7 @@ extension Result where Failure == WorkerFailure {
 }
 
 extension CallError {
-    /// A fragment that follows the error: the remedy for an HSM token that cannot be written to.
+    /// The end of an error message: the remedy for an HSM token that cannot be written to.
     fileprivate var writeAdvice: String {
         switch returnValue {
         case .tokenWriteProtected, .sessionReadOnly: ": the HSM token is read-only, make it writable for its user"

@@ -76,7 +76,7 @@ extension OpenToken {
 
 extension Session {
     /// Replaces a node's former line.
-    /// - Returns: The line's object; nil when `known` is not this node's any more.
+    /// - Returns: The line's object; nil if `known` no longer belongs to this node.
     fileprivate mutating func replace(
         _ known: ObjectHandle, _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle? {
@@ -87,7 +87,7 @@ extension Session {
         return kept
     }
 
-    /// Keeps a line as the only one of its node, for any previous content.
+    /// Stores a line as the node's only one, whatever the HSM token contained before.
     fileprivate mutating func keepAlone(
         _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle {
@@ -101,8 +101,8 @@ extension Session {
         return kept
     }
 
-    /// A remembered audit checkpoint's line. nil for another program's object with the same application name, and for
-    /// one too long to be this program's. If a node is given, also nil for another node's.
+    /// The line of a remembered audit checkpoint. nil for another program's object with the same application name, and
+    /// for a line longer than this program writes. If a node is given, also nil for another node's line.
     fileprivate mutating func rememberedLine(
         _ object: ObjectHandle, of remembered: RememberedHead? = nil
     ) throws(CallError) -> [UInt8]? {

@@ -33,9 +33,9 @@ extension OpenToken {
         return verified
     }
 
-    /// Returns true if a new processing key can sign its certificate request. It tries, because the rights that an HSM
-    /// token lends are in no list. The message has no meaning.
-    /// - Throws: An error that says nothing about the key.
+    /// Returns true if a new processing key can sign its certificate request. The only way to find out is to sign a
+    /// meaningless message: no attribute shows which rights an HSM token lends.
+    /// - Throws: An error that is unrelated to the key.
     func signsRequests(
         _ key: ObjectHandle, _ publicKey: SubjectPublicKeyInfo, in session: inout Session
     ) throws(CallError) -> Bool {
@@ -87,7 +87,7 @@ extension SubjectPublicKeyInfo {
     }
 }
 
-/// The part of a PKCS#10 request that is signed (RFC 2986 §4.1), parsed only as far as needed to identify it.
+/// The part of a PKCS#10 request that is signed (RFC 2986 §4.1), parsed only far enough to identify it.
 ///
 ///     CertificationRequestInfo ::= SEQUENCE { version INTEGER { v1(0) }, subject Name,
 ///         subjectPKInfo SubjectPublicKeyInfo, attributes [0] IMPLICIT SET OF Attribute }
@@ -95,8 +95,8 @@ struct CertificationRequestInfo: Sendable {
     /// The public key, DER.
     let subjectPublicKeyInfo: [UInt8]
 
-    /// - Throws: ``UnsuitableKey`` for any other bytes. A certificate's body, which is signed in the same way, has
-    ///   other fields.
+    /// - Throws: ``UnsuitableKey`` for any other bytes, for example the body of a certificate, which is signed in the
+    ///   same way but has other fields.
     init(der: [UInt8]) throws(UnsuitableKey) {
         guard der.count <= FieldBound.requestInformation, let fields = try? Self.fields(of: der), fields.count == 4,
             fields[0].identifier == .integer, Array(fields[0].encodedBytes) == [0x02, 0x01, 0x00],

@@ -5,12 +5,13 @@ import WorkerProtocol
 extension OpenToken {
     /// Restores one transaction's key and opens its data.
     ///
-    /// PKCS#11 return values do not distinguish bad input from a failing HSM token, and a mistake is costly. Input
-    /// blamed on the HSM token would let a caller end workers at will. A failing HSM token blamed on the input would
-    /// refuse a good payment for good. So the call is repeated before either is blamed. The input is refused when the
-    /// same call returns the same error three times, and a transaction known to be good opens in between.
+    /// PKCS#11 return values do not distinguish bad input from a failing HSM token, and a mistake is costly. Blaming
+    /// the HSM token for bad input would let a caller end workers at will. Blaming the input for a failing HSM token
+    /// would permanently refuse a good payment. So the call is repeated before either is blamed. The input is refused
+    /// when the same call returns the same error three times, and a transaction that is known to be good opens in
+    /// between.
     ///
-    /// A wrong padding and a wrong tag take the same path, for any return value. No difference in time or in calls
+    /// A wrong padding and a wrong tag take the same path, whatever the return value. No difference in time or in calls
     /// therefore distinguishes them (see ``WrappedKey``).
     func decrypt(
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
@@ -86,7 +87,7 @@ extension OpenToken {
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
 
-    /// Lends the key to the caller, which gives it back.
+    /// Lends the key to the caller, which must give it back.
     private func borrow(
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {

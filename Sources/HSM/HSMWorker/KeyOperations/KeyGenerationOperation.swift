@@ -21,7 +21,8 @@ extension OpenToken {
         guard !request.onlyFinishes else {
             throw WorkerFailure(.keyNotFound, "The unfinished key pair could not sign its certificate request.")
         }
-        // The HSM token lends no right to sign, so the key has it from the beginning, until its certificate is stored.
+        // The HSM token cannot lend the right to sign, so the key has it from the beginning, until its certificate is
+        // stored.
         guard let key = try finish(try session.makePair(request, signs: true), request, &session) else {
             throw WorkerFailure(
                 .importRefused, "The HSM token allows no key of this kind to sign its certificate request.")
@@ -29,9 +30,9 @@ extension OpenToken {
         return key
     }
 
-    /// - Returns: nil when the pair cannot sign its certificate request. It is destroyed then, and after any other
-    ///   failure: nothing was ever encrypted to it. If the session is gone that fails, and the next attempt finishes
-    ///   the pair.
+    /// - Returns: nil if the pair cannot sign its certificate request. The pair is then destroyed, as after any other
+    ///   failure: nothing was ever encrypted to it. If the session is gone, the pair remains, and the next attempt
+    ///   finishes it.
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription? {
@@ -87,7 +88,7 @@ private struct GeneratedPair {
 }
 
 extension Session {
-    /// - Parameter signs: nil for the use's own setting.
+    /// - Parameter signs: The right to sign; nil for the default of the use.
     fileprivate mutating func makePair(
         _ request: KeyGeneration, signs: Bool? = nil
     ) throws(WorkerFailure) -> GeneratedPair {
@@ -104,11 +105,12 @@ extension Session {
         return GeneratedPair(publicKey: pair.publicKey, privateKey: pair.privateKey)
     }
 
-    /// The pair that an interrupted generation left: a public key without its final CKA_ID, and its private key, which
-    /// may have its final CKA_ID already. A public key alone is removed: its private key was never made.
+    /// The key pair left by an interrupted generation: a public key without its final CKA_ID, and its private key,
+    /// which may have its final CKA_ID already. A public key without a private key is removed, since its private key
+    /// was never made.
     ///
-    /// The public key's unfinished CKA_ID and the private key's attributes show the use. A pair of the other use, by
-    /// either of them, is left alone: a remnant never changes its use.
+    /// The public key's unfinished CKA_ID and the private key's attributes show the use. A pair for which either of
+    /// them shows the other use is left alone: an unfinished pair never changes its use.
     fileprivate mutating func unfinishedPair(of request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair? {
         try refusingOnError { (session) throws(CallError) in
             let search: Template = [

@@ -57,8 +57,8 @@ extension OpenToken {
 
     /// Stores a certificate with its private key, unless it is there already.
     ///
-    /// A processing key that may sign loses that right now, if the HSM token allows that: it needed the right for the
-    /// certificate's request (``Session/signRequest(_:_:with:)``).
+    /// A processing key that may sign loses the right at this point, if the HSM token allows that: the key needed it
+    /// only for the certificate's request (``Session/signRequest(_:_:with:)``).
     func importCertificate(_ request: CertificateToStore, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {

@@ -97,7 +97,8 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Verifies that a private key has the protection that was asked for: HSM tokens do not always follow a template.
+    /// Verifies that a private key has the protection that the template requested: HSM tokens do not always follow a
+    /// template.
     mutating func requireProtection(of object: ObjectHandle, for use: KeyUse) throws(WorkerFailure) {
         let values = try refusingOnError { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
@@ -152,8 +153,8 @@ struct CertificateAttributes: Sendable {
 }
 
 extension OpenToken {
-    /// - Throws: `importRefused` for a kind of key that does not exist, `notSupported` for one that the HSM token
-    ///   cannot use.
+    /// - Throws: `importRefused` for a kind of key that this system does not use, `notSupported` for one that the HSM
+    ///   token cannot use.
     func requireSupport(of algorithm: KeyAlgorithm, for use: KeyUse) throws(WorkerFailure) {
         guard use == .processing || algorithm == .rsa else {
             throw WorkerFailure(

@@ -1,13 +1,13 @@
 import KeyTypes
 import PKCS11
 
-/// The rights of a private key in an HSM token: the CKA_… of PKCS#11 v2.40 base §4.9. They show a key's use, and
-/// nothing else in the HSM token does. A right that the HSM token does not report counts as forbidden.
+/// The rights of a private key in an HSM token: usage attributes of PKCS#11 v2.40 base §4.9. In the HSM token, only
+/// these attributes show a key's use. A right that the HSM token does not report counts as forbidden.
 ///
 /// These attributes bind only a caller without the key's PIN. A person with the PIN may change them, or copy the key
 /// with others, in most HSM tokens. CKM_RSA_X_509, where it exists, turns one right into the other: the bare operation
-/// that decrypts also signs. So the worker refuses by use before it calls the HSM token, and the attributes are the
-/// second line.
+/// that decrypts also signs. So the worker checks the use before it calls the HSM token, and the attributes are the
+/// second line of defence.
 struct KeyRights: Sendable, Equatable {
     /// The attributes that ``init(_:)`` needs.
     static let attributes: [AttributeType] = [.sign, .signRecover, .decrypt, .unwrap, .derive]
@@ -46,12 +46,13 @@ extension Session {
     /// Signs a certificate request.
     ///
     /// A key that may sign signs the request itself: an identity key, or a processing key of an earlier version, which
-    /// let all keys sign. For other keys, a copy that only signs is made in the session's memory, used once and
+    /// allowed every key to sign. For other keys, a copy that only signs is made in the session's memory, used once and
     /// destroyed. The stored key then never gets the right. If the HSM token makes no such copy, or none that signs,
     /// the stored key gets the right for this call. If the process ends meanwhile, the key keeps it until its
     /// certificate is stored (``takeSigningRight(from:)``).
     ///
-    /// The call needs the keys exclusively (``OpenToken/exclusively(_:)``): another call would find the right lent.
+    /// The call needs the keys exclusively (``OpenToken/exclusively(_:)``): otherwise another call could use the key
+    /// while it has the right.
     mutating func signRequest(
         _ data: [UInt8], _ mechanism: Mechanism, with key: ObjectHandle
     ) throws(CallError) -> [UInt8] {
@@ -82,8 +83,8 @@ extension Session {
         return isGood ? try sign(data, mechanism, key: copy) : nil
     }
 
-    /// Removes the right; best effort, tried twice. An HSM token that gives the right and does not take it back leaves
-    /// the key as earlier versions made it. The worker still refuses other signatures.
+    /// Removes the right, best effort, in up to two attempts. If the HSM token does not remove it, the key is in the
+    /// same state as keys of earlier versions. The worker still refuses other signatures.
     mutating func takeSigningRight(from key: ObjectHandle) {
         for _ in 0..<2 where (try? setAttributes([.sign(false)], of: key)) != nil { return }
     }

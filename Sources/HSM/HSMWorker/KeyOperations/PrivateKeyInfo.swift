@@ -45,8 +45,8 @@ struct PrivateKeyInfo: ~Copyable {
         }
     }
 
-    /// ECPrivateKey ::= SEQUENCE { version, privateKey OCTET STRING, [0] …, [1] … }. The public key in it is
-    /// not used: it is computed from the private one.
+    /// ECPrivateKey ::= SEQUENCE { version, privateKey OCTET STRING, [0] …, [1] … }. Its public key is ignored: the
+    /// public key is computed from the private one.
     private static func ec(
         _ der: borrowing SecretDER, _ numbers: inout Range<Int>
     ) throws(SecretDER.Malformed) -> PrivateKeyInfo {
@@ -79,7 +79,7 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretDER {
-    /// A copy of a private key's public part.
+    /// A copy of public bytes of the private key's encoding.
     fileprivate func array(_ place: Range<Int>) -> [UInt8] {
         unsafe bytes.withUnsafeBytes { unsafe Array($0[place]) }
     }
@@ -130,7 +130,7 @@ struct SecretDER: ~Copyable {
         return content.count > 1 && self[content.lowerBound] == 0 ? content.dropFirst(1) : content
     }
 
-    /// Returns true if the bytes in a range are these public ones.
+    /// Returns true if the range contains exactly these public bytes.
     func holds(_ expected: [UInt8], at place: Range<Int>) -> Bool {
         place.count == expected.count && zip(place, expected).allSatisfy { self[$0] == $1 }
     }

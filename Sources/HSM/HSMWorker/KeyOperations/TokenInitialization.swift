@@ -31,7 +31,7 @@ public struct TokenInitialization: Sendable {
 
     public struct Failure: Error, Sendable, Equatable {
         /// The program's exit status: 1 refused, 64 wrong usage, 66 a file cannot be read, 69 the library or the HSM
-        /// token failed, 77 others can read a PIN's file.
+        /// token failed, 77 other users can read a PIN file.
         public let status: Int32
         /// One sentence for an operator.
         public let message: String
@@ -85,8 +85,8 @@ public struct TokenInitialization: Sendable {
         do {
             return try SecretBytes(contentsOfFile: path)
         } catch {
-            // A secret that others can read is not permitted; any other fault makes it unreadable. The rule is the
-            // same everywhere.
+            // A secret that other users can read is a permission error; any other fault makes it unreadable. All
+            // programs follow this rule.
             let isExposed = if case .accessibleToOthers = error.reason { true } else { false }
             throw Failure(status: isExposed ? 77 : 66, message: "\(error).")
         }

@@ -1,8 +1,7 @@
 import CLinux
 import Glibc
 
-/// A thread of its own for calls that block as long as an HSM token takes: libdispatch has only a few threads for all
-/// work.
+/// A dedicated thread for calls that block until an HSM token answers: libdispatch has only a few threads for all work.
 enum BlockingThread {
     private final class Body: Sendable {
         let run: @Sendable () -> Void
@@ -21,7 +20,7 @@ enum BlockingThread {
     static func start(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let context = unsafe Unmanaged.passRetained(
             Body {
-                // Names the calling thread; only in the first thread is that the process's name.
+                // Names the calling thread. In the first thread, this also names the process.
                 unsafe paytokend_set_process_name(name)
                 body()
             })

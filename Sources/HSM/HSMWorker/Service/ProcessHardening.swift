@@ -4,8 +4,9 @@ import WorkerProtocol
 
 /// The first steps of a process that holds a PIN and symmetric keys.
 public enum ProcessHardening {
-    /// - Parameter name: The name that ps shows; run through its descriptor, the program would be called by a number.
-    /// - Returns: Sentences about what the system refused.
+    /// - Parameter name: The name that ps shows. The program is started through a descriptor, so it would otherwise be
+    ///   named after the descriptor's number.
+    /// - Returns: One sentence for each step that the system refused.
     public static func apply(name: String) -> [String] {
         unsafe paytokend_set_process_name(name)
         // A write to a daemon that has ended, or by a library to its HSM, must fail without ending the process.
@@ -22,8 +23,8 @@ public enum ProcessHardening {
 
     /// The number of descriptors that this process may have open. The daemon allows itself 65,536 for its connections,
     /// which a vendor's library must not inherit. Some libraries close every possible descriptor in a loop, or keep
-    /// descriptors in an fd_set (select(2), 1,024 bits). One that leaks descriptors must fail here and be replaced.
-    /// 256 sessions with a network HSM fit, with files and other sockets.
+    /// descriptors in an fd_set (select(2), 1,024 bits). A worker that leaks descriptors must reach this limit, fail
+    /// and be replaced. The limit leaves room for 256 sessions with a network HSM, plus files and other sockets.
     public static let descriptorLimit = 1024
 
     private static func limitDescriptors() -> Int32 {

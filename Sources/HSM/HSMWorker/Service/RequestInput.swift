@@ -53,20 +53,20 @@ final class RequestInput: Sendable {
         }
     }
 
-    /// Sends the other end the fault, and ends the stream.
+    /// Sends the fault to the other end, and ends the stream.
     func reject(_ message: String, _ identifier: UInt64) {
         state.withLock { reject(message, identifier, &$0) }
     }
 
-    /// Blocks until the other end has closed the stream, or this end has ended it. All sessions may be in the library
-    /// by then, and none of them reads.
+    /// Blocks until the other end has closed the stream, or this end has ended it. Needed because all sessions may be
+    /// in library calls, so that none of them reads.
     func awaitEnd() {
         var watched = pollfd(fd: descriptor, events: Self.otherEndHasClosed, revents: 0)
         while unsafe poll(&watched, 1, -1) < 0, errno == EINTR {}
     }
 
-    /// Returns true if the stream ended between two frames and no frame was wrong. Reads what is left, so it is called
-    /// at the end.
+    /// Returns true if the stream ended between two frames and every frame was valid. Reads the remaining data, so call
+    /// it last.
     func wasWellFormed() -> Bool {
         state.withLock { state in
             while !state.hasEnded {
@@ -123,12 +123,12 @@ final class FrameStream: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Blocks for the next piece of the stream; nil at its end, or when it broke.
+    /// Blocks for the next piece of the stream; nil at its end or on an error.
     func read() -> [UInt8]? {
         BlockingDescriptor.read(atMost: 64 * 1024, from: descriptor)
     }
 
-    /// Sends an answer. One thread at a time writes, including the others' answers in the meantime.
+    /// Sends an answer. One thread at a time writes; it also sends answers that other threads add meanwhile.
     func send(_ answer: WorkerAnswer, for identifier: UInt64) {
         let frame: [UInt8]
         do throws(FrameError) {
@@ -161,10 +161,10 @@ final class FrameStream: Sendable {
     }
 }
 
-/// Blocking reads and writes of whole pieces, which FoundationEssentials lacks. All of Foundation, with its ICU, would
-/// be most of the program, in the process that holds the PIN.
+/// Blocking reads and writes of complete buffers, which FoundationEssentials lacks. Linking all of Foundation, with
+/// ICU, would make up most of the program, in the process that holds the PIN.
 package enum BlockingDescriptor {
-    /// Makes one read(2): nil at the end, and when the descriptor broke.
+    /// Makes one read(2): nil at the end or on an error.
     static func read(atMost count: Int, from descriptor: Int32) -> [UInt8]? {
         let piece = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
             var got: Int
@@ -176,7 +176,7 @@ package enum BlockingDescriptor {
         return piece.isEmpty ? nil : piece
     }
 
-    /// - Returns: false when the descriptor broke, or takes no more.
+    /// - Returns: false if the write failed.
     @discardableResult
     package static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         unsafe bytes.withUnsafeBytes { buffer in

@@ -3,9 +3,10 @@ import WorkerProtocol
 
 /// Requests on their way to the session threads.
 ///
-/// No thread only reads. An idle session thread reads the stream itself while the others sleep, and begins with the
-/// first request that has come. Handing it to another thread would cost two thread switches a request, on cores that a
-/// computing library needs. While all sessions work, no thread reads, and the daemon's socket fills up.
+/// No thread is reserved for reading. An idle session thread reads the stream itself while the others sleep, and
+/// handles the first request that arrives. Handing it to another thread would cost two thread switches a request, on
+/// cores that a library which computes in software needs. While all sessions work, no thread reads, and the daemon's
+/// socket fills up.
 final class RequestQueue: @unchecked Sendable {
     typealias Entry = (identifier: UInt64, request: WorkerRequest)
 
@@ -61,7 +62,7 @@ final class RequestQueue: @unchecked Sendable {
             requests.removeAll(keepingCapacity: true)
             first = 0
         }
-        // The next request, or the reading, goes to another thread.
+        // Lets another thread take the next request, or read the stream.
         if waiting > 0, first < requests.count || !isReading { condition.signal() }
         return next
     }

@@ -6,11 +6,11 @@ import WorkerProtocol
 /// One PKCS#11 session with the open HSM token, and the requests that are answered in it. One thread at a time uses
 /// it.
 ///
-/// When its PKCS#11 session is lost, or the HSM token had no room for one, it leaves the work to the others and keeps
-/// trying to open one.
+/// When its PKCS#11 session is lost, or the HSM token had no room for one, it leaves the work to the other sessions and
+/// keeps trying to open a new one.
 final class TokenSession: Sendable {
-    // `Session` cannot be copied, and a thread's closure cannot own it, so the Mutex holds it. No thread ever waits
-    // for it.
+    // `Session` cannot be copied, and a thread's closure cannot own it, so a Mutex holds it. The Mutex is never
+    // contended.
     private let session: Mutex<Session>
     /// True while this session is counted in ``OpenToken/openSessions``.
     private let isCounted = Mutex(false)
@@ -33,8 +33,7 @@ final class TokenSession: Sendable {
     }
 
     /// Returns when this session is open, so that only threads with a session take requests from the queue. It also
-    /// returns when none of the worker's sessions is open: requests must be answered then as well, if only with the
-    /// reason.
+    /// returns when none of the worker's sessions is open: requests must then still be answered, with the reason.
     func waitForSession() {
         var pause = Self.shortestPause
         while true {
@@ -70,8 +69,8 @@ final class TokenSession: Sendable {
         session.withLock { session in
             var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
             do throws(WorkerFailure) {
-                // A key's use does not check the session first, which would cost two calls into the library each time.
-                // If the session is lost, the use fails with an error that says so and is repeated.
+                // Using a key does not check the session first, since that would cost two more calls into the library.
+                // If the session is lost, the call fails with an error that says so, and is repeated.
                 if case .decrypt(let input) = request {
                     let (plaintext, tier) = try hsmToken.decrypt(input, in: &session, &deadline)
                     return .plaintext(plaintext, tier: tier, unlockedSecrets: Self.unlockedSecrets)
@@ -144,7 +143,7 @@ final class TokenSession: Sendable {
             try hsmToken.remember(head, in: &session)
             return .done
         case .probe:
-            // `restore` has just asked the HSM token about the session.
+            // `restore` has just checked the session in the HSM token.
             return .done
         }
     }

@@ -4,8 +4,8 @@ package import WorkerProtocol
 
 /// The open HSM token with its sessions, and a thread for each of them.
 ///
-/// ``WorkerService`` has the threads read a socket. The program that measures the cost of the process boundary uses it
-/// without one.
+/// ``WorkerService`` connects the threads to a socket. The benchmark of the process boundary uses this class without
+/// one.
 package final class ServedToken: Sendable {
     private let hsmToken: OpenToken
     private let sessions: [TokenSession]
@@ -30,7 +30,7 @@ package final class ServedToken: Sendable {
                 throw WorkerFailure(
                     .hsmTokenUnavailable, "\(error) for session \(number + 1) of \(hsmToken.opening.sessions).")
             }
-            // Only the first session is waited for.
+            // Wait only for the first session.
             deadline = CallDeadline(callTimeout: 0)
         }
     }
@@ -67,8 +67,8 @@ package final class ServedToken: Sendable {
 
 /// Serves one HSM token to the daemon at the other end of a socket. Only paytokend-hsm calls it.
 ///
-/// This target is everything that the worker process does. It holds the vendor's library, the PIN, the sessions and
-/// the key handles, and reads only frames, which it treats as hostile. A merchant's private key never leaves the HSM
+/// This target is everything that the worker process does. It holds the vendor's library, the PIN, the sessions and the
+/// key handles, and reads only frames, which it treats as hostile input. A merchant's private key never leaves the HSM
 /// token. A transaction's symmetric key leaves it in tier C only, and never this process.
 ///
 /// Each session has a thread of its own, which reads a request when it is idle; the calling thread waits for the end.
@@ -80,7 +80,7 @@ package final class ServedToken: Sendable {
 /// `KeyOperations/KeyRights.swift` restricts each key to its one use. ``OpenToken`` opens an HSM token, and
 /// `Token/SessionRepair.swift` repairs lost sessions and logins.
 public enum WorkerService {
-    /// Exit statuses other than 0, which is the end of the input.
+    /// Exit statuses other than 0. Status 0 means that the input ended.
     private enum Status {
         static let unavailable: Int32 = 69
         static let protocolViolation: Int32 = 70
@@ -88,8 +88,8 @@ public enum WorkerService {
 
     /// Serves until the input ends. Blocks.
     /// - Parameter descriptor: A connected stream socket.
-    /// - Returns: The status to exit with, at once. Session threads may still be in the library, but none is in a
-    ///   login, and none can log in any more.
+    /// - Returns: The exit status; the caller must exit at once. Session threads may still be in the library, but no
+    ///   login is in progress, and none can begin.
     public static func serve(descriptor: Int32) -> Int32 {
         let status = answerRequests(descriptor)
         TokenLogin.finish(within: 10)
@@ -103,7 +103,7 @@ public enum WorkerService {
             if case .open(let opening) = first.request {
                 do throws(WorkerFailure) {
                     let hsmToken = try ServedToken(opening)
-                    // Sent before any session can answer another request.
+                    // This must be sent before any session can answer another request.
                     stream.send(.opened(hsmToken.description), for: first.identifier)
                     hsmToken.startThreads(reading: input.batch) { stream.send($1, for: $0) }
                     input.awaitEnd()

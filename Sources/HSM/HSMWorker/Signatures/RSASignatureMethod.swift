@@ -5,19 +5,19 @@ import FoundationEssentials
 import PKCS11
 import TLSHandshake
 
-/// One way to make a TLS signature with an RSA key: the HSM token's mechanism, and the part that is done here.
+/// One way to make a TLS signature with an RSA key: the HSM token's mechanism, and the part that this process does.
 ///
 /// ``RSASignatures`` chooses one for each algorithm, in the order of the cases.
 enum RSASignatureMethod: Sendable, CaseIterable {
     /// The HSM token hashes, pads and signs.
     case pssHashing
-    /// The hash is made here; the HSM token pads and signs.
+    /// This process hashes; the HSM token pads and signs.
     case pss
-    /// Hash and padding are made here; the HSM token does the bare RSA operation.
+    /// This process hashes and pads; the HSM token does the bare RSA operation.
     case pssPaddedHere
     /// The HSM token hashes, pads and signs.
     case pkcs1Hashing
-    /// The DigestInfo is made here; the HSM token pads and signs.
+    /// This process makes the DigestInfo; the HSM token pads and signs.
     case pkcs1
 
     var algorithm: TLSSignatureAlgorithm {
@@ -27,7 +27,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         }
     }
 
-    /// The function that the HSM token must have, by the standard's names, for an operator.
+    /// The function that the HSM token must have, under its name in the standard, for an operator.
     var requirement: String {
         switch self {
         case .pssHashing: "CKM_SHA256_RSA_PKCS_PSS"
@@ -38,7 +38,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         }
     }
 
-    /// The mechanism, and its input for a message. PSS that is padded here has another salt each time.
+    /// The mechanism, and its input for a message. PSS padding that this process makes has a new salt each time.
     func mechanism(for message: [UInt8]) -> (mechanism: Mechanism, data: [UInt8]) {
         switch self {
         case .pssHashing: (.rsaPSSHashingSHA256, message)
@@ -61,7 +61,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
     ) throws(CallError) -> [UInt8]? {
         let (mechanism, data) = mechanism(for: message)
         var signature = try session.sign(data, mechanism, key: key.working)
-        // The bare operation's result is a number, from which some HSM tokens strip the zeros.
+        // The result of the bare operation is a number, and some HSM tokens strip its leading zeros.
         let missing = key.modulus.count - signature.count
         if missing > 0 { signature.insert(contentsOf: repeatElement(0, count: missing), at: 0) }
         return key.publicKey.isValid(signature, of: message, algorithm) ? signature : nil

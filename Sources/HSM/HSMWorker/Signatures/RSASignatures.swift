@@ -7,7 +7,7 @@ import WorkerProtocol
 struct RSASignatures: Sendable {
     private(set) var pss: RSASignatureMethod?
     private(set) var pkcs1: RSASignatureMethod?
-    /// A sentence for each algorithm that is not served: the reason.
+    /// For each algorithm that is not served, a sentence with the reason.
     private(set) var shortcomings: [String] = []
 
     subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
@@ -17,7 +17,7 @@ struct RSASignatures: Sendable {
         }
     }
 
-    /// The description for the daemon.
+    /// The description that the daemon receives.
     var description: TLSSignatures {
         TLSSignatures(pss: pss == nil ? .none : pss == .pssPaddedHere ? .byWorker : .byToken, pkcs1: pkcs1 != nil)
     }
@@ -27,7 +27,7 @@ struct RSASignatures: Sendable {
 
     var isEmpty: Bool { any == nil }
 
-    /// The size of the longest input of a TLS client: some HSM tokens hash short messages only.
+    /// A message of the size of a TLS client's longest input: some HSM tokens hash short messages only.
     private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
 
     /// - Parameter deadline: The longest wait for a busy HSM token.
@@ -64,14 +64,14 @@ struct RSASignatures: Sendable {
     // MARK: Tests
 
     /// Signs with a key, and verifies with its public key.
-    /// - Returns: nil for the pair's signature, else the fault.
+    /// - Returns: nil if the signature is valid, otherwise the fault.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard let any else { return SelfTestFailure("the HSM token makes no RSA signatures") }
         return any.failure(to: Self.testMessage(), with: key, in: &session)
     }
 
     /// Signs with a new test key pair, to show whether the HSM token signs at all.
-    /// - Returns: nil when it does, else the fault.
+    /// - Returns: nil if it does, otherwise the fault.
     func selfTestFailure(in session: inout Session) -> SelfTestFailure? {
         do throws(CallError) {
             let key = try TestKeyPair(for: .rsaV1, use: .identity, in: &session)
@@ -82,7 +82,7 @@ struct RSASignatures: Sendable {
         }
     }
 
-    /// A message without meaning: it begins neither like a TLS handshake nor like DER. Each call returns another one.
+    /// A meaningless message: it begins neither like a TLS handshake nor like DER. Each call returns a new one.
     private static func testMessage() -> [UInt8] {
         Array("paytokend tests this key: ".utf8) + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }

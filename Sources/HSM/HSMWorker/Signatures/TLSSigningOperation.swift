@@ -5,12 +5,12 @@ import WorkerProtocol
 extension OpenToken {
     /// Signs a TLS client's handshake with an identity key.
     ///
-    /// The daemon has checked the input already. This process has the key, so it checks again: an identity key's
-    /// signature never means anything else, for any state of the daemon.
+    /// The daemon has checked the input already. This process has the key, so it checks again: even a compromised
+    /// daemon cannot have an identity key sign anything else.
     ///
-    /// Unlike a decryption's input, this one cannot cause a failure: every message has a signature. So a failed call
-    /// is repeated, finally in a new session. If that fails too, the HSM token or the key is at fault; a signature
-    /// with a test key shows which. A signature that does not verify counts as a failed call.
+    /// Unlike a decryption's input, this input cannot cause a failure: every message can be signed. So a failed call is
+    /// repeated, finally in a new session. If that fails too, the HSM token or the key is at fault; a signature with a
+    /// test key shows which. A signature that does not verify counts as a failed call.
     func sign(
         _ request: TLSSigning, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> [UInt8] {

@@ -29,7 +29,7 @@ struct OneStepDerivationTier: RestorationTier {
 }
 
 /// EC_v1, tier B: the HSM token composes the one-step KDF (SP 800-56A §5.8.2.1) from PKCS#11's older mechanisms:
-/// SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo, where Z is the bare shared secret, sensitive from the start.
+/// SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo, where Z is the raw shared secret, which is sensitive from the start.
 struct ConcatenationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.b
@@ -38,7 +38,7 @@ struct ConcatenationTier: RestorationTier {
     var parameterForm: Mechanism.GCMParameterForm? { form }
 
     private static let counter: [UInt8] = [0, 0, 0, 1]
-    /// The x coordinate of a point on P-256.
+    /// The size of Z, the x coordinate of a point on P-256.
     private static let secretByteCount = 32
 
     private static func intermediate(_ count: Int) -> Template {
@@ -85,7 +85,7 @@ struct ECDHSecretTier: RestorationTier {
     let protection = ProtectionTier.c
     let requirement = "CKM_ECDH1_DERIVE with CKD_NULL"
 
-    /// The x coordinate of a point on P-256.
+    /// The size of Z, the x coordinate of a point on P-256.
     private static let secretByteCount = 32
     private static let template: Template = [
         .objectClass(.secretKey), .keyType(.genericSecret), .token(false), .private(true), .sensitive(false),
@@ -111,8 +111,8 @@ struct ECDHSecretTier: RestorationTier {
 }
 
 extension P256Point {
-    /// Checks the point. Not every HSM token does, and answers to points off the curve would reveal the private key
-    /// bit by bit.
+    /// Checks that the point is on the curve, which some HSM tokens do not. Answers to points off the curve would
+    /// reveal the private key bit by bit.
     init(checking bytes: [UInt8]) throws(RestorationError) {
         do {
             try self.init(uncompressed: bytes)

@@ -81,9 +81,9 @@ extension SecretBytes {
 
 /// The symmetric key of one RSA_v1 transaction.
 ///
-/// A caller must not be able to distinguish a wrong padding, a wrong tag and a symmetric key of a wrong size. With
-/// that answer it could open any wrapped key in some thousand attempts (Manger, CRYPTO 2001). So all three do the same
-/// work, in the HSM token and here. Without a key to open the data with, a substitute key is tried, and fails.
+/// A caller must not be able to distinguish a wrong padding, a wrong tag and a symmetric key of a wrong size. Otherwise
+/// it could open any wrapped key in some thousand attempts (Manger, CRYPTO 2001). So all three do the same work, in the
+/// HSM token and in this process. If there is no key to open the data with, a substitute key is tried, and fails.
 enum WrappedKey {
     /// AES-128.
     static let byteCount = 16
@@ -94,13 +94,13 @@ enum WrappedKey {
         guard wrapped.count == modulus.count, wrapped.lexicographicallyPrecedes(modulus) else { throw .input }
     }
 
-    /// A key that opens nothing. It is made before each attempt, needed or not, so that the time to make it reveals
-    /// nothing.
+    /// A key that opens no data. It is made before each attempt, even if it is not needed, so that the time to make it
+    /// reveals nothing.
     static func substitute() -> SecretBytes {
         SecretBytes(copying: (0..<byteCount).map { _ in .random(in: .min ... .max) })
     }
 
-    /// - Parameter substitute: The key that is tried if `key` has another size than Apple's.
+    /// - Parameter substitute: The key that is tried if `key` does not have the size that Apple uses.
     static func open(
         _ ciphertext: [UInt8], with key: borrowing SecretBytes, or substitute: borrowing SecretBytes
     ) throws(RestorationFailure) -> [UInt8] {

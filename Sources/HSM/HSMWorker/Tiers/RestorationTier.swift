@@ -8,17 +8,17 @@ import WorkerProtocol
 /// One way to restore a transaction's symmetric key with the merchant's private key in the HSM token, and to open the
 /// payment data with it. Tiers differ in what leaves the HSM token; the frames do not.
 ///
-/// ``TierSelection`` chooses one for each version of payment tokens, by the result of each on a ``TestKeyPair``.
+/// ``TierSelection`` chooses one for each version of payment tokens, by trying each with a ``TestKeyPair``.
 protocol RestorationTier: Sendable {
     var scheme: RestorationScheme { get }
     var protection: ProtectionTier { get }
-    /// The function that the HSM token must have, by the standard's names, for an operator.
+    /// The function that the HSM token must have, under its name in the standard, for an operator.
     var requirement: String { get }
     /// The form of AES-GCM's parameters; nil if the HSM token does no AES-GCM.
     var parameterForm: Mechanism.GCMParameterForm? { get }
 
-    /// Opens the payment data. Leaves no object in the HSM token, even when it throws, except the one that the session
-    /// keeps (``UnwrappedKeyTier``).
+    /// Opens the payment data. Leaves no object in the HSM token, even if it throws, except the kept object of the
+    /// session (``UnwrappedKeyTier``).
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8]
@@ -38,10 +38,10 @@ enum RestorationError: Error {
     /// is repeated nevertheless. An answer without repetition would take less time than the answer to a wrong padding,
     /// and a caller could distinguish the two.
     case refused(CallError?)
-    /// The call failed for another reason than the input.
+    /// The call failed for a reason other than the input.
     case hsmToken(CallError)
 
-    /// Makes a call whose failure is the HSM token's.
+    /// Makes a call whose failure is attributed to the HSM token.
     static func ofToken<Value: ~Copyable>(
         _ call: () throws(CallError) -> Value
     ) throws(RestorationError) -> Value {
@@ -56,7 +56,7 @@ enum RestorationError: Error {
 /// A private key of the HSM token that passed its tests.
 struct PrivateKeyEntry: Sendable {
     let publicKey: SubjectPublicKeyInfo
-    /// The use, by the key's attributes in the HSM token.
+    /// The key's use, from its attributes in the HSM token.
     var use = KeyUse.processing
     /// The stored object.
     let object: ObjectHandle
@@ -70,7 +70,7 @@ struct PrivateKeyEntry: Sendable {
     }
 }
 
-/// A symmetric key that was restored inside the HSM token, for one transaction, and never leaves it.
+/// The symmetric key of one transaction, restored inside the HSM token, which it never leaves.
 enum TransactionKey {
     /// AES, sensitive and non-extractable, a session object, for decryption only.
     static let attributes: [Attribute] = [
@@ -78,7 +78,7 @@ enum TransactionKey {
         .decrypt(true),
     ]
 
-    /// Opens payment data with a key in the HSM token, and destroys the key in every case.
+    /// Opens payment data with a key in the HSM token, and always destroys the key.
     static func open(
         _ ciphertext: [UInt8], consuming key: ObjectHandle, _ form: Mechanism.GCMParameterForm,
         in session: inout Session
@@ -108,27 +108,27 @@ enum TransactionKey {
 }
 
 extension RawSpan {
-    /// The payment data. It is the answer, and from here on the daemon protects it.
+    /// The payment data, which leaves secret memory here: it is the answer, and the daemon protects it from here on.
     fileprivate var array: [UInt8] {
         unsafe withUnsafeBytes { unsafe Array($0) }
     }
 }
 
 extension Session {
-    /// Derives a key; a failure is the HSM token's.
+    /// Derives a key; a failure is attributed to the HSM token.
     mutating func derive(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template
     ) throws(RestorationError) -> ObjectHandle {
         try RestorationError.ofToken { () throws(CallError) in try deriveKey(mechanism, from: base, template) }
     }
 
-    /// Destroys objects, best effort: a remaining one ends with the session.
+    /// Destroys objects, best effort: those that remain end with the session.
     mutating func destroy(_ objects: [ObjectHandle]) {
         for object in objects { try? destroyObject(object) }
     }
 
-    /// Destroys a key, in up to two attempts. A key that cannot be destroyed costs the HSM token memory until the
-    /// session ends. It opens nothing else, so the payment data is answered all the same.
+    /// Destroys a key, in up to two attempts. A key that cannot be destroyed occupies memory of the HSM token until the
+    /// session ends. It opens no other data, so the payment data is still returned.
     mutating func destroyTryingTwice(_ key: ObjectHandle) {
         if (try? destroyObject(key)) == nil { try? destroyObject(key) }
     }

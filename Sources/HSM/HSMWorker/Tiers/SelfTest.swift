@@ -7,7 +7,7 @@ import WorkerProtocol
 
 /// The fault that a self-test found.
 struct SelfTestFailure: Error, CustomStringConvertible {
-    /// A fragment of a sentence for an operator.
+    /// Part of a sentence for an operator.
     let description: String
     /// The HSM token's own error; nil when the result was wrong.
     let call: CallError?
@@ -20,7 +20,7 @@ struct SelfTestFailure: Error, CustomStringConvertible {
 
 extension RestorationTier {
     /// Opens one transaction that is known to be good.
-    /// - Returns: nil when it opened, else the fault.
+    /// - Returns: nil if it opened, otherwise the fault.
     func openingFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         do throws(UnsuitableKey) {
             return failureToOpen(try TestTransaction(for: key.publicKey), with: key, in: &session)
@@ -30,7 +30,7 @@ extension RestorationTier {
     }
 
     /// Opens a test transaction, and checks that one with a wrong tag is refused.
-    /// - Returns: nil when both succeeded, else the fault.
+    /// - Returns: nil if both succeeded, otherwise the fault.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         let transaction: TestTransaction
         do throws(UnsuitableKey) {
@@ -47,8 +47,8 @@ extension RestorationTier {
         return nil
     }
 
-    /// Does the same with a test key pair, and with the published pair also for a shared secret that begins with a
-    /// zero byte.
+    /// Performs the same test with a test key pair. With the published pair, also tests a shared secret that begins
+    /// with a zero byte.
     func selfTestFailure(with key: borrowing TestKeyPair, in session: inout Session) -> SelfTestFailure? {
         let entry = key.entry
         if let failure = selfTestFailure(with: entry, in: &session) { return failure }
@@ -82,9 +82,9 @@ extension RestorationTier {
 
 /// A transaction with known content that this process encrypts to a merchant's public key. An HSM token that opens it
 /// has the private key and restores as Apple specifies. It is used to choose tiers and to test key pairs when they are
-/// listed. It also shows if the input or the HSM token is the cause of an error.
+/// listed. It also shows whether the input or the HSM token caused an error.
 ///
-/// swift-crypto alone encrypts it, not the code that opens it.
+/// swift-crypto encrypts it, independently of the code that opens it.
 struct TestTransaction: Sendable {
     let input: Decryption
     let plaintext: [UInt8]
@@ -92,8 +92,8 @@ struct TestTransaction: Sendable {
     private static let otherInfo = Array("\u{0D}id-aes256-GCM trial".utf8)
     private static let vector = [UInt8](repeating: 0, count: 16)
 
-    /// - Parameter ephemeral: EC only; a new one where nil.
-    /// - Throws: ``UnsuitableKey`` when the public key does not encrypt.
+    /// - Parameter ephemeral: EC only; nil for a new one.
+    /// - Throws: ``UnsuitableKey`` if nothing can be encrypted to the public key.
     init(
         for publicKey: SubjectPublicKeyInfo, ephemeral: P256.KeyAgreement.PrivateKey? = nil
     ) throws(UnsuitableKey) {

@@ -48,7 +48,7 @@ struct TestKeyPair: Sendable {
                 [.token(false), .private(true), .sensitive(true), .extractable(false)] + privateUsage))
     }
 
-    /// The attributes that a test needs; some HSM tokens take no more.
+    /// The attributes that a test needs and no others, because some HSM tokens reject more.
     fileprivate static func usage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse
     ) -> (publicKey: [Attribute], privateKey: [Attribute]) {
@@ -87,9 +87,9 @@ extension Session {
     }
 }
 
-/// Published key pairs for the known-answer tests; only those tests' transactions are ever encrypted to them. RSA,
-/// because generating a pair in the HSM token would take some tenths of a second at every start of a worker. EC,
-/// because the shared secret can be chosen only when both private keys are known.
+/// Published key pairs for the known-answer tests, and for nothing else. The RSA pair is published because generating
+/// one in the HSM token would take some tenths of a second at every start of a worker. The EC pair is published because
+/// the shared secret can be chosen only if both private keys are known.
 enum KnownKeyPair {
     /// PKCS#8 in base64; not a secret.
     private static let rsa = """
@@ -116,15 +116,15 @@ enum KnownKeyPair {
         /hyrEn5MRCDB75bOQI+jDXwK5ifzYG6Rcyc8IBxcfyXs6DyeVgZyNRfaaPyLgJzXOnElFgGAb/X8
         """
 
-    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does: some
-    /// HSM tokens strip it.
+    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte. One secret in 256 does,
+    /// and some HSM tokens strip the byte.
     static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
         Base64.decode("3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
             try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)
         }
     }
 
-    /// Creates both halves as session objects. nil when the constants cannot be parsed, which tests exclude.
+    /// Creates both halves as session objects. nil if the constants cannot be parsed; a test ensures that they can.
     static func create(
         for scheme: RestorationScheme, use: KeyUse = .processing, in session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {

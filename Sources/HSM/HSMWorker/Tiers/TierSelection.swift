@@ -9,9 +9,9 @@ struct TierSelection: Sendable {
     var ecV1: (any RestorationTier)?
     var rsaV1: (any RestorationTier)?
     let signatures: RSASignatures
-    /// A sentence for each version without a tier, or TLS signature without a mechanism: the reason.
+    /// For each version without a tier, and each TLS signature without a mechanism, a sentence with the reason.
     private(set) var shortcomings: [String] = []
-    /// True when a version has no tier because tier C is left and is not allowed.
+    /// True if a version has no tier because only tier C would work and the configuration does not allow it.
     private(set) var needsExtractableSecret = false
 
     /// The tiers, strongest first.
@@ -29,12 +29,13 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// - Parameter deadline: The longest wait for a busy HSM token, which would get too low a tier otherwise.
+    /// - Parameter deadline: The limit of the wait for a busy HSM token. Without the wait, a busy one would get too
+    ///   weak a tier.
     init(
         in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
-        // Libraries write to syslog what they cannot do. These tests ask for just that, and the shortcomings have the
-        // result, so lines in the journal at each start would add nothing.
+        // Libraries report unsupported functions to syslog. These tests provoke such reports, and the shortcomings
+        // contain the results, so lines in the journal at each start would add nothing.
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
@@ -52,7 +53,7 @@ struct TierSelection: Sendable {
 
     // MARK: Keys
 
-    /// A fragment of a sentence: the reason why no key of this kind can be used, or nil.
+    /// Part of a sentence: the reason why no key of this kind can be used, or nil.
     func lack(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
         switch use {
         case .processing:
@@ -63,9 +64,9 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// Makes a key do its work once, and nothing else: an identity key signs, a processing key opens a transaction
-    /// that is known to be good. The refusal of a wrong tag is not tested, since it does not depend on the key.
-    /// - Returns: nil when the key did its work, or when the HSM token has no means to; else the fault.
+    /// Uses a key once, for its own purpose: an identity key signs, a processing key opens a transaction that is known
+    /// to be good. The refusal of a wrong tag is not tested, since it does not depend on the key.
+    /// - Returns: nil if the key worked, or if the HSM token has no mechanism for it; otherwise the fault.
     func useFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard lack(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
         switch entry.use {

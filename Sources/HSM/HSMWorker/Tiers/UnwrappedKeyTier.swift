@@ -6,10 +6,10 @@ import WorkerProtocol
 /// RSA_v1, tier A: the HSM token opens the wrapped key (RSA-OAEP with SHA-256) into an AES key that never leaves it.
 ///
 /// ``WrappedKey`` explains why all failures make the same calls. They are, in this order: C_UnwrapKey of the input,
-/// C_GetAttributeValue, C_DecryptInit and C_Decrypt, C_DestroyObject, and C_UnwrapKey once more. Of the two
-/// unwrappings one succeeds and one fails in either case. After a wrong padding the session's substitute key is used
-/// instead of the missing key, and the second unwrapping makes the next substitute. After a wrong tag the second
-/// unwrapping has a wrong padding that is made here.
+/// C_GetAttributeValue, C_DecryptInit and C_Decrypt, C_DestroyObject, and C_UnwrapKey once more. Of the two C_UnwrapKey
+/// calls, one succeeds and one fails in either case. After a wrong padding the session's substitute key is used instead
+/// of the missing key, and the second call makes the next substitute. After a wrong tag, this process gives the second
+/// call a wrong padding.
 struct UnwrappedKeyTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.a
@@ -53,8 +53,8 @@ struct UnwrappedKeyTier: RestorationTier {
         throw .refused(nil)
     }
 
-    /// - Returns: A failure for a symmetric key of another size: it would open data that was sealed with it, and no
-    ///   tier takes it. Apple's have 16 bytes.
+    /// - Returns: A failure for a symmetric key that does not have the 16 bytes of Apple's keys. It would open data
+    ///   that was sealed with it, but no tier accepts it.
     private func decrypt(
         _ ciphertext: [UInt8], _ key: ObjectHandle, _ substitute: ObjectHandle, _ session: inout Session
     ) -> Result<[UInt8], RestorationError> {
@@ -69,7 +69,7 @@ struct UnwrappedKeyTier: RestorationTier {
         return result
     }
 
-    /// The session's key that opens nothing, unwrapped like the others.
+    /// The session's substitute key, which opens no data, unwrapped in the same way as real keys.
     private func makeSubstitute(
         _ key: borrowing PrivateKeyEntry, _ session: inout Session
     ) throws(RestorationError) -> ObjectHandle {

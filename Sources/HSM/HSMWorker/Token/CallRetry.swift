@@ -10,7 +10,7 @@ struct CallDeadline: Sendable {
     private static let longestPause = 0.25
 
     /// - Parameters:
-    ///   - start: The time when a session took the call up: waiting for a session does not count.
+    ///   - start: The time when a session began the call; waiting for a session does not count.
     ///   - callTimeout: The daemon's limit, in milliseconds.
     init(from start: ContinuousClock.Instant = .now, callTimeout: UInt32) {
         end = start + .milliseconds(Int64(callTimeout) * 3 / 4)
@@ -19,7 +19,7 @@ struct CallDeadline: Sendable {
     var isOver: Bool { ContinuousClock.now >= end }
 
     /// Blocks for a time that doubles with each call; some randomness keeps threads apart.
-    /// - Returns: false, without waiting, when there is no time left.
+    /// - Returns: false, without waiting, if no time is left.
     mutating func wait() -> Bool {
         let duration = pause * .random(in: 0.5...1)
         guard ContinuousClock.now + .seconds(duration) < end else { return false }
@@ -28,7 +28,7 @@ struct CallDeadline: Sendable {
         return true
     }
 
-    /// Makes a call again while the HSM token says that it is busy and there is time.
+    /// Repeats a call while the HSM token reports that it is busy and time is left.
     mutating func retryingWhileBusy<Value>(_ body: () throws(CallError) -> Value) throws(CallError) -> Value {
         while true {
             do throws(CallError) {
@@ -39,8 +39,8 @@ struct CallDeadline: Sendable {
         }
     }
 
-    /// Tests up to twice: after one passing error the HSM token would lack something for as long as the worker runs.
-    /// While there is time, a busy HSM token is asked again.
+    /// Tests up to twice, since a transient error would otherwise disable a function for as long as the worker runs.
+    /// While time is left, a busy HSM token is asked again.
     mutating func failureTwice(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
         var isSecond = false
         while let failure = test() {
@@ -52,8 +52,8 @@ struct CallDeadline: Sendable {
     }
 }
 
-// The consequences of return values, limited to what HSM tokens agree on. For every other value a transaction that is
-// known to be good shows whether the HSM token works.
+// The meaning of return values, limited to what HSM tokens agree on. For every other value, a transaction that is known
+// to be good shows whether the HSM token works.
 extension CallError {
     /// The HSM token has no room for another session or operation at present.
     var isBusy: Bool {
@@ -63,7 +63,7 @@ extension CallError {
         }
     }
 
-    /// The object does not exist any more.
+    /// The object no longer exists.
     var isStaleHandle: Bool {
         switch returnValue {
         case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
@@ -71,7 +71,7 @@ extension CallError {
         }
     }
 
-    /// The session does not exist any more, or takes no other operation.
+    /// The session no longer exists, or accepts no other operation.
     var isSessionLost: Bool {
         switch returnValue {
         case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
@@ -79,7 +79,7 @@ extension CallError {
         }
     }
 
-    /// The HSM token is in another slot now, or in none.
+    /// The HSM token has moved to another slot, or is gone.
     var isTokenGone: Bool {
         switch returnValue {
         case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
@@ -98,7 +98,7 @@ extension CallError {
         }
     }
 
-    /// The login would fail again with the same PIN, and another try could lock the PIN.
+    /// The login would fail again with the same PIN, and another attempt could lock the PIN.
     var isLoginRefused: Bool {
         switch returnValue {
         case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
@@ -109,9 +109,9 @@ extension CallError {
     /// The call processes bytes that the payment's sender chose and that no check here could validate.
     var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
 
-    /// Wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many values for these, some of
-    /// which also mean faults of their own, so no value proves either. Only errors with a certain cause are excluded:
-    /// a function that the library lacks, a session, login or object that is gone, a busy HSM token.
+    /// Wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many different values for these,
+    /// and some also indicate faults of the HSM token, so no value proves either cause. Only errors with a certain
+    /// cause are excluded: a missing function, a lost session, login or object, a busy HSM token.
     var mayBeCausedByInput: Bool {
         processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
     }

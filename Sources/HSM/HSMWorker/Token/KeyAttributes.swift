@@ -6,7 +6,7 @@ extension OpenToken {
     /// Reads the attributes of every private key with this CKA_ID. Each call searches for the objects again: a copy,
     /// or an additional object, may have the same CKA_ID and other rights.
     ///
-    /// The call changes nothing that is served.
+    /// The call does not change which keys are served.
     func attributes(
         of publicKeyHash: [UInt8], in session: inout Session
     ) throws(CallError) -> [PrivateKeyAttributes] {
@@ -16,7 +16,7 @@ extension OpenToken {
             do throws(CallError) {
                 found.append(try session.privateKeyAttributes(of: object))
             } catch {
-                // The key was destroyed since the search.
+                // The key was destroyed after the search.
                 guard error.isStaleHandle else { throw error }
             }
         }

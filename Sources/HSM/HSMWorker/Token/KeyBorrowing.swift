@@ -2,12 +2,12 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-// Borrows a served key for one operation, by its use, and searches for it again when its object is gone.
+// Borrowing of a served key for one operation, according to its use. Searches for the key again if its object is gone.
 extension OpenToken {
-    /// Lends a key to the caller, which gives it back.
+    /// Lends a key to the caller, which must give it back.
     ///
-    /// A key of the other use is refused without a call into the library: an identity key is never asked to decrypt,
-    /// nor a processing key to sign.
+    /// A key of the other use is refused without a call into the library: an identity key never decrypts, and a
+    /// processing key never signs.
     func borrow(
         _ publicKeyHash: [UInt8], for use: KeyUse, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
@@ -24,7 +24,7 @@ extension OpenToken {
     }
 
     /// Searches for a key that this worker does not know. The daemon asks only for keys that the HSM token has shown,
-    /// so the former worker imported it while this one listed the others.
+    /// so the previous worker imported it while this one was listing keys.
     private func borrowNew(_ hash: [UInt8], for use: KeyUse, in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
             // A listing under way may have removed the key for a moment, so it is looked up again under the lock.
@@ -66,15 +66,15 @@ extension KeyUse {
     fileprivate var article: String { self == .identity ? "an identity" : "a processing" }
 }
 
-/// The attempts at one operation that have failed so far.
+/// The failed attempts at one operation so far.
 struct FailedAttempts {
-    /// The number of equal errors in succession that shows this operation to be the cause, while other operations
+    /// The number of consecutive equal errors after which the operation is considered the cause, if other operations
     /// succeed.
     static let enough = 3
     /// The limit for all errors together.
     static let most = 8
 
-    /// The description of an attempt that failed without an error of the HSM token's.
+    /// The description of an attempt that failed without an error from the HSM token.
     let unexplained: String
     private(set) var total = 0
     private var latest: CallError??
@@ -85,7 +85,7 @@ struct FailedAttempts {
     }
 
     /// - Parameter call: nil for a fault that this process found.
-    /// - Returns: The number of times that this error came in succession.
+    /// - Returns: The number of consecutive times that this error has occurred.
     mutating func count(_ call: CallError?) -> Int {
         total += 1
         times = latest == .some(call) ? times + 1 : 1
@@ -96,15 +96,16 @@ struct FailedAttempts {
     var last: String { (latest ?? nil)?.description ?? unexplained }
 }
 
-// Working copies of private keys as session objects. They spare some HSM tokens a read of their storage: SoftHSM locks
-// and reads a file otherwise, which costs a third of a release. Copies cost memory and, in large numbers, time, so
-// only a limited number of keys has one. At first these are the keys listed first, later those used most.
+// Working copies of private keys as session objects. They spare some HSM tokens a read of their storage: without a
+// copy, SoftHSM locks and reads a file, which costs a third of a decryption. Copies cost memory and, in large numbers,
+// time, so only a limited number of keys have one. Initially these are the first keys of the listing, later the most
+// used ones.
 extension OpenToken {
     private static let mostCopies = 64
-    /// The number of uses from which a key is worth a copy.
+    /// The number of uses after which a key is worth a copy.
     private static let usesForCopy = 8
 
-    /// Serves a key that was listed or made, and tested; with a copy if there is room.
+    /// Serves a tested key that was listed or generated, with a working copy if there is room.
     func add(_ entry: PrivateKeyEntry) {
         keys.insert(entry)
         guard keys.copies < Self.mostCopies else { return }
@@ -118,7 +119,7 @@ extension OpenToken {
         }
     }
 
-    /// Counts a use. A key that is used much gets the copy of one that is used little.
+    /// Counts a use. A frequently used key gets the copy of a rarely used one.
     func countUse(of entry: PrivateKeyEntry) {
         let uses = keys.countUse(entry.publicKey.publicKeyHash)
         guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
@@ -138,7 +139,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil if the HSM token makes no copy, or only one with weaker protection or other rights.
+    /// - Returns: nil if the HSM token makes no copy, or one with weaker protection or different rights.
     fileprivate mutating func workingCopy(of entry: PrivateKeyEntry) -> ObjectHandle? {
         guard let copy = try? copyObject(entry.object, [.token(false)]) else { return nil }
         let values = try? attributes([.sensitive, .extractable, .token], of: copy)

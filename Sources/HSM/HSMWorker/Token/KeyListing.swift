@@ -4,7 +4,7 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// Reads every merchant key of an HSM token, or those with one CKA_ID, and tests them, some at a time.
+/// Reads every merchant key of an HSM token, or those with one CKA_ID, and tests them, a page at a time.
 ///
 /// It makes three searches and then reads attributes by handle: a search for each key would take time quadratic in the
 /// number of objects. Several sessions may read at the same time; each key is read by one of them.
@@ -21,9 +21,9 @@ final class KeyListing: Sendable {
     private struct State {
         /// The number of private keys that have been taken.
         var position = 0
-        /// Keys that were taken, and given back because the HSM token failed to answer.
+        /// Keys that were taken and then put back because the HSM token did not answer.
         var returned: [ObjectHandle] = []
-        /// The number of keys that are taken and not read yet.
+        /// The number of keys that were taken and not yet read.
         var underWay = 0
         /// Identifiers of the keys that passed, or are being tested.
         var claimed: Set<[UInt8]> = []
@@ -105,10 +105,10 @@ final class KeyListing: Sendable {
                     size += key.frameByteCount
                 }
             } catch {
-                // A stale handle: the key was destroyed since the search.
+                // A stale handle: the key was destroyed after the search.
                 guard error.isStaleHandle, !Self.hasLostLogin(&session) else {
                     finish(object, isRead: false)
-                    // The keys read so far are answered; the next page begins with this one.
+                    // The keys read so far are returned; the next page begins with this one.
                     if page.isEmpty { throw error.isStaleHandle ? .lostLogin(during: error) : error }
                     return page
                 }
@@ -127,8 +127,8 @@ final class KeyListing: Sendable {
             publicKey = try session.publicKey(object, key.algorithm)
         }
         let (certificates, certificateFault) = try readCertificates(key.identifier, &session)
-        // The last step, because it claims the key's identifier: after a later failure the second reading would find
-        // it taken.
+        // The last step, because it claims the key's identifier: if a later step failed, the second attempt would find
+        // it already claimed.
         let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
@@ -136,8 +136,8 @@ final class KeyListing: Sendable {
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
-    /// - Returns: The certificates that fit into an answer, and a fault if one does not: a certificate that is not
-    ///   read could name another merchant. The daemon checks whether they are certificates at all.
+    /// - Returns: The certificates that fit into an answer, and a fault if one does not: a certificate that is left out
+    ///   could name another merchant. The daemon checks whether they are certificates at all.
     private func readCertificates(
         _ identifier: [UInt8], _ session: inout Session
     ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {
@@ -163,8 +163,8 @@ final class KeyListing: Sendable {
     }
 
     /// Checks one private key and tests the pair.
-    /// - Returns: nil when the key may be used; it is then among the entries.
-    /// - Throws: An error that says nothing about the key.
+    /// - Returns: nil if the key may be used; it is then among the entries.
+    /// - Throws: An error that is unrelated to the key.
     private func findFault(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
@@ -209,12 +209,12 @@ final class KeyListing: Sendable {
             return (nil, "\(lack), so that the pair was not tested; its status says why.")
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, use: use, object: key.object, working: key.object)
-        // Tested twice: after one passing error the key would be out of use until the next listing.
+        // Tested twice: otherwise a transient error would exclude the key until the next listing.
         if let failure = tiers.useFailure(of: entry, in: &session),
             failure.call == nil || tiers.useFailure(of: entry, in: &session) != nil
         {
-            // PKCS#11 v2.40 base §4.9: such a key is used after another C_Login, with the PIN that the worker has
-            // wiped. The HSM token returns the same value as for a lost login.
+            // PKCS#11 v2.40 base §4.9: such a key requires another C_Login before each use, with the PIN that the
+            // worker has wiped. The HSM token returns the same value as for a lost login.
             if failure.call?.returnValue == .userNotLoggedIn,
                 try session.attributes([.alwaysAuthenticate], of: key.object).flag(.alwaysAuthenticate) == true
             {

@@ -6,9 +6,8 @@ import ProductVersion
 import Synchronization
 import WorkerProtocol
 
-/// The one PKCS#11 token of this process: logged in, with its tiers chosen and its keys tested. All session threads
-/// use it. Extensions in the operations' files add what it can do: decryption, signatures, import, generation, audit
-/// keys.
+/// The one PKCS#11 token of this process: logged in, with tiers selected and keys tested. All session threads use it.
+/// Extensions in the files of the operations add: decryption, signatures, import, generation, audit keys.
 final class OpenToken: Sendable {
     let description: HSMTokenDescription
     let tiers: TierSelection
@@ -19,25 +18,25 @@ final class OpenToken: Sendable {
     let auditKeys = FoundObjects<[UInt8], AuditKeyEntry>()
     /// The objects that keep the nodes' newest audit checkpoints, by node.
     let heads = FoundObjects<String, ObjectHandle>()
-    /// Opens sealed private keys. It is made when the worker starts, and its private half exists in this process only.
+    /// Opens sealed private keys. It is made when the worker starts, and its private key exists only in this process.
     let importRecipient = KeySealing.Recipient()
 
     let opening: HSMTokenOpening
     let uri: TokenURI
     /// The slot; it changes when the HSM token returns in another one.
     let slot: Mutex<Slot>
-    /// The session that holds the login, which ends with an HSM token's last session, and that owns the working copies
-    /// of the keys.
+    /// The session that keeps the login alive, since a login ends with the last session, and that owns the working
+    /// copies of the keys.
     let anchor: Mutex<Session>
-    /// True once the HSM token has refused to make a working copy; it is then not asked again at each use of a key.
+    /// True once the HSM token has refused to make a working copy; later uses of a key do not ask again.
     let copiesAreRefused = Atomic<Bool>(false)
     /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
-    /// The number of sessions that are in the library with a payment token or a TLS handshake.
+    /// The number of sessions that are processing a payment token or a TLS handshake in the library.
     let keyUsesUnderWay = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
-    /// The allowed numbers of sessions. More would only wait for each other, and each is a thread.
+    /// The allowed numbers of sessions. More sessions would only wait for each other, and each needs a thread.
     private static let sessionRange = 1...256
 
     /// - Parameters:
@@ -58,7 +57,7 @@ final class OpenToken: Sendable {
     }
 
     /// Loads the library, finds the HSM token, logs in and chooses the tiers. Blocks for as long as the library takes.
-    /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for a daemon of another version, else
+    /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for a daemon of another version, otherwise
     ///   `hsmTokenUnavailable`; each names the remedy.
     static func open(_ opening: HSMTokenOpening) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
@@ -82,7 +81,7 @@ final class OpenToken: Sendable {
             let tiers = TierSelection(
                 in: &anchor, allowExtractableSecret: opening.allowExtractableSecret,
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
-            // An HSM token that ended the login during the self-tests failed them for that reason alone.
+            // If the HSM token ended the login during the self-tests, they failed for that reason alone.
             guard try anchor.loggedInUser() == .user else {
                 throw WorkerFailure(.hsmTokenUnavailable, "The HSM token ended the login while its tiers were tested.")
             }
@@ -130,7 +129,7 @@ final class OpenToken: Sendable {
 
     // MARK: Keys
 
-    /// Runs a change of keys alone: no other change and no listing runs meanwhile.
+    /// Runs a change of keys exclusively: no other change and no listing runs at the same time.
     func exclusively<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try keyOperations.writing(body)
     }
@@ -143,8 +142,7 @@ final class OpenToken: Sendable {
 }
 
 extension Session {
-    /// Opens a read-write session, or a read-only one if the HSM token is write-protected; that one decrypts all the
-    /// same.
+    /// Opens a read-write session, or a read-only one if the HSM token is write-protected; decryption works in both.
     mutating func reopenAsWritableAsPossible(in slot: Slot) throws(CallError) {
         do throws(CallError) {
             try reopen(in: slot, readWrite: true)
@@ -156,8 +154,8 @@ extension Session {
 }
 
 extension ModuleError {
-    /// A sentence for an operator: the failure, and a hint if the likeliest cause is known. SoftHSM returns
-    /// CKR_GENERAL_ERROR and no more for a missing configuration or directory.
+    /// A sentence for an operator: the failure, and a hint if the likely cause is known. For a missing configuration or
+    /// directory, SoftHSM returns only CKR_GENERAL_ERROR.
     func sentence(
         module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> String {

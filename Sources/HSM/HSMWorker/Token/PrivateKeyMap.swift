@@ -2,8 +2,8 @@ import KeyTypes
 import PKCS11
 import Synchronization
 
-/// The private keys that may be used, by publicKeyHash. The map is built from listings, so that a decryption asks the
-/// HSM token for the operation alone: a search among 500 keys takes SoftHSM 23 ms.
+/// The private keys that may be used, by publicKeyHash. The map is built from listings, so that a decryption needs no
+/// search in the HSM token: a search among 500 keys takes SoftHSM 23 ms.
 ///
 /// It also counts uses, for the working copies. A caller that has borrowed a key may rely on its working copy until
 /// the key is given back.
@@ -12,8 +12,7 @@ final class PrivateKeyMap: Sendable {
         var entries: [[UInt8]: PrivateKeyEntry] = [:]
         /// The keys whose working copy is not the stored object.
         var copied: Set<[UInt8]> = []
-        /// The number of recent uses. It is halved at intervals, so that a key that was used much once does not keep
-        /// its rank.
+        /// The number of recent uses. It is halved at intervals, so that past use does not count forever.
         var uses: [[UInt8]: Int] = [:]
         var untilHalved = PrivateKeyMap.halvingInterval
         /// The number of calls under way, by key.
@@ -55,8 +54,8 @@ final class PrivateKeyMap: Sendable {
 
     // MARK: Use
 
-    /// Lends a key for one call, which gives it back. The working copy is kept meanwhile. nil also for a key of the
-    /// other use.
+    /// Lends a key for one call, which must give it back. Its working copy is kept in the meantime. Also nil for a key
+    /// of the other use.
     func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {
         state.withLock { state in
             guard let entry = state.entries[publicKeyHash], entry.use == use else { return nil }
@@ -93,7 +92,7 @@ final class PrivateKeyMap: Sendable {
 
     /// Gives a key its working copy.
     /// - Parameter insteadOfAnother: If true, takes the place of another key's copy when the limit is reached.
-    /// - Returns: A copy that is no longer in use; it may be the one that was to be kept.
+    /// - Returns: A copy that is no longer needed, which may be the new one.
     func keep(
         _ copy: ObjectHandle, of entry: PrivateKeyEntry, most: Int, insteadOfAnother: Bool
     ) -> ObjectHandle? {
@@ -130,8 +129,8 @@ extension PrivateKeyMap.State {
         return now.object == entry.object && !now.hasCopy
     }
 
-    /// The least used key whose copy is not borrowed. It must be used less than half as much as this key, so that two
-    /// keys do not take the copy from each other in turn.
+    /// The least used key whose copy is not borrowed. It must be used less than half as often as this key, so that two
+    /// keys do not keep taking the copy from each other.
     fileprivate func loser(to entry: PrivateKeyEntry) -> [UInt8]? {
         let idle = copied.lazy.filter { borrowers[$0] == nil }
         guard let least = idle.min(by: { uses[$0, default: 0] < uses[$1, default: 0] }) else { return nil }

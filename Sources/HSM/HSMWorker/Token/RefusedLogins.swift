@@ -14,12 +14,12 @@ struct RefusedLogins: Sendable {
 
     private static let header = "paytokend refused logins 1"
     private static let digestByteCount = 32
-    /// The number of digests that are kept; a new one replaces the oldest.
+    /// The number of digests kept; a new one replaces the oldest.
     private static let longest = 16
     private static let largestFile = 4096
 
     struct Unusable: Error {
-        /// A fragment of a sentence for an operator.
+        /// Part of a sentence for an operator.
         let reason: String
     }
 
@@ -61,7 +61,7 @@ struct RefusedLogins: Sendable {
         return (0..<digestByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
 
-    /// Digests each field with its length before it, so that different HSM tokens never give the same input.
+    /// Hashes each field with its length in front, so that different HSM tokens never give the same input.
     private static func digest(_ pin: borrowing SecretBytes, _ hsmToken: TokenInfo, _ key: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: SymmetricKey(data: key))
         for field in [hsmToken.manufacturer, hsmToken.model, hsmToken.serialNumber, hsmToken.label] {

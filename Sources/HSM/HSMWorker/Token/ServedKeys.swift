@@ -30,7 +30,7 @@ extension OpenToken {
         return pages.keys.hasMore && !page.isEmpty ? .keyPage(page, listing: pages.number) : .keys(page)
     }
 
-    /// Reads all keys at once, however long it takes.
+    /// Reads all keys in one call, however long it takes.
     func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
         let pages = try KeyListing(&session, tiers: tiers, known: keys.all)
         var descriptions: [KeyDescription] = []
@@ -68,8 +68,8 @@ extension OpenToken {
         add(found)
     }
 
-    /// The time that reading one page may take: well below the daemon's limit, since searches come before the first
-    /// page.
+    /// The time that reading one page may take: well below the daemon's limit, since the first page also waits for the
+    /// searches.
     private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
 
     private func serve(_ page: [KeyDescription], _ listing: KeyListing) {
@@ -92,8 +92,8 @@ extension OpenToken {
     }
 }
 
-/// A readers-writer lock around the keys. A change needs it exclusively, because an import first searches and then
-/// creates; reading and testing keys shares it, each reader in a session of its own.
+/// A readers-writer lock around the keys. A change takes it exclusively, because an import searches first and then
+/// creates. Threads that read and test keys share it, each with its own session.
 final class KeyOperationsLock: @unchecked Sendable {
     // Guarded by `condition`.
     private var readers = 0
@@ -101,7 +101,7 @@ final class KeyOperationsLock: @unchecked Sendable {
     private var waitingWriters = 0
     private let condition = Condition()
 
-    /// Runs the only writer, without readers.
+    /// Runs a writer exclusively.
     func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
         waitingWriters += 1
@@ -118,7 +118,7 @@ final class KeyOperationsLock: @unchecked Sendable {
         return try body()
     }
 
-    /// Runs a reader, together with others. Waiting writers come first, so that readers cannot keep them out for ever.
+    /// Runs a reader, together with others. Waiting writers have priority, so that readers cannot starve them.
     func reading<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
         while hasWriter || waitingWriters > 0 { condition.wait() }

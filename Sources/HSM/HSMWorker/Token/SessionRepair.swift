@@ -1,13 +1,13 @@
 import PKCS11
 import WorkerProtocol
 
-// Repairs sessions and logins that the HSM token has ended: after an idle time-out, because of another process, or
-// because the connection to an HSM was interrupted. Other failures are `hsmTokenUnavailable`: the daemon then ends
-// this worker and starts another.
+// Repair of sessions and logins that the HSM token has ended: after an idle time-out, because of another process, or
+// after an interrupted connection to an HSM. Other failures become `hsmTokenUnavailable`: the daemon then ends this
+// worker and starts another.
 extension OpenToken {
     /// Makes sure that the session exists and that the user is logged in. It costs two cheap calls if nothing is
     /// wrong.
-    /// - Throws: `overloaded` when the HSM token has no room for a session until the deadline, `loginRefused`, else
+    /// - Throws: `overloaded` if the HSM token has no room for a session before the deadline, `loginRefused`, otherwise
     ///   `hsmTokenUnavailable`.
     func restore(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         if try holdsLogin(&session, &deadline) { return }
@@ -56,9 +56,9 @@ extension OpenToken {
 
     /// Waits until no other session is in the library, at most ``longestWait``.
     ///
-    /// When a login ends, SoftHSM frees the private objects, also those that another thread is using, and that can end
-    /// the process. An end during a login, which empties and rewrites the file with the keys' key, would lose the
-    /// whole HSM token.
+    /// When a login ends, SoftHSM frees the private objects, including those that another thread is using, which can
+    /// crash the process. A login empties and rewrites the file with the key that encrypts all keys. A crash during a
+    /// login would therefore lose the whole HSM token.
     private func awaitKeyUses() {
         let end = ContinuousClock.now + Self.longestWait
         while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
@@ -66,7 +66,7 @@ extension OpenToken {
         }
     }
 
-    /// The limit of that wait. The daemon notices a call that hangs.
+    /// The limit of that wait. The daemon detects a call that hangs.
     private static let longestWait = Duration.seconds(2)
 
     /// Logs in again. The first thread does it; the others wait and find the login restored.
@@ -83,7 +83,7 @@ extension OpenToken {
                 awaitKeyUses()
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
-            // Another device of a group of HSMs may be answering now.
+            // A different device of a group of HSMs may be answering now.
             let tiersNow = TierSelection(
                 in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
             guard tiersNow.hasSameTiers(as: tiers) else {

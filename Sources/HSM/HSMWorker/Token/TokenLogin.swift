@@ -15,8 +15,8 @@ struct TokenLogin: Sendable {
     /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
 
-    /// Locked while the library logs in. At each login, SoftHSM empties and rewrites the file with its PINs and the
-    /// keys' key. A process that ends in that moment makes every later login impossible.
+    /// Locked while the library logs in. At each login, SoftHSM empties and rewrites the file with its PINs and the key
+    /// that encrypts all keys. If the process ends at that moment, no later login is possible.
     private static let underWay = DispatchSemaphore(value: 1)
 
     init(_ opening: HSMTokenOpening) {
@@ -25,7 +25,7 @@ struct TokenLogin: Sendable {
     }
 
     /// Logs in, unless this process is logged in already.
-    /// - Throws: `loginRefused` if another attempt would fail too, else `hsmTokenUnavailable`.
+    /// - Throws: `loginRefused` if another attempt would fail too, otherwise `hsmTokenUnavailable`.
     func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
         let pin = try orUnavailable { () throws(SecretFileError) in try SecretBytes(contentsOfFile: pinFile) }
         let hsmToken = try orUnavailable { () throws(CallError) in try slot.tokenInfo() }
@@ -55,12 +55,12 @@ struct TokenLogin: Sendable {
             }
             throw WorkerFailure(.loginRefused, advice)
         }
-        // Best effort: a digest that remains in the file keeps a PIN refused that has been wrong before.
+        // Best effort: if a digest remains in the file, only a PIN that was wrong before stays refused.
         try? memory?.forget()
     }
 
     /// Waits for a login under way, and lets no other begin, before the process exits.
-    /// - Parameter seconds: The longest wait; a library that hangs in a login is not waited for.
+    /// - Parameter seconds: The limit of the wait, in case a library hangs in a login.
     static func finish(within seconds: Int) {
         _ = underWay.wait(timeout: .now() + .seconds(seconds))
     }
