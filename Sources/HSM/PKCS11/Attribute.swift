@@ -4,11 +4,11 @@ internal import CPKCS11
 /// ``SecretAttributes`` instead.
 public struct Attribute: Sendable, Hashable {
     public enum Value: Sendable, Hashable {
-        /// CK_BBOOL.
+        /// A CK_BBOOL.
         case flag(Bool)
-        /// CK_ULONG.
+        /// A CK_ULONG.
         case number(UInt)
-        /// A byte string, a UTF-8 text, a big integer (big-endian).
+        /// A byte string, a UTF-8 text or a big integer (big-endian).
         case bytes([UInt8])
     }
 
@@ -26,7 +26,7 @@ public struct Attribute: Sendable, Hashable {
     public static func keyType(_ value: KeyType) -> Attribute { Attribute(.keyType, .number(value.rawValue)) }
     /// CKA_CERTIFICATE_TYPE = CKC_X_509.
     public static let x509Certificate = Attribute(.certificateType, .number(CKC_X_509))
-    /// CKA_TOKEN: kept by the HSM token (true), or gone with the session (false).
+    /// CKA_TOKEN: true for a token object, which the HSM token stores; false for a session object.
     public static func token(_ value: Bool) -> Attribute { Attribute(.token, .flag(value)) }
     /// CKA_PRIVATE: visible after login only.
     public static func `private`(_ value: Bool) -> Attribute { Attribute(.private, .flag(value)) }
@@ -37,7 +37,7 @@ public struct Attribute: Sendable, Hashable {
     public static func wrap(_ value: Bool) -> Attribute { Attribute(.wrap, .flag(value)) }
     public static func unwrap(_ value: Bool) -> Attribute { Attribute(.unwrap, .flag(value)) }
     public static func sign(_ value: Bool) -> Attribute { Attribute(.sign, .flag(value)) }
-    /// Signatures from which the message is recovered (C_SignRecover).
+    /// CKA_SIGN_RECOVER: signatures from which the message can be recovered (C_SignRecover).
     public static func signRecover(_ value: Bool) -> Attribute { Attribute(.signRecover, .flag(value)) }
     public static func verify(_ value: Bool) -> Attribute { Attribute(.verify, .flag(value)) }
     public static func derive(_ value: Bool) -> Attribute { Attribute(.derive, .flag(value)) }
@@ -110,14 +110,14 @@ public struct AttributeType: RawRepresentable, Hashable, Sendable {
     public static let local = AttributeType(rawValue: CKA_LOCAL)
     public static let neverExtractable = AttributeType(rawValue: CKA_NEVER_EXTRACTABLE)
     public static let alwaysSensitive = AttributeType(rawValue: CKA_ALWAYS_SENSITIVE)
-    /// The PIN is wanted again for each use of the key.
+    /// The key requires the PIN again for each use.
     public static let alwaysAuthenticate = AttributeType(rawValue: CKA_ALWAYS_AUTHENTICATE)
     public static let modifiable = AttributeType(rawValue: CKA_MODIFIABLE)
     public static let ecParameters = AttributeType(rawValue: CKA_EC_PARAMS)
     public static let ecPoint = AttributeType(rawValue: CKA_EC_POINT)
 }
 
-/// An HSM token's answer about one object's attributes. An attribute that the object does not have, or that the HSM
+/// One object's attributes as the HSM token returned them. An attribute that the object does not have, or that the HSM
 /// token does not reveal (sensitive), is absent.
 public struct AttributeValues: Sendable, Hashable {
     private let values: [AttributeType: [UInt8]]
@@ -136,19 +136,19 @@ public struct AttributeValues: Sendable, Hashable {
         values[type]
     }
 
-    /// A CK_BBOOL; nil also when the value is not one byte. Any byte but 0 counts as true.
+    /// A CK_BBOOL; nil also if the value is not one byte. Any byte but 0 counts as true.
     public func flag(_ type: AttributeType) -> Bool? {
         guard let value = values[type], value.count == 1 else { return nil }
         return value[0] != 0
     }
 
-    /// A CK_ULONG; nil also when the value has another size.
+    /// A CK_ULONG; nil also if the value has a different size.
     public func number(_ type: AttributeType) -> UInt? {
         guard let value = values[type], value.count == MemoryLayout<UInt>.size else { return nil }
         return value.nativeNumber
     }
 
-    /// A text; nil also when the value is not UTF-8.
+    /// A text; nil also if the value is not UTF-8.
     public func text(_ type: AttributeType) -> String? {
         values[type].flatMap { String(validating: $0, as: UTF8.self) }
     }
@@ -179,8 +179,8 @@ public enum EllipticCurve {
     }
 
     /// The P-256 point, 65 bytes, in a CKA_EC_POINT: in its OCTET STRING, or bare, since some HSM tokens return it so.
-    /// Both begin with 0x04, so the size decides. nil when it is neither. The check that it is on the curve is left to
-    /// the caller.
+    /// Both begin with 0x04, so the size decides. nil if it is neither. The caller must check that the point is on the
+    /// curve.
     public static func p256Point(inAttributeValue value: [UInt8]) -> [UInt8]? {
         switch value.count {
         case 65 where value[0] == 0x04: value

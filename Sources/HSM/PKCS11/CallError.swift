@@ -1,15 +1,15 @@
 internal import CPKCS11
 
-/// A PKCS#11 call that did not succeed: the function and the cause. It is the one error of every call into the
-/// library. It contains none of the call's arguments.
+/// A PKCS#11 call that did not succeed: the function and the cause. Every call into the library throws this error. It
+/// contains none of the call's arguments.
 public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
     public enum Cause: Sendable, Hashable {
-        /// The library returned another value than CKR_OK.
+        /// The library returned a value other than CKR_OK.
         case returned(ReturnValue)
         /// The library's function list has no such function.
         case missing
-        /// The library returned CKR_OK and an impossible answer: a length without end, a wrong size. The text is fixed
-        /// and names the fault.
+        /// The library returned CKR_OK and an impossible result, such as a wrong size or a length out of bounds. The
+        /// text is fixed and names the fault.
         case implausible(String)
     }
 
@@ -22,10 +22,10 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The library's return value; nil when the cause is another one.
+    /// The library's return value; nil for any other cause.
     ///
     /// Not inlined: a typed `catch` that reads this property of a borrowed error makes the optimiser of Swift 6.3.1
-    /// fail with an ownership error (CopyPropagation). No optimised build was possible.
+    /// fail with an ownership error (CopyPropagation). Without this attribute no optimised build is possible.
     @inline(never)
     public var returnValue: ReturnValue? {
         if case .returned(let value) = cause { value } else { nil }
@@ -49,8 +49,7 @@ public struct ReturnValue: RawRepresentable, Hashable, Sendable, CustomStringCon
         self.rawValue = rawValue
     }
 
-    /// The standard's name, such as `CKR_PIN_INCORRECT`; hexadecimal for values that the standard does not name,
-    /// vendors' own included.
+    /// The standard's name, such as `CKR_PIN_INCORRECT`; hexadecimal for other values, including vendor-defined ones.
     public var description: String {
         Self.names[rawValue] ?? "CKR 0x" + String(rawValue, radix: 16)
     }

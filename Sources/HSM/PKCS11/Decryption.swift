@@ -5,8 +5,8 @@ public import SecretMemory
 extension Session {
     /// Decrypts in one part. The library writes the bytes straight into secret memory.
     ///
-    /// The return value for a wrong ciphertext differs between HSM tokens, and some return the same value for faults
-    /// of their own (SoftHSM: CKR_GENERAL_ERROR for both).
+    /// The return value for a wrong ciphertext differs between HSM tokens, and some return the same value for internal
+    /// faults (SoftHSM: CKR_GENERAL_ERROR for both).
     /// - Parameter capacity: Room for the plaintext in bytes; for RSA the size of the modulus, even if the result is
     ///   shorter. With less room the call fails with CKR_BUFFER_TOO_SMALL.
     public mutating func decrypt(
@@ -20,7 +20,7 @@ extension Session {
         do throws(CallError) {
             length = try finishDecryption(of: ciphertext, into: &plaintext)
         } catch {
-            // The operation is still active then (§5.2) and would block the session, so it is carried out to end it.
+            // The operation is still active then (§5.2) and would block the session, so complete it to end it.
             if error.returnValue == .bufferTooSmall {
                 var discarded = SecretBytes(count: max(ciphertext.count, 1 << 16))
                 _ = try? finishDecryption(of: ciphertext, into: &discarded)

@@ -3,7 +3,7 @@ public import SecretMemory
 
 // C_GenerateKeyPair (PKCS#11 v2.40 base §5.13).
 extension Session {
-    /// Makes a key pair inside the token.
+    /// Makes a key pair inside the HSM token.
     public mutating func generateKeyPair(
         _ mechanism: Mechanism, publicKey publicTemplate: Template, privateKey privateTemplate: Template
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
@@ -26,7 +26,7 @@ extension Session {
 
 // C_DeriveKey (PKCS#11 v2.40 base §5.13).
 extension Session {
-    /// Derives a key inside the token. The caller destroys it.
+    /// Derives a key inside the HSM token. The caller must destroy the key.
     public mutating func deriveKey(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template
     ) throws(CallError) -> ObjectHandle {
@@ -41,9 +41,9 @@ extension Session {
         return ObjectHandle(rawValue: key)
     }
 
-    /// Derives a secret, reads it into secret memory and destroys it in the HSM token in every case.
+    /// Derives a secret, reads it into secret memory and always destroys it in the HSM token.
     /// - Parameters:
-    ///   - template: It must make the secret a session object that is not sensitive and extractable.
+    ///   - template: It must make the secret an extractable, non-sensitive session object.
     ///   - count: The exact size in bytes.
     public mutating func deriveSecret(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template, count: Int
@@ -63,7 +63,7 @@ extension Session {
 
 // C_UnwrapKey (PKCS#11 v2.40 base §5.13).
 extension Session {
-    /// Opens a wrapped key into a new key object that need not leave the token. The caller destroys it.
+    /// Unwraps a key into a new key object, which need not leave the HSM token. The caller must destroy the object.
     public mutating func unwrapKey(
         _ wrappedKey: [UInt8], _ mechanism: Mechanism, with unwrappingKey: ObjectHandle, _ template: Template
     ) throws(CallError) -> ObjectHandle {

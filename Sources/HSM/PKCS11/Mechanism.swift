@@ -6,11 +6,11 @@ public enum Mechanism: Sendable, Hashable {
     public enum KeyDerivationFunction: Sendable, Hashable {
         /// No function: the derived key is the shared secret, the point's x coordinate.
         case null
-        /// SP 800-56A one-step KDF with SHA-256: the counter comes first.
+        /// SP 800-56A one-step KDF with SHA-256, counter first.
         case oneStepSHA256
     }
 
-    /// The form of CK_GCM_PARAMS: there are two under one name, and a library reads one of them.
+    /// The form of CK_GCM_PARAMS: two structures have this name, and each library expects one of them.
     public enum GCMParameterForm: Sendable, Hashable, CaseIterable {
         /// The six fields of PKCS#11 v2.40 errata 01 and v3.0, with ulIvBits (SoftHSM, NSS).
         case withVectorBits
@@ -18,9 +18,9 @@ public enum Mechanism: Sendable, Hashable {
         case withoutVectorBits
     }
 
-    /// CKM_ECDH1_DERIVE. `publicPoint` is the other side's point, uncompressed (65 bytes for P-256) and without a DER
-    /// wrapping: HSM tokens that guess between both forms are wrong now and then. The caller has checked that it is on
-    /// the curve.
+    /// CKM_ECDH1_DERIVE. `publicPoint` is the other party's point, uncompressed (65 bytes for P-256) and without a DER
+    /// wrapping: HSM tokens that accept both forms sometimes misread a point. The caller has checked that the point is
+    /// on the curve.
     case ecdh1Derive(KeyDerivationFunction, sharedData: [UInt8] = [], publicPoint: [UInt8])
     /// CKM_RSA_X_509: the bare RSA operation. Decrypts and signs blocks as long as the modulus.
     case rsaX509
@@ -34,7 +34,7 @@ public enum Mechanism: Sendable, Hashable {
     case rsaPSSHashingSHA256
     /// CKM_RSA_PKCS_PSS: signs a SHA-256 hash, with the same parameters.
     case rsaPSSSHA256
-    /// CKM_ECDSA: signs a hash; the signature is r ‖ s, each of the order's size.
+    /// CKM_ECDSA: signs a hash; the signature is r ‖ s, each as long as the order.
     case ecdsa
     /// CKM_AES_GCM with a 16-byte tag at the ciphertext's end.
     case aesGCM(initializationVector: [UInt8], associatedData: [UInt8] = [], form: GCMParameterForm = .withVectorBits)
@@ -67,7 +67,7 @@ public enum Mechanism: Sendable, Hashable {
         }
     }
 
-    /// Lends the mechanism as the standard's structure. Everything that it points to ends with `body`.
+    /// Lends the mechanism as the standard's structure. Its pointers are valid only until `body` returns.
     func withCMechanism<Result>(_ body: (UnsafeMutablePointer<CK_MECHANISM>) -> Result) -> Result {
         switch self {
         case .ecdh1Derive(let function, let sharedData, let publicPoint):
@@ -135,7 +135,7 @@ extension Mechanism.KeyDerivationFunction {
 }
 
 extension [UInt8] {
-    /// Lends the bytes to a call whose pointer is not const in the standard; nil when there are none.
+    /// Lends the bytes to a call whose pointer is not const in the standard; nil if there are none.
     func withMutableCopy<Result>(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> Result) -> Result {
         guard !isEmpty else { return body(nil, 0) }
         return unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { copy in

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// The reasons why a library cannot be used at all.
 public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The path is not absolute. A bare name would be looked up in directories that others may fill.
+    /// The path is not absolute. A bare name would be searched for in directories that other users may write to.
     case pathNotAbsolute(String)
     /// The dynamic loader refused it; `reason` is its own message.
     case notLoadable(path: String, reason: String)
@@ -25,33 +25,35 @@ public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
 /// A loaded and initialised PKCS#11 library (PKCS#11 v2.40 base §5.4).
 ///
 /// This target is the binding to PKCS#11 and knows nothing about payments; HSMWorker and tests call it. A ``Module``
-/// lists ``Slot``s, a slot's HSM token opens ``Session``s, and a session has the standard's calls as methods:
+/// lists ``Slot``s, a slot's HSM token opens ``Session``s, and a session offers the standard's calls as methods:
 /// `Object.swift`, `KeyManagement.swift`, `Decryption.swift`, `Signing.swift`. C types and pointers stay inside; every
 /// failure is a ``CallError`` with the function's name and its return value.
 ///
-/// A process has one for each library and keeps it: PKCS#11 libraries hold process-wide state, and a second
-/// C_Initialize is an error (CKR_CRYPTOKI_ALREADY_INITIALIZED). The library is never unloaded, since some crash in
-/// their destructors. The process must not fork once a module is loaded.
+/// A process has one `Module` for each library, for as long as it runs: PKCS#11 libraries hold process-wide state, and
+/// a second C_Initialize is an error (CKR_CRYPTOKI_ALREADY_INITIALIZED). The library is never unloaded, since some
+/// libraries crash in their destructors. The process must not fork once a module is loaded.
 ///
 /// Any thread may use it: C_Initialize asks the library to lock (CKF_OS_LOCKING_OK). Every method of this target that
 /// reaches the library blocks for as long as the library takes: never call one on the cooperative thread pool.
 public final class Module: @unchecked Sendable {
-    /// The form of the call to C_Initialize.
+    /// The arguments of C_Initialize.
     public enum Initialization: Sendable, Equatable {
-        /// The standard's form: with CKF_OS_LOCKING_OK and nothing else.
+        /// As the standard specifies, with CKF_OS_LOCKING_OK only.
         case standard
-        /// The standard's form with a parameter string in addition, which NSS's softoken needs.
+        /// As the standard specifies, with an additional parameter string, which NSS softokn needs.
         case libraryParameters(String)
     }
 
-    /// The library's list of functions. It is a copy: the list does not change after the library has returned it.
+    /// The library's list of functions. This is a copy, since the list does not change after the library has returned
+    /// it.
     let functions: CK_FUNCTION_LIST
 
     /// Loads the library and initialises it.
     /// - Parameter path: absolute.
     public init(path: String, initialization: Initialization = .standard) throws(ModuleError) {
         guard path.hasPrefix("/") else { throw .pathNotAbsolute(path) }
-        // Local, because the library's symbols must not meet this program's, libcrypto's above all.
+        // RTLD_LOCAL, because the library's symbols must not be mixed up with this program's, above all those of
+        // libcrypto.
         guard let library = unsafe dlopen(path, RTLD_NOW | RTLD_LOCAL) else {
             let reason = unsafe dlerror().map { unsafe String(cString: $0) } ?? "no reason given"
             throw .notLoadable(path: path, reason: reason)
@@ -129,9 +131,9 @@ public struct Version: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(major).\(minor)" }
 }
 
-/// A library's description of itself (CK_INFO, PKCS#11 v2.40 base §3.1).
+/// The library's description (CK_INFO, PKCS#11 v2.40 base §3.1).
 public struct ModuleInfo: Sendable, Hashable {
-    /// The version of PKCS#11 that it follows.
+    /// The PKCS#11 version that the library implements.
     public let cryptokiVersion: Version
     public let manufacturer: String
     public let libraryDescription: String
@@ -152,8 +154,8 @@ extension Module {
 }
 
 extension String {
-    /// A fixed-size field of the standard: UTF-8, padded with spaces, or with NULs by libraries that err. Bytes that
-    /// are not UTF-8 become U+FFFD.
+    /// A fixed-size field of the standard: UTF-8, padded with spaces, or incorrectly with NULs by some libraries. Bytes
+    /// that are not UTF-8 become U+FFFD.
     init<Field>(paddedField field: Field) {
         var bytes = unsafe withUnsafeBytes(of: field) { unsafe Array($0) }
         if let end = bytes.firstIndex(of: 0) { bytes.removeSubrange(end...) }

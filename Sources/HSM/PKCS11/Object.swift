@@ -1,9 +1,9 @@
 internal import CPKCS11
 public import SecretMemory
 
-/// The number of one of the HSM token's objects, a key or a certificate, in this process (PKCS#11 v2.40 base §3.6,
-/// CK_OBJECT_HANDLE). It is valid for every session with the same HSM token, until the object is destroyed; a session
-/// object's, until its session closes.
+/// The handle of an object in the HSM token, such as a key or a certificate, in this process (PKCS#11 v2.40 base §3.6,
+/// CK_OBJECT_HANDLE). It is valid in every session with the same HSM token, until the object is destroyed. The handle
+/// of a session object is valid until its session closes.
 public struct ObjectHandle: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt
 
@@ -41,7 +41,7 @@ public struct KeyType: RawRepresentable, Hashable, Sendable {
     public static let aes = KeyType(rawValue: CKK_AES)
 }
 
-// PKCS#11 v2.40 base §5.7: objects are made, copied, changed and destroyed.
+// Functions that create, copy, change and destroy objects (PKCS#11 v2.40 base §5.7).
 extension Session {
     /// C_CreateObject.
     public mutating func createObject(_ template: Template) throws(CallError) -> ObjectHandle {
@@ -92,7 +92,7 @@ extension Session {
 extension Session {
     /// C_FindObjectsInit, C_FindObjects, C_FindObjectsFinal (PKCS#11 v2.40 base §5.7): the objects that have all of
     /// `template`'s attributes; all objects for an empty one.
-    /// - Parameter limit: The most matches; more are an error, so that none is overlooked.
+    /// - Parameter limit: The maximum number of matches. More are an error, so that none is overlooked.
     public mutating func findObjects(
         matching template: Template, limit: Int = 100_000
     ) throws(CallError) -> [ObjectHandle] {
@@ -103,8 +103,7 @@ extension Session {
         do throws(CallError) {
             found = try collectObjects(limit)
         } catch {
-            // The search must be ended all the same, or the session takes no other operation. The first error is
-            // thrown.
+            // The search must be ended even so, or the session accepts no other operation. The first error is thrown.
             try? endSearch()
             throw error
         }
@@ -135,11 +134,13 @@ extension Session {
 
 // C_GetAttributeValue (PKCS#11 v2.40 base §5.7).
 extension Session {
-    /// The largest attribute taken from an HSM token, in bytes: a certificate has a few thousand at most.
+    /// The size of the largest attribute that is accepted from an HSM token, in bytes. A certificate has at most a few
+    /// thousand.
     static let largestAttribute: UInt = 1 << 16
 
-    /// Reads public attributes. The answer omits an attribute that the object lacks, that the HSM token does not
-    /// reveal, or that is larger than ``largestAttribute``. One odd object must not prevent the reading of the others.
+    /// Reads public attributes. The result omits an attribute that the object lacks, that the HSM token does not
+    /// reveal, or that is larger than ``largestAttribute``. One unusual object must not prevent the others from being
+    /// read.
     public mutating func attributes(
         _ types: [AttributeType], of object: ObjectHandle
     ) throws(CallError) -> AttributeValues {
@@ -153,7 +154,8 @@ extension Session {
                 case .unavailable: break
                 }
             } catch {
-                // Read one by one: for several at once, HSM tokens report the absent ones differently.
+                // Read them one by one: HSM tokens report absent attributes differently when several are requested at
+                // once.
                 guard error.returnValue == .attributeTypeInvalid || error.returnValue == .attributeSensitive else {
                     throw error
                 }
@@ -162,9 +164,9 @@ extension Session {
         return AttributeValues(values, oversized: oversized)
     }
 
-    /// Reads a secret that the HSM token was asked to reveal: CKA_VALUE of a derived key made with CKA_SENSITIVE false
+    /// Reads a secret that the HSM token may reveal: the CKA_VALUE of a key that was derived with CKA_SENSITIVE false
     /// and CKA_EXTRACTABLE true. The library writes the bytes straight into secret memory.
-    /// - Parameter count: The exact size in bytes; another is an error.
+    /// - Parameter count: The exact size in bytes; any other size is an error.
     public mutating func secretValue(of object: ObjectHandle, count: Int) throws(CallError) -> SecretBytes {
         var secret = SecretBytes(count: count)
         let result: Result<UInt, CallError> = unsafe secret.withUnsafeMutableBytes { buffer in
@@ -200,7 +202,8 @@ extension Session {
         return .value(value)
     }
 
-    /// Makes the call for one attribute; without a buffer it asks for the size. Returns the size that the library set.
+    /// Makes the call for one attribute; without a buffer, the call asks for the size. Returns the size that the
+    /// library set.
     private mutating func getAttribute(
         _ type: AttributeType, of object: ObjectHandle, _ buffer: UnsafeMutableRawPointer?, _ capacity: UInt
     ) throws(CallError) -> UInt {

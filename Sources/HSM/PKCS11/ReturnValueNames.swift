@@ -1,7 +1,7 @@
 internal import CPKCS11
 
 extension ReturnValue {
-    /// Every return value that PKCS#11 v2.40 and v3.0 name.
+    /// The names of all return values in PKCS#11 v2.40 and v3.0.
     static let names: [UInt: String] = [
         CKR_OK: "CKR_OK",
         CKR_CANCEL: "CKR_CANCEL",
@@ -97,7 +97,7 @@ extension ReturnValue {
         CKR_PIN_TOO_WEAK: "CKR_PIN_TOO_WEAK",
         CKR_PUBLIC_KEY_INVALID: "CKR_PUBLIC_KEY_INVALID",
         CKR_FUNCTION_REJECTED: "CKR_FUNCTION_REJECTED",
-        // PKCS#11 v3.0, which the header lacks.
+        // PKCS#11 v3.0 values, which the header lacks.
         0x42: "CKR_AEAD_DECRYPT_FAILED",
         0x201: "CKR_TOKEN_RESOURCE_EXCEEDED",
         0x202: "CKR_OPERATION_CANCEL_FAILED",

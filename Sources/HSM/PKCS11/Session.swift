@@ -3,20 +3,20 @@ public import SecretMemory
 
 /// A session with an HSM token (PKCS#11 v2.40 base §5.6), closed when the value ends.
 ///
-/// A session holds the state of one operation at a time, so two threads must never use one together. The type enforces
-/// that. It can be moved to another thread, but not copied. Every method that calls the library is `mutating`, so that
-/// the compiler refuses shared use. Threads that work at once have a session each.
+/// A session holds the state of one operation at a time, so two threads must never use one at the same time. The type
+/// enforces that: it can be moved to another thread, but not copied. Every method that calls the library is `mutating`,
+/// so that the compiler refuses shared use. Threads that run concurrently have a session each.
 ///
 /// The login belongs to the process and the HSM token, not to the session. It ends with ``logOut()``, or when the
 /// process's last session with the HSM token closes.
 public struct Session: ~Copyable, Sendable {
     public let module: Module
-    /// The library's number of the session, or CK_INVALID_HANDLE if a session was closed and no other could be opened.
-    /// Every call then fails with CKR_SESSION_HANDLE_INVALID, and a number that the library has given to another
-    /// session meanwhile is not closed.
+    /// The session's handle, or CK_INVALID_HANDLE if a session was closed and no other could be opened. Every call then
+    /// fails with CKR_SESSION_HANDLE_INVALID, and a handle that the library has since assigned to another session is
+    /// not closed.
     private(set) var handle: UInt
-    /// A session object that the session's user keeps from one operation to the next. It ends with the session in the
-    /// HSM token, and is forgotten here then.
+    /// A session object that the caller keeps from one operation to the next. The HSM token destroys it with the
+    /// session, and this property then becomes nil.
     public var keptObject: ObjectHandle?
 
     init(module: Module, handle: UInt) {
@@ -24,23 +24,23 @@ public struct Session: ~Copyable, Sendable {
         self.handle = handle
     }
 
-    /// A session that is yet to be opened, by ``reopen(in:readWrite:)``.
+    /// A session that is not open yet; ``reopen(in:readWrite:)`` opens it.
     public init(closedIn slot: Slot) {
         self.init(module: slot.module, handle: UInt(CK_INVALID_HANDLE))
     }
 
-    /// Returns true if the session was opened. The HSM token may have ended it since.
+    /// Returns true if the session was opened. The HSM token may have closed it since.
     public var isOpen: Bool { handle != CK_INVALID_HANDLE }
 
     deinit {
-        // An error could not be handled: the session is gone with the HSM token or the library.
+        // An error could not be handled; the session ends with the HSM token or the library.
         guard handle != CK_INVALID_HANDLE else { return }
         _ = try? module.call("C_CloseSession", module.functions.C_CloseSession) { $0(handle) }
     }
 
-    /// Closes the session and opens another in its place. That ends an operation that does not end by itself, and
-    /// replaces a session that the HSM token has forgotten. The old one is closed first, since an HSM token may have
-    /// no room for both.
+    /// Closes the session and opens another in its place. This ends an operation that cannot be ended otherwise, and
+    /// replaces a session that the HSM token has lost. The old one is closed first, since an HSM token may have no room
+    /// for both.
     /// - Throws: The error of C_OpenSession. The value stays usable: a later `reopen` may succeed.
     public mutating func reopen(in slot: Slot, readWrite: Bool = false) throws(CallError) {
         if handle != CK_INVALID_HANDLE {
@@ -54,8 +54,8 @@ public struct Session: ~Copyable, Sendable {
 
 extension Slot {
     /// C_OpenSession.
-    /// - Parameter readWrite: If true, token objects may be created, changed and destroyed. Session objects always
-    ///   may.
+    /// - Parameter readWrite: If true, token objects may be created, changed and destroyed. Session objects can always
+    ///   be.
     public func openSession(readWrite: Bool = false) throws(CallError) -> Session {
         Session(module: module, handle: try openSessionHandle(readWrite))
     }
@@ -90,8 +90,8 @@ public enum UserType: Sendable, Hashable {
 
 // C_Login, C_Logout, C_GetSessionInfo (PKCS#11 v2.40 base §5.6).
 extension Session {
-    /// Logs the process in to the HSM token, for every session with it. CKR_USER_ALREADY_LOGGED_IN is an error like
-    /// others.
+    /// Logs the process in to the HSM token, for every session with it. CKR_USER_ALREADY_LOGGED_IN is an error like any
+    /// other.
     ///
     /// After CKR_PIN_INCORRECT the call must not be repeated: HSM tokens lock after a few wrong PINs.
     public mutating func logIn(_ user: UserType, pin: borrowing SecretBytes) throws(CallError) {
@@ -105,7 +105,7 @@ extension Session {
         try module.call("C_Logout", module.functions.C_Logout) { $0(handle) }
     }
 
-    /// C_GetSessionInfo: the user who is logged in, or nil. Throws if the session no longer exists. Cheap.
+    /// C_GetSessionInfo: the user who is logged in, or nil. Throws if the session no longer exists. The call is cheap.
     public mutating func loggedInUser() throws(CallError) -> UserType? {
         var info = CK_SESSION_INFO()
         try unsafe module.call("C_GetSessionInfo", module.functions.C_GetSessionInfo) { unsafe $0(handle, &info) }
@@ -118,7 +118,7 @@ extension Session {
 }
 
 extension SecretBytes {
-    /// Lends a PIN to a call whose pointer is not const in the standard. No library writes into a PIN.
+    /// Lends a PIN to a call whose pointer is not const in the standard. No library writes to a PIN.
     func withMutablePointer(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> CK_RV) -> CK_RV {
         unsafe withUnsafeBytes { bytes in
             let pointer = unsafe UnsafeMutableRawPointer(mutating: bytes.baseAddress.unsafelyUnwrapped)
@@ -129,9 +129,9 @@ extension SecretBytes {
 
 // C_InitToken (PKCS#11 v2.40 base §5.5) and C_InitPIN (§5.6).
 extension Slot {
-    /// Initialises the slot's HSM token: every object in it is destroyed. No session with it may be open. For an HSM
-    /// token that was initialised before, `securityOfficerPIN` must be its present one.
-    /// - Parameter label: At most 32 bytes of UTF-8; padded with spaces, according to the standard.
+    /// Initialises the slot's HSM token and destroys every object in it. No session with it may be open. If the HSM
+    /// token was initialised before, `securityOfficerPIN` must be its current PIN.
+    /// - Parameter label: At most 32 bytes of UTF-8; it is padded with spaces, as the standard requires.
     public func initializeToken(
         label: String, securityOfficerPIN: borrowing SecretBytes
     ) throws(CallError) {
@@ -146,7 +146,8 @@ extension Slot {
 }
 
 extension Session {
-    /// C_InitPIN: sets the normal user's PIN. The security officer is logged in, and the session is read-write.
+    /// C_InitPIN: sets the normal user's PIN. The security officer must be logged in, and the session must be
+    /// read-write.
     public mutating func initializePIN(_ pin: borrowing SecretBytes) throws(CallError) {
         let initialize = try unsafe module.require("C_InitPIN", module.functions.C_InitPIN)
         try Module.check("C_InitPIN", unsafe pin.withMutablePointer { unsafe initialize(handle, $0, $1) })

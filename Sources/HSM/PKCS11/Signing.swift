@@ -8,7 +8,7 @@ extension Session {
     ///     ``Mechanism/rsaPKCS1SHA256`` and ``Mechanism/rsaPSSHashingSHA256``, a whole block for
     ///     ``Mechanism/rsaX509``.
     ///   - capacity: Room for the signature in bytes.
-    /// - Returns: The HSM token's signature, unchanged; ECDSA's is r ‖ s.
+    /// - Returns: The HSM token's signature, unchanged; for ECDSA, r ‖ s.
     public mutating func sign(
         _ data: [UInt8], _ mechanism: Mechanism, key: ObjectHandle, capacity: Int = 512
     ) throws(CallError) -> [UInt8] {

@@ -1,8 +1,8 @@
 internal import CPKCS11
 public import Encodings
 
-/// A place for an HSM token (PKCS#11 v2.40 base §5.5). Slot numbers change between processes and are for this process
-/// only: an HSM token is chosen by its label and serial number.
+/// A place for an HSM token (PKCS#11 v2.40 base §5.5). Slot numbers can differ between processes, so an HSM token is
+/// selected by its label and serial number.
 public struct Slot: Sendable {
     public let module: Module
     public let identifier: UInt
@@ -16,10 +16,10 @@ public struct Slot: Sendable {
 }
 
 extension Module {
-    /// The longest list of slots taken from a library.
+    /// The maximum number of slots that is accepted from a library.
     private static let mostSlots: UInt = 4096
 
-    /// C_GetSlotList: the slots with an HSM token in them, in the library's order.
+    /// C_GetSlotList: the slots that contain an HSM token, in the library's order.
     public func slots() throws(CallError) -> [Slot] {
         // Two calls (§5.2): the first for the list's length, the second for its content.
         var count: CK_ULONG = 0
@@ -37,7 +37,7 @@ extension Module {
     }
 }
 
-/// An HSM token's description of itself (CK_TOKEN_INFO, PKCS#11 v2.40 base §3.2). Texts are without their padding.
+/// The description of an HSM token (CK_TOKEN_INFO, PKCS#11 v2.40 base §3.2). Texts have no padding.
 public struct TokenInfo: Sendable, Hashable {
     /// CKF_… of CK_TOKEN_INFO.
     public struct Flags: OptionSet, Sendable, Hashable {
@@ -83,7 +83,7 @@ public struct TokenInfo: Sendable, Hashable {
 }
 
 extension TokenInfo {
-    /// Returns true if everything that the URI names agrees with this HSM token.
+    /// Returns true if this HSM token matches every attribute in the URI.
     func isNamed(by uri: TokenURI) -> Bool {
         (uri.label ?? label) == label && (uri.serialNumber ?? serialNumber) == serialNumber
             && (uri.manufacturer ?? manufacturer) == manufacturer && (uri.model ?? model) == model
@@ -92,7 +92,7 @@ extension TokenInfo {
 
 /// The reasons why no slot was chosen.
 public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// No HSM token matches the URI. HSM tokens made after the library was initialised may be invisible.
+    /// No HSM token matches the URI. HSM tokens that were created after the library was initialised may be invisible.
     case notFound
     /// Several HSM tokens match the URI: the serial number distinguishes them.
     case ambiguous(serialNumbers: [String])
@@ -112,8 +112,7 @@ public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvert
 }
 
 extension Module {
-    /// The slot whose initialised HSM token the URI names. A slot that does not answer is passed over, unless none
-    /// fits.
+    /// The slot whose initialised HSM token matches the URI. A slot that fails is skipped, unless no other matches.
     public func slot(holding uri: TokenURI) throws(TokenSelectionError) -> (slot: Slot, token: TokenInfo) {
         var fitting: [(slot: Slot, token: TokenInfo)] = []
         var failure: CallError?

@@ -1,11 +1,11 @@
 internal import CPKCS11
 public import SecretMemory
 
-/// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once and usable
-/// many times.
+/// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once for repeated
+/// use.
 public struct Template: Sendable, ExpressibleByArrayLiteral {
     private var entries: [TemplateEntry] = []
-    /// The values one after another, each at a multiple of 8: a library may read a CK_ULONG in place.
+    /// The values one after another, each at a multiple of 8: a library may read a CK_ULONG from there directly.
     private var values: [UInt8] = []
 
     public init(_ attributes: [Attribute]) {
@@ -27,8 +27,8 @@ public struct Template: Sendable, ExpressibleByArrayLiteral {
         entries.append(TemplateEntry(type: attribute.type.rawValue, offset: offset, count: values.count - offset))
     }
 
-    /// Lends the attributes as the standard's array. Values are copied first: a library that writes into a template
-    /// harms that copy only.
+    /// Lends the attributes as the standard's array. Values are copied first: a library that writes to a template
+    /// changes only that copy.
     func withCAttributes<Result>(_ body: (UnsafeMutablePointer<CK_ATTRIBUTE>, CK_ULONG) -> Result) -> Result {
         unsafe withUnsafeTemporaryAllocation(byteCount: max(values.count, 8), alignment: 8) { copy in
             unsafe copy.copyBytes(from: values)
@@ -45,20 +45,20 @@ public struct Template: Sendable, ExpressibleByArrayLiteral {
     }
 }
 
-/// The secret attributes of an object to be created: a private key's numbers. They are kept in secret memory until the
-/// value ends.
+/// The secret attributes of an object to be created: the numbers of a private key. They stay in secret memory for the
+/// lifetime of this value.
 public struct SecretAttributes: ~Copyable, Sendable {
     private var entries: [TemplateEntry] = []
     private var values: SecretBytes
     private var used = 0
 
-    /// - Parameter capacity: The size of all values together, in bytes.
+    /// - Parameter capacity: The total size of all values, in bytes.
     public init(capacity: Int) {
         values = SecretBytes(count: capacity)
     }
 
     /// Adds a value: a byte string or a big integer (big-endian, without leading zeros).
-    /// - Precondition: the values so far and this one fit the capacity.
+    /// - Precondition: The values so far and this one fit the capacity.
     public mutating func append(_ type: AttributeType, _ value: RawSpan) {
         precondition(used + value.byteCount <= values.count, "secret attributes larger than their capacity")
         let start = used
@@ -84,7 +84,8 @@ public struct SecretAttributes: ~Copyable, Sendable {
                 return unsafe withUnsafeTemporaryAllocation(of: CK_ATTRIBUTE.self, capacity: total + 1) { array in
                     for index in 0..<Int(plainCount) { unsafe array.initializeElement(at: index, to: plain[index]) }
                     for (index, entry) in entries.enumerated() {
-                        // The standard's templates are not const; no library writes into the one it creates from.
+                        // The standard's templates are not const, but no library writes to the one that it creates an
+                        // object from.
                         let value = unsafe UnsafeMutableRawPointer(mutating: secrets.baseAddress.unsafelyUnwrapped)
                         unsafe array.initializeElement(
                             at: Int(plainCount) + index,
@@ -98,7 +99,7 @@ public struct SecretAttributes: ~Copyable, Sendable {
     }
 }
 
-/// The place of an attribute among a template's values.
+/// The location of an attribute's value among a template's values.
 private struct TemplateEntry: Sendable {
     let type: UInt
     let offset: Int
