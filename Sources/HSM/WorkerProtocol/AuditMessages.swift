@@ -1,10 +1,10 @@
 /// The key in the HSM token that signs the audit chain's checkpoints: EC on P-256, sensitive, non-extractable, for
-/// signatures only. It is no merchant key and is never listed among them.
+/// signatures only. It is not a merchant key and is never listed as one.
 public struct AuditKeyDescription: Sendable, Equatable, Message {
     /// CKA_ID: 16 bytes, chosen by the daemon before the key is made.
     public var identifier: [UInt8] = []
     /// The uncompressed point, 65 bytes (SEC 1 §2.3.3), of the HSM token's public key object. Anyone with the PIN can
-    /// put another object there, so the daemon compares it with the one that was recorded when the key was made.
+    /// put another object there, so the daemon compares it with the point that was recorded when the key was made.
     public var publicPoint: [UInt8] = []
 
     public init(identifier: [UInt8], publicPoint: [UInt8]) {
@@ -19,7 +19,7 @@ public struct AuditKeyDescription: Sendable, Equatable, Message {
         try coder.octets(&publicPoint, atMost: FieldBound.publicPoint)
     }
 
-    /// A key's CKA_ID has 16 bytes: no merchant key's has, which is a SHA-256.
+    /// The size of an audit key's CKA_ID. It differs from that of a merchant key's CKA_ID, a SHA-256.
     public static let identifierByteCount = 16
 }
 
@@ -28,7 +28,7 @@ public struct CheckpointSigning: Sendable, Equatable, Message {
     /// The audit key's CKA_ID, 16 bytes.
     public var identifier: [UInt8] = []
     /// The bytes of the value of `checkpoint`, at most 4096: a JSON object whose first member is `node`. The worker
-    /// refuses all other input, so that this key's signature never means anything else.
+    /// refuses all other input, so this key signs nothing else.
     public var message: [UInt8] = []
 
     public init(identifier: [UInt8], message: [UInt8]) {

@@ -1,18 +1,18 @@
-/// The largest size of every field, in bytes unless stated otherwise. Both ends apply the bounds, when writing and
-/// when reading: a larger frame is never sent and never accepted.
+/// The largest size of every field, in bytes unless stated otherwise. Both ends apply the bounds when writing and when
+/// reading, so a larger frame is neither sent nor accepted.
 public enum FieldBound {
     /// A request's frame, without its length prefix.
     public static let requestFrame = 256 * 1024
     /// An answer's frame. The largest is a page of keys.
     public static let answerFrame = 8 * 1024 * 1024
 
-    /// SHA-256 of a SubjectPublicKeyInfo, or another CKA_ID found in a token.
+    /// SHA-256 of a SubjectPublicKeyInfo, or another CKA_ID found in an HSM token.
     public static let identifier = 128
     /// A merchant identifier, a label, a name, a version.
     public static let name = 512
     /// A file's path (PATH_MAX) or an HSM token's URI.
     static let path = 4096
-    /// A sentence for an operator; a longer one is cut.
+    /// A sentence for an operator; a longer one is truncated.
     static let sentence = 1024
     /// An uncompressed P-256 point is 65 bytes; a key wrapped for RSA-4096 is 512.
     static let keyMaterial = 1024
@@ -40,35 +40,35 @@ public enum FieldBound {
     /// The longest key that KeySealing seals, 8 KiB, and the bytes that sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 
-    /// Bytes of secrets that a worker reports as not locked. It needs some hundred KiB.
+    /// Bytes of secrets that a worker reports as not locked. It needs a few hundred KiB.
     public static let unlockedSecrets: UInt32 = 1024 * 1024 * 1024
 
-    /// Elements of a list; keys are those of one page.
+    /// The number of elements of a list. A list of keys is one page.
     public static let keys = 1024
-    /// The bytes of keys and certificates after which a page ends. One more key, with all its certificates, still fits
-    /// into the frame.
+    /// The size of keys and certificates at which a page ends. One more key, with all its certificates, still fits into
+    /// the frame.
     public static let keyPage = 1024 * 1024
-    /// Keys of one listing, over all its pages.
+    /// The number of keys of one listing, in all its pages.
     public static let listedKeys = 100_000
     public static let certificatesPerKey = 32
-    /// Private keys with one CKA_ID; the right number is one.
+    /// The number of private keys with one CKA_ID, which should be one.
     public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
     static let deniedSystemCalls = 64
-    /// The lists of all nodes that share an HSM token: at most as many as a ledger has nodes. The longest fit into one
-    /// frame.
+    /// The number of elements of a list that has one for each node that shares an HSM token. A ledger has no more
+    /// nodes. The longest list fits into one frame.
     public static let auditKeys = 1024
     public static let rememberedHeads = 1024
 }
 
 extension String {
-    /// The longest prefix of at most this many bytes in UTF-8 that ends between two characters. If the first character
-    /// is longer, the prefix ends between two code points.
+    /// The longest prefix of at most this many bytes in UTF-8 that ends at a character boundary. If the first character
+    /// is longer, the prefix ends at a code point boundary.
     public func prefix(utf8Count most: Int) -> String {
         guard utf8.count > most else { return self }
         var end = utf8.index(utf8.startIndex, offsetBy: most)
         while end > startIndex, end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }
-        // Counted from the beginning: the extent of a character depends on what follows it, and the cut removes that.
+        // Counted from the beginning, because a character's extent depends on what follows it, which the cut removes.
         var whole = startIndex
         while whole < end {
             let next = index(after: whole)

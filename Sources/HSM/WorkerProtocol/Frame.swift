@@ -1,28 +1,28 @@
 /// A value that is sent as a fixed sequence of fields.
 protocol Message {
-    /// Makes a value to be read into.
+    /// Makes a value whose fields are then read.
     init()
 
-    /// The fields in the order on the wire: one description for reading and for writing.
+    /// The fields in the order on the wire. Reading and writing use the same description.
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError)
 }
 
 /// The operations that describe a message. ``FieldReader`` fills the fields from a frame, ``FieldWriter`` writes them
-/// into one. Both apply the same bounds, so no end sends a frame that the other would not accept.
+/// into one. Both apply the same bounds, so neither end sends a frame that the other would reject.
 protocol FieldCoder {
     mutating func integer<Value: FixedWidthInteger & UnsignedInteger>(_ value: inout Value) throws(FrameError)
     mutating func boolean(_ value: inout Bool) throws(FrameError)
     mutating func octets(_ value: inout [UInt8], atMost bound: Int) throws(FrameError)
     mutating func text(_ value: inout String, atMost bound: Int) throws(FrameError)
-    /// A sentence for an operator, which the writer cuts at ``FieldBound/sentence``: a failure that is too long to
-    /// send would cost the whole answer.
+    /// A sentence for an operator, which the writer truncates to ``FieldBound/sentence``, since a sentence that is too
+    /// long to send would lose the whole answer.
     mutating func sentence(_ value: inout String) throws(FrameError)
-    /// - Parameter empty: An element to be read into.
+    /// - Parameter empty: An element whose fields are then read.
     mutating func list<Element>(
         _ elements: inout [Element], atMost bound: Int, of empty: Element,
         _ element: (inout Self, inout Element) throws(FrameError) -> Void
     ) throws(FrameError)
-    /// - Parameter empty: A value to be read into.
+    /// - Parameter empty: A value whose fields are then read.
     mutating func optional<Value>(
         _ value: inout Value?, or empty: Value, _ present: (inout Self, inout Value) throws(FrameError) -> Void
     ) throws(FrameError)
@@ -34,7 +34,7 @@ extension FieldCoder {
         guard value <= bound else { throw .invalidValue }
     }
 
-    /// An enumeration by its raw value, one octet.
+    /// An enumeration's raw value, one octet.
     mutating func choice<Value: RawRepresentable>(_ value: inout Value) throws(FrameError)
     where Value.RawValue == UInt8 {
         var octet = value.rawValue
@@ -49,7 +49,7 @@ extension FieldCoder {
         }
     }
 
-    /// A message after its fields were read or written: the value that was read, or the same value.
+    /// The message after its fields were read or written: the value that was read, or `message` unchanged.
     mutating func coded<Value: Message>(_ message: Value) throws(FrameError) -> Value {
         var message = message
         try message.fields(&self)
@@ -86,7 +86,7 @@ struct FieldReader: FieldCoder {
         rest = fields
     }
 
-    /// Requires that no byte is left. Called after the last field.
+    /// Throws if any byte is left. Call it after the last field.
     func end() throws(FrameError) {
         guard rest.isEmpty else { throw .trailingBytes }
     }
@@ -162,7 +162,7 @@ struct FieldReader: FieldCoder {
     }
 }
 
-/// Writes one frame. It changes none of its arguments.
+/// Writes one frame. It does not change its arguments, although they are `inout`.
 struct FieldWriter: FieldCoder {
     private var bytes: [UInt8] = [0, 0, 0, 0]
 
@@ -237,8 +237,8 @@ public struct Frame: Sendable, Equatable {
     static let headerLength = 9
 
     public var type: UInt8
-    /// The identifier that the daemon chose; the answer carries the same one. Answers may come in another order than
-    /// requests.
+    /// The identifier that the daemon chose; the answer carries the same one. Answers may arrive in a different order
+    /// from requests.
     public var identifier: UInt64
     /// The fields, not yet read.
     public var fields: ArraySlice<UInt8>
@@ -269,7 +269,8 @@ public enum FrameError: Error, Sendable, Equatable {
     case invalidValue
 }
 
-/// Cuts a stream that arrives in arbitrary pieces into frames. Holds at most one frame's limit and one piece.
+/// Cuts a stream that arrives in arbitrary pieces into frames. Buffers at most one frame of the largest size and one
+/// piece.
 public struct FrameDecoder: Sendable {
     private let maximumLength: Int
     private var buffer: [UInt8] = []
@@ -298,7 +299,7 @@ public struct FrameDecoder: Sendable {
         buffer.append(contentsOf: bytes)
     }
 
-    /// The next whole frame, or nil when more bytes are needed.
+    /// The next whole frame, or nil if more bytes are needed.
     /// - Throws: ``FrameError/length(_:)`` for a length outside its bounds, now and at every later call.
     public mutating func next() throws(FrameError) -> Frame? {
         if let failure { throw failure }
@@ -316,7 +317,7 @@ public struct FrameDecoder: Sendable {
         guard buffer.count >= end else { return nil }
         var identifier: UInt64 = 0
         for octet in buffer[first + 1..<first + Frame.headerLength] { identifier = identifier << 8 | UInt64(octet) }
-        // A copy, so that the frame does not prevent the reuse of the stream's buffer.
+        // A copy, so that the frame does not keep the stream's buffer from being reused.
         let fields = Array(buffer[first + Frame.headerLength..<end])
         start = end
         return Frame(type: buffer[first], identifier: identifier, fields: fields[...])

@@ -2,9 +2,9 @@ public import KeyTypes
 
 /// Everything that a worker needs to open its one HSM token. It contains no PIN, only the path of its file.
 public struct HSMTokenOpening: Sendable, Equatable, Message {
-    /// The sender's ``WorkerProtocolVersion/current``; another one is refused.
+    /// The sender's ``WorkerProtocolVersion/current``; any other is refused.
     public var protocolVersion: UInt16 = WorkerProtocolVersion.current
-    /// The daemon's version; a worker of another version refuses to serve.
+    /// The daemon's version; a worker of a different version refuses to serve.
     public var programVersion: String = ""
     /// Absolute path of the PKCS#11 library.
     public var modulePath: String = ""
@@ -21,10 +21,10 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
     /// The time that the daemon waits for one answer, in milliseconds, before it ends the worker. The worker waits for
     /// a busy HSM token within that time.
     public var callTimeout: UInt32 = 10_000
-    /// Absolute path of the file that keeps, as keyed digests, the PINs that this HSM token has refused; it is made if
-    /// it does not exist. Empty for none: a refusal is then forgotten when the worker ends.
+    /// Absolute path of the file that keeps, as keyed digests, the PINs that this HSM token has refused; it is created
+    /// if it does not exist. Empty for no such file: refusals are then forgotten when the worker ends.
     public var refusedLogins: String = ""
-    /// Names of system calls that the worker denies itself before it loads the library; empty for none.
+    /// Names of system calls that the worker gives up before it loads the library; empty for none.
     public var deniedSystemCalls: [String] = []
 
     public init(
@@ -70,7 +70,7 @@ public enum WorkerProtocolVersion {
     public static let current: UInt16 = 8
 }
 
-/// The HSM token that a worker has opened, and its abilities.
+/// The HSM token that a worker has opened, and its capabilities.
 public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var label: String = ""
     public var serialNumber: String = ""
@@ -80,19 +80,19 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var hardwareVersion: String = ""
     /// CK_TOKEN_INFO's firmwareVersion.
     public var firmwareVersion: String = ""
-    /// The library's own description and version, for operators.
+    /// The library's description and version, for operators.
     public var library: String = ""
     public var sessions: UInt16 = 0
-    /// The strongest tier that passed its known-answer test; nil when the HSM token cannot serve that version.
+    /// The strongest tier that passed its known-answer test; nil if the HSM token cannot serve that version.
     public var tierECv1: ProtectionTier?
     public var tierRSAv1: ProtectionTier?
     /// The signatures for TLS handshakes.
     public var tlsSignatures: TLSSignatures = TLSSignatures()
-    /// A sentence for each version that cannot be served, or TLS signature that cannot be made: the reason.
+    /// For each version that cannot be served, and each TLS signature that cannot be made, a sentence with the reason.
     public var shortcomings: [String] = []
-    /// True when a version has no tier because tier C is left and `allow_extractable_secret` is false.
+    /// True if a version has no tier because only tier C would work and `allow_extractable_secret` is false.
     public var needsExtractableSecret: Bool = false
-    /// The worker's own public key for imports, made again at each start: P-256, uncompressed point, 65 bytes.
+    /// The worker's public key for imports, made at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8] = []
     /// The bytes of the worker's secret memory that are not locked, because the limit on locked memory is used up; at
     /// most ``FieldBound/unlockedSecrets``.
@@ -162,7 +162,7 @@ extension ProtectionTier {
     }
 }
 
-/// The one of Apple's two key restorations that a payment token requires.
+/// The key restoration that a payment token requires, one of the two that Apple defines.
 public enum RestorationScheme: UInt8, Sendable, Equatable, CaseIterable {
     /// ECDH on P-256, one-step KDF, AES-256-GCM.
     case ecV1 = 1

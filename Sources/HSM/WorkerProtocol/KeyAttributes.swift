@@ -1,9 +1,9 @@
 public import KeyTypes
 
-/// One private key object in its HSM token's own description at the time of the request (PKCS#11 v2.40 base §4.9,
-/// table 32). An attribute that the HSM token does not report is nil.
+/// One private key object, as its HSM token describes it at the time of the request (PKCS#11 v2.40 base §4.9, table
+/// 32). An attribute that the HSM token does not report is nil.
 ///
-/// These are the HSM token's own statements, and no evidence outside it proves them.
+/// Only the HSM token reports these attributes; no evidence outside it proves them.
 public struct PrivateKeyAttributes: Sendable, Equatable, Message {
     /// CKA_SENSITIVE: the key's value is not revealed in the clear.
     public var sensitive: Bool?
@@ -14,9 +14,9 @@ public struct PrivateKeyAttributes: Sendable, Equatable, Message {
     public var alwaysSensitive: Bool?
     /// CKA_NEVER_EXTRACTABLE: CKA_EXTRACTABLE has never been true. False for an imported key.
     public var neverExtractable: Bool?
-    /// CKA_LOCAL: made in the HSM token. NSS softokn reports false for the pairs that it makes.
+    /// CKA_LOCAL: generated in the HSM token. NSS softokn reports false for the pairs that it generates.
     public var local: Bool?
-    /// CKA_TOKEN: kept by the token.
+    /// CKA_TOKEN: stored by the HSM token.
     public var token: Bool?
     /// CKA_PRIVATE: visible after a login only.
     public var `private`: Bool?
@@ -32,7 +32,8 @@ public struct PrivateKeyAttributes: Sendable, Equatable, Message {
     public var sign: Bool?
     /// The algorithm, from CKA_KEY_TYPE; nil for any other type.
     public var algorithm: KeyAlgorithm?
-    /// The bits of an RSA key's modulus, from CKA_MODULUS; 256 for an EC key whose CKA_EC_PARAMS name P-256; else nil.
+    /// The bits of an RSA key's modulus, from CKA_MODULUS; 256 for an EC key whose CKA_EC_PARAMS name P-256; otherwise
+    /// nil.
     public var bits: UInt16?
 
     public init(

@@ -7,16 +7,16 @@ public struct KeyDescription: Sendable, Equatable, Message {
     /// CKA_LABEL: a hint.
     public var label: String = ""
     public var algorithm: KeyAlgorithm = .ec
-    /// The use that the private key's attributes permit: `identity` when it signs and does nothing else.
+    /// The use that the private key's attributes permit: `identity` if the key can only sign.
     public var use: KeyUse = .processing
-    /// SubjectPublicKeyInfo in DER, built from the HSM token's public key; empty when there is none.
+    /// SubjectPublicKeyInfo in DER, built from the HSM token's public key; empty if there is none.
     public var subjectPublicKeyInfo: [UInt8] = []
     /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the HSM token's order.
     public var certificates: [[UInt8]] = []
     /// CKA_SENSITIVE is true and CKA_EXTRACTABLE false.
     public var isProtected: Bool = false
-    /// The reason why the key must not be served, for operators: the identifier is not the hash, the pair failed its
-    /// test …
+    /// The reason why the key must not be served, for operators: for example, the identifier is not the hash, or the
+    /// pair failed its test
     public var inconsistency: String?
 
     public init(
@@ -48,7 +48,7 @@ public struct KeyDescription: Sendable, Equatable, Message {
     }
 }
 
-/// A private key on its way into the HSM token, sealed so that only the worker can read it.
+/// A private key to be imported into the HSM token, sealed so that only the worker can read it.
 public struct PrivateKeyImport: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String = ""
@@ -59,7 +59,7 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
     /// The encapsulated key, 65 bytes, of HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256,
     /// AES-256-GCM, to ``HSMTokenDescription/importKey``.
     public var encapsulatedKey: [UInt8] = []
-    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1" and the
+    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed with that key, with `info` = "paytokend key import v1" and the
     /// certificate's DER as associated data. KeySealing does it at both ends.
     public var sealedPrivateKey: [UInt8] = []
 
@@ -85,7 +85,7 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
     }
 }
 
-/// A certificate for a private key that the HSM token has already.
+/// A certificate for a private key that the HSM token already has.
 public struct CertificateToStore: Sendable, Equatable, Message {
     /// 32 bytes: the CKA_ID of the private key that the certificate belongs to.
     public var publicKeyHash: [UInt8] = []
@@ -112,15 +112,15 @@ public struct CertificateToStore: Sendable, Equatable, Message {
 /// A merchant's key pair to be made inside the HSM token: sensitive, non-extractable, for one use only and for the
 /// signature of its own certificate request.
 ///
-/// Its CKA_ID is the publicKeyHash, which is known only afterwards. Until then it is ``unfinishedIdentifier`` and some
-/// random bytes, so that the result of an interruption is recognised and finished instead of made again.
+/// Its CKA_ID is the publicKeyHash, which is known only afterwards. Until then it is ``unfinishedIdentifier`` followed
+/// by random bytes, so that an interrupted generation is recognised and finished instead of repeated.
 public struct KeyGeneration: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String = ""
     public var algorithm: KeyAlgorithm = .ec
     public var use: KeyUse = .processing
-    /// Makes nothing, but finishes what an earlier generation for this merchant left unfinished; `keyNotFound` when
-    /// there is nothing. The daemon sets it to read back after a worker's end.
+    /// If true, the worker generates no new pair but finishes one that an earlier generation for this merchant left
+    /// unfinished; `keyNotFound` if there is none. The daemon sets it to find out the result after a worker ended.
     public var onlyFinishes: Bool = false
 
     public init(
@@ -141,11 +141,12 @@ public struct KeyGeneration: Sendable, Equatable, Message {
         try coder.boolean(&onlyFinishes)
     }
 
-    /// The beginning of the CKA_ID of a pair that does not have its own yet. No publicKeyHash begins so by chance.
+    /// The beginning of the CKA_ID of a pair that does not yet have its final one. No publicKeyHash begins this way by
+    /// chance.
     public static let unfinishedIdentifier: [UInt8] = Array("paytokend unfinished ".utf8)
 
-    /// The beginning for an identity key. For a processing key random bytes follow directly, as in versions without
-    /// another use. A pair that such a version left unfinished is therefore a processing key.
+    /// The beginning for an identity key. For a processing key random bytes follow directly, as in versions that had no
+    /// other use. A pair that such a version left unfinished is therefore a processing key.
     private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
 
     /// A new pair's first CKA_ID.
@@ -166,7 +167,7 @@ public struct RequestSigning: Sendable, Equatable, Message {
     /// The key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8] = []
     /// CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB, whose public key is that key's. The worker
-    /// refuses all other input, so that a merchant key's signature never means anything else.
+    /// refuses all other input, so a merchant key signs nothing else.
     public var information: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], information: [UInt8]) {

@@ -5,9 +5,8 @@ public struct TLSSigning: Sendable, Equatable, Message {
     /// The identity key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8] = []
     public var algorithm: TLSSignatureAlgorithm = .pssSHA256
-    /// Unhashed, at most 32 KiB: the content of a TLS 1.3 client CertificateVerify, or a whole TLS 1.2 transcript up
-    /// to the ClientKeyExchange. The worker refuses all other input, so that an identity key's signature never means
-    /// anything else.
+    /// Unhashed, at most 32 KiB: the content of a TLS 1.3 client CertificateVerify, or a whole TLS 1.2 transcript up to
+    /// the ClientKeyExchange. The worker refuses all other input, so an identity key signs nothing else.
     public var input: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], algorithm: TLSSignatureAlgorithm, input: [UInt8]) {
@@ -28,7 +27,7 @@ public struct TLSSigning: Sendable, Equatable, Message {
     }
 }
 
-/// The place where PSS signatures are padded, found by known answer when the HSM token is opened.
+/// The place where PSS signatures are padded, determined by a known-answer test when the HSM token is opened.
 public enum PSSSignatures: UInt8, Sendable, Equatable, CaseIterable {
     /// The HSM token pads (CKM_SHA256_RSA_PKCS_PSS or CKM_RSA_PKCS_PSS).
     case byToken = 1
@@ -38,7 +37,7 @@ public enum PSSSignatures: UInt8, Sendable, Equatable, CaseIterable {
     case none = 3
 }
 
-/// The signatures by which an HSM token signs TLS handshakes.
+/// The signatures that an HSM token can make for TLS handshakes.
 public struct TLSSignatures: Sendable, Equatable, Message {
     public var pss: PSSSignatures = .none
     /// True if RSASSA-PKCS1-v1_5 with SHA-256 works.

@@ -3,7 +3,7 @@ public import KeyTypes
 /// A worker's answer. ``WorkerRequest`` determines the case for each request.
 public enum WorkerAnswer: Sendable, Equatable {
     case opened(HSMTokenDescription)
-    /// All keys that the request named, or the last page of them.
+    /// All keys of the request, or the last page of them.
     case keys([KeyDescription])
     /// A page of keys, at least one. The next page is requested with this listing's number.
     case keyPage([KeyDescription], listing: UInt64)
@@ -12,7 +12,7 @@ public enum WorkerAnswer: Sendable, Equatable {
     /// The opened data, and the tier that opened it. Opening needs secrets, so this answer also reports the bytes of
     /// the worker's secret memory that are not locked, at most ``FieldBound/unlockedSecrets``.
     case plaintext([UInt8], tier: ProtectionTier, unlockedSecrets: UInt32 = 0)
-    /// The result of an import, of a probe, or of a checkpoint to be remembered.
+    /// The result of an import, of a probe, or of an audit checkpoint to be remembered.
     case done
     case auditKeys([AuditKeyDescription])
     /// The audit key that was made, or existed.
@@ -21,7 +21,7 @@ public enum WorkerAnswer: Sendable, Equatable {
     case signature([UInt8])
     /// Audit checkpoints' lines, 1 to 4096 bytes each, in the HSM token's order.
     case heads([[UInt8]])
-    /// The merchant key that was made and tested, and is served from now on.
+    /// The merchant key that was generated and tested, and is served from now on.
     case generatedKey(KeyDescription)
     /// A certificate request's signature: ECDSA in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with the modulus's
     /// length; both over SHA-256.
@@ -88,7 +88,7 @@ extension WorkerAnswer {
         }
     }
 
-    /// One answer of each kind by its frame's type, to be read into.
+    /// One empty answer of each kind, by its frame's type, whose fields are then read.
     private static let empty: [UInt8: WorkerAnswer] = Dictionary(
         uniqueKeysWithValues: [
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,
@@ -98,7 +98,7 @@ extension WorkerAnswer {
         ].map { (answer: WorkerAnswer) in (answer.type, answer) })
 
     /// The answer as one frame with its length prefix.
-    /// - Throws: ``FrameError/fieldTooLong`` or ``FrameError/length(_:)`` when a field exceeds its bound.
+    /// - Throws: ``FrameError/fieldTooLong`` or ``FrameError/length(_:)`` if a field exceeds its bound.
     public func encoded(identifier: UInt64) throws(FrameError) -> [UInt8] {
         let capacity = if case .plaintext(let plaintext, _, _) = self { plaintext.count + 12 } else { 256 }
         var writer = FieldWriter(type: type, identifier: identifier, capacity: capacity)
@@ -117,8 +117,8 @@ extension WorkerAnswer {
     }
 }
 
-/// The reasons why a worker did not do its task. The set is closed, so that no other information about an untrusted
-/// caller's bytes or the library's state comes back.
+/// The reasons why a worker did not do its task. The set is closed, so that it reveals nothing else about an untrusted
+/// caller's bytes or the library's state.
 public struct WorkerFailure: Error, Sendable, Equatable {
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// The ephemeral point is not on the curve, the wrapped key does not open, or the GCM tag is wrong. An
@@ -128,28 +128,28 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case keyNotFound = 2
         /// The HSM token has no tier for the request.
         case notSupported = 3
-        /// The library or the HSM token is away, or the login is lost; another try may succeed.
+        /// The library or the HSM token is unavailable, or the login is lost; another attempt may succeed.
         case hsmTokenUnavailable = 4
         /// The PIN was refused. It must not be tried again until the PIN file or the HSM token changes.
         case loginRefused = 5
         /// The HSM token or the worker refuses an import, a generation or a signature. The key is unsuitable, the pair
-        /// does not match or exists already, the request is another key's, or the input is no TLS handshake.
+        /// does not match or exists already, the request belongs to another key, or the input is not a TLS handshake.
         case importRefused = 6
-        /// The frame was not understood, or came at the wrong time, or the versions differ.
+        /// The frame was not understood or came at the wrong time, or the versions differ.
         case protocolViolation = 7
-        /// More calls wait than the daemon keeps, and nothing was tried. Or the HSM token was busy until the deadline
-        /// (no memory, no session), or failed at this call though it works otherwise. The worker is not at fault.
+        /// The daemon's queue is full, and nothing was attempted. Or the HSM token was busy until the deadline (no
+        /// memory, no session), or failed this call although it works otherwise. The worker is not at fault.
         case overloaded = 8
-        /// Two workers ended while they had this input, so the daemon gives it to no worker for a while. No worker
-        /// answers so.
+        /// Two workers ended while they had this input, so the daemon sends it to no worker for a while. Only the
+        /// daemon uses this code.
         case inputRefused = 9
         /// The HSM token works, but not for this request about the audit key or the remembered audit checkpoint. It is
-        /// read-only, accepts no data objects, or shows too many; or the message is no audit checkpoint.
+        /// read-only, accepts no data objects, or shows too many; or the message is not an audit checkpoint.
         case auditRefused = 10
-        /// Neither the call nor its repetition was answered in time. Only the daemon uses this code.
+        /// Neither the call nor its second attempt was answered in time. Only the daemon uses this code.
         case deadlineExceeded = 11
-        /// The listing whose page was requested has ended: another has begun, or the HSM token has ended the session
-        /// or the login meanwhile. The keys must be listed again.
+        /// The listing whose page was requested has ended: another has begun, or the HSM token has since ended the
+        /// session or the login. The keys must be listed again.
         case listingEnded = 12
     }
 
@@ -157,9 +157,10 @@ public struct WorkerFailure: Error, Sendable, Equatable {
     /// One sentence for an operator: the PKCS#11 call and its CKR, if there was one. It never contains an untrusted
     /// caller's bytes.
     public var message: String
-    /// The seconds after which another try makes sense, if known. The daemon adds it: it is in no frame.
+    /// The seconds after which another attempt makes sense, if known. The daemon adds this value; no frame contains it.
     public var retryAfter: Int?
-    /// True if no worker had the call, so that no HSM token did anything for it. The daemon adds it: it is in no frame.
+    /// True if the call was sent to no worker, so that no HSM token acted on it. The daemon adds this value; no frame
+    /// contains it.
     public var isUnsent: Bool
 
     public init(_ kind: Kind, _ message: String, retryAfter: Int? = nil, isUnsent: Bool = false) {

@@ -1,11 +1,11 @@
 // The frames between paytokend and its worker, paytokend-hsm, and the values in them. One of these processes reads the
 // input of untrusted callers, the other has the PIN, and nothing else passes between them. Both link this module.
 //
-// Both ends treat every frame as hostile. A length is compared with its bound in `FieldBound` before memory is taken.
-// Bytes that do not parse in full are a `FrameError`, after which the reader closes the stream.
+// Both ends treat every frame as hostile. A length is compared with its bound in `FieldBound` before memory is
+// allocated. Bytes that cannot be parsed completely are a `FrameError`, after which the reader closes the stream.
 //
-// Start here. `WorkerRequest` lists the requests, one row and one description an operation; `WorkerAnswer` lists the
-// answers. `Frame` is the layout on the wire, `Fields` reads and writes it. A new operation is a case of
+// Start here. `WorkerRequest` lists the requests, with one row and one description for each operation; `WorkerAnswer`
+// lists the answers. `Frame` is the layout on the wire, `Fields` reads and writes it. A new operation is a case of
 // `WorkerRequest` with its row, its fields and its `empty` value, and a case in the worker's dispatch
 // (`HSMWorker/Service`).
 
@@ -16,33 +16,33 @@ public enum WorkerRequest: Sendable, Equatable {
     /// Every merchant key pair and certificate that the HSM token shows now; the answer may be the first page of
     /// several.
     case listKeys
-    /// The page after the one that named this listing; `listingEnded` when the listing was given up.
+    /// The page after the one that named this listing; `listingEnded` if the listing was abandoned.
     case listMoreKeys(listing: UInt64)
-    /// One key pair with its certificates, 32 bytes of publicKeyHash, read again; no key when there is none.
+    /// One key pair with its certificates, 32 bytes of publicKeyHash, read again; no key if there is none.
     case describeKey(publicKeyHash: [UInt8])
-    /// The HSM token's present attributes of the private keys with this CKA_ID, 32 bytes of publicKeyHash.
+    /// The current attributes, in the HSM token, of the private keys with this CKA_ID, 32 bytes of publicKeyHash.
     case readAttributes(publicKeyHash: [UInt8])
     /// Restores one transaction's symmetric key and opens its data. The same frame for every tier.
     case decrypt(Decryption)
-    /// Stores a private key, non-extractable and sensitive from then on, with its public key and certificate.
+    /// Stores a private key, which is then non-extractable and sensitive, with its public key and certificate.
     case importPrivateKey(PrivateKeyImport)
     /// Stores a certificate with the private key that it belongs to.
     case importCertificate(CertificateToStore)
-    /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` when none is left.
+    /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` if none remains.
     case destroyKey(publicKeyHash: [UInt8])
-    /// Answers at once while the HSM token works: one cheap call into the library.
+    /// Answers immediately if the HSM token works: one cheap call into the library.
     case probe
-    /// Every key of the HSM token for signing audit checkpoints.
+    /// Every key in the HSM token for signing audit checkpoints.
     case listAuditKeys
-    /// Makes the audit key with this CKA_ID, 16 bytes, or answers with the one that has it already.
+    /// Makes the audit key with this CKA_ID, 16 bytes, or returns the existing one.
     case createAuditKey(identifier: [UInt8])
     /// Signs an audit checkpoint.
     case signCheckpoint(CheckpointSigning)
-    /// The audit checkpoints that the HSM token keeps, of every node.
+    /// The audit checkpoints of all nodes that the HSM token stores.
     case listHeads
-    /// Keeps a node's audit checkpoint in the HSM token, in the place of the former one.
+    /// Stores a node's audit checkpoint in the HSM token, in place of the previous one.
     case rememberHead(HeadToRemember)
-    /// Makes a merchant's key pair inside the token.
+    /// Makes a merchant's key pair inside the HSM token.
     case generateKey(KeyGeneration)
     /// Signs a certificate request with the merchant key that it is for.
     case signRequest(RequestSigning)
@@ -50,17 +50,17 @@ public enum WorkerRequest: Sendable, Equatable {
     case signTLS(TLSSigning)
 }
 
-/// The properties of a kind of request, other than its fields.
+/// The properties of a kind of request, apart from its fields.
 public struct WorkerOperation: Sendable, Equatable {
-    /// The frame's type, 1 to 63. A number that was in use once is never given to another operation.
+    /// The frame's type, 1 to 63. A number that was ever used is never assigned to another operation.
     let type: UInt8
     /// The `operation` label of `paytokend_hsm_call_seconds`.
     public let name: String
-    /// True if the request may be sent again when a worker ended with it: it changes nothing in the HSM token, or
-    /// nothing more the second time. A destroyed key stays destroyed, an audit key is made once for its identifier,
-    /// and an audit checkpoint that is remembered already stays.
+    /// True if the request may be sent again after a worker ended while processing it: it changes nothing in the HSM
+    /// token, or nothing more the second time. A destroyed key stays destroyed, an audit key is made once for its
+    /// identifier, and a remembered audit checkpoint stays.
     public let isRepeatable: Bool
-    /// The time that the worker may take even if `call_timeout` is shorter.
+    /// The time that the worker always has, even if `call_timeout` is shorter.
     private let leastLimit: Duration
 
     fileprivate init(_ type: UInt8, _ name: String, isRepeatable: Bool, atLeast leastLimit: Duration = .zero) {
@@ -75,8 +75,9 @@ public struct WorkerOperation: Sendable, Equatable {
 }
 
 extension WorkerRequest {
-    /// One row for each operation. Opening loads a library and tests the tiers, and many keys may be read or made at
-    /// once. The time limit of one decryption applies to neither. An RSA key takes a slow HSM token many seconds.
+    /// One row for each operation. Opening loads a library and tests the tiers, and other requests read many keys or
+    /// generate one. The time limit of one decryption is too short for these. A slow HSM token needs many seconds for
+    /// an RSA key.
     public var operation: WorkerOperation {
         switch self {
         case .open: WorkerOperation(1, "open", isRepeatable: false, atLeast: .seconds(60))
@@ -130,7 +131,7 @@ extension WorkerRequest {
         }
     }
 
-    /// One request of each operation by its frame's type, to be read into.
+    /// One empty request of each operation, by its frame's type, whose fields are then read.
     private static let empty: [UInt8: WorkerRequest] = Dictionary(
         uniqueKeysWithValues: [
             .open(HSMTokenOpening()), .listKeys, .listMoreKeys(listing: 0), .describeKey(publicKeyHash: []),
@@ -142,7 +143,7 @@ extension WorkerRequest {
         ].map { (request: WorkerRequest) in (request.operation.type, request) })
 
     /// The request as one frame with its length prefix.
-    /// - Throws: ``FrameError/fieldTooLong`` or ``FrameError/length(_:)`` when a field exceeds its bound.
+    /// - Throws: ``FrameError/fieldTooLong`` or ``FrameError/length(_:)`` if a field exceeds its bound.
     public func encoded(identifier: UInt64) throws(FrameError) -> [UInt8] {
         let capacity = if case .decrypt(let decryption) = self { decryption.ciphertext.count + 512 } else { 256 }
         var writer = FieldWriter(type: operation.type, identifier: identifier, capacity: capacity)
