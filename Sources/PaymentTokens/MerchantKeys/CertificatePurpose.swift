@@ -2,8 +2,8 @@ public import KeyTypes
 import SwiftASN1
 import X509
 
-/// A certificate's purpose, derived from several of its properties. People import the wrong one of Apple's two
-/// merchant certificates more often than they make any other mistake.
+/// A certificate's purpose, derived from several of its properties. Importing the wrong one of Apple's two merchant
+/// certificates is the most common mistake.
 public enum CertificatePurpose: Sendable, Equatable {
     /// Apple Pay Payment Processing Certificate: its key decrypts payment tokens.
     case paymentProcessing
@@ -21,7 +21,7 @@ public enum CertificatePurpose: Sendable, Equatable {
         }
     }
 
-    /// The use of the certificate's key; nil for a certificate that no merchant key has.
+    /// The use of the certificate's key; nil for any other certificate.
     public var use: KeyUse? {
         switch self {
         case .paymentProcessing: .processing
@@ -62,8 +62,8 @@ public enum CertificatePurpose: Sendable, Equatable {
     private struct Signs {
         let isAuthority: Bool
         let usages: [ExtendedKeyUsage.Usage]
-        /// Payment Processing Certificates have keyEncipherment and keyAgreement. A certificate without key usages
-        /// restricts nothing (RFC 5280 §4.2.1.3).
+        /// Payment Processing Certificates have keyEncipherment and keyAgreement. A certificate without the key usage
+        /// extension does not restrict the key (RFC 5280 §4.2.1.3).
         let permitsDecryption: Bool
         private let commonNames: [String]
         private let extensions: Certificate.Extensions

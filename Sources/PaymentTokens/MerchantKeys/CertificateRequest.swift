@@ -22,7 +22,7 @@ public struct CertificateRequest: Sendable, Equatable {
     ///   - subjectPublicKeyInfo: DER, P-256 or RSA.
     ///   - merchantIdentifier: Its first 64 characters are used (RFC 5280 appendix A.1, ub-common-name).
     ///   - sign: Signs CertificationRequestInfo's DER: ECDSA in DER, or RSA PKCS #1 v1.5.
-    /// - Throws: The error of `sign`; `protocolViolation` when the key or the signature is of another kind.
+    /// - Throws: The error of `sign`; `protocolViolation` if the key or the signature is of a different kind.
     public init(
         subjectPublicKeyInfo: [UInt8], merchantIdentifier: String,
         sign: @escaping @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]

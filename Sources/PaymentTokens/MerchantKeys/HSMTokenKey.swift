@@ -3,19 +3,19 @@ import KeyTypes
 import PaymentToken
 import WorkerProtocol
 
-/// One key as one HSM token shows it, after all its attributes were checked.
+/// One key as one HSM token shows it, after all its attributes have been checked.
 struct HSMTokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
     /// The use that the private key's attributes permit.
     let use: KeyUse
-    /// The public key in DER; empty when the HSM token has only the private key.
+    /// The public key in DER; empty if the HSM token has only the private key.
     let subjectPublicKeyInfo: [UInt8]
     let certificates: [MerchantCertificate]
-    /// The reason why this HSM token's key is not used; nil when there is none.
+    /// The reason why this HSM token's key is not used; nil if there is none.
     let disagreement: String?
 
-    /// Nil when the key has no usable hash: its identifier is not 32 bytes, and it has no public key.
+    /// Nil if the key has no usable hash: its identifier is not 32 bytes, and it has no public key.
     ///
     /// - Parameter known: certificates of this key that were parsed before, since parsing thousands again takes
     ///   seconds.
@@ -58,7 +58,7 @@ struct HSMTokenKey: Sendable {
         if let other = read.first(where: { $0.purpose.use == nil }) {
             problem = problem ?? "The certificate in the HSM token is \(other.purpose.noun)."
         }
-        // This holds even with one certificate of each kind: a key has one use for ever.
+        // This holds even for a key with one certificate of each kind: a key's use never changes.
         if let other = read.first(where: { $0.purpose.use != nil && $0.purpose.use != key.use }) {
             problem = problem ?? Self.otherUse(key.use, certificate: other)
         }
@@ -94,7 +94,7 @@ struct HSMTokenKey: Sendable {
 }
 
 extension [MerchantCertificate] {
-    /// The newest certificate that is valid at `now`; if none is valid, the one that ended last.
+    /// The newest certificate that is valid at `now`; if none is valid, the one that expired last.
     func newestValid(at now: Date) -> MerchantCertificate? {
         self.filter { $0.isValid(at: now) }.max { $0.notBefore < $1.notBefore }
             ?? self.max { $0.notAfter < $1.notAfter }

@@ -8,17 +8,16 @@ public import WorkerProtocol
 // MerchantKeys: merchants' keys and certificates, without a database and without an HSM.
 //
 // The daemon gives the index the keys that the HSM tokens show (`KeyDescription`) and the ledger's records
-// (`KeyRecord`). For each payment it looks up one key (`KeyEntry`). Guaranteed: a key is used only where both agree.
-// The publicKeyHash is recomputed, certificates are parsed again, and only the ledger decides the merchant and the
-// state.
+// (`KeyRecord`). For each payment it looks up one key (`KeyEntry`). A key is used only if both agree. The publicKeyHash
+// is recomputed, certificates are parsed again, and only the ledger decides the merchant and the state.
 //
 // Start here, then KeyEntry. KeyState and KeyTransition are a key's states and transitions (SP 800-57). Rotation
-// derives from the keys how far a merchant's change from one key to the next has come. MerchantCertificate parses
+// derives from the keys the progress of a merchant's change from one key to the next. MerchantCertificate parses
 // Apple's certificates; CertificateRequest makes the request for one.
 
 /// Every merchant key by its publicKeyHash.
 ///
-/// A look-up costs a short lock and one probe of a hash table, however many keys there are. So does
+/// A lookup takes a lock briefly and probes a hash table once, however many keys there are. So does
 /// ``update(_:hsmTokens:keyRecord:now:)`` of one key. ``rebuild(hsmTokens:keyRecords:now:)`` makes a new table while
 /// the old one is in use, then swaps them. Only one rebuild runs at a time, and with thousands of keys it may take a
 /// while, so do not call it on an event loop.
@@ -37,10 +36,10 @@ public final class KeyIndex: Sendable {
     /// A number that rises with each change of the entries.
     public var generation: Int { current.withLock { $0.generation } }
 
-    /// The entries whose hash in lower-case hex comes after `hex`, ascending.
+    /// The entries whose hash in lower-case hex sorts after `hex`, ascending.
     public func entries(after hex: String) -> ArraySlice<KeyEntry> { current.withLock { $0 }.entries(after: hex) }
 
-    /// A key's SubjectPublicKeyInfo in DER, from an HSM token; nil when no HSM token shows it.
+    /// A key's SubjectPublicKeyInfo in DER, from an HSM token; nil if no HSM token shows it.
     public func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
         current.withLock { $0.subjectPublicKeyInfo(hash) }
     }
@@ -51,8 +50,8 @@ public final class KeyIndex: Sendable {
     /// Compares all keys in the HSM tokens with the ledger's records again.
     ///
     /// - Parameters:
-    ///   - hsmTokens: by configured name, the keys that each HSM token shows now. An HSM token that is not named keeps
-    ///     the keys it showed last, since an unreachable one has not lost its keys.
+    ///   - hsmTokens: by configured name, the keys that each HSM token shows now. The keys of an HSM token that is not
+    ///     included stay as it last showed them, since an unreachable HSM token has not lost its keys.
     ///   - keyRecords: all records of the ledger.
     public func rebuild(
         hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord], now: Date = Date()
@@ -67,9 +66,9 @@ public final class KeyIndex: Sendable {
     /// Compares one key in the HSM tokens with the ledger's record again.
     ///
     /// - Parameters:
-    ///   - hsmTokens: by configured name, the objects that HSM tokens show under this CKA_ID now; the others keep
-    ///     those that they showed last.
-    ///   - keyRecord: the ledger's record; nil when the ledger does not know the key.
+    ///   - hsmTokens: by configured name, the objects that HSM tokens show under this CKA_ID now; for the others, the
+    ///     objects that they last showed stay.
+    ///   - keyRecord: the ledger's record; nil if the ledger does not know the key.
     public func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?,
         now: Date = Date()
@@ -127,13 +126,13 @@ public struct KeyEntry: Sendable, Equatable {
         /// An HSM token shows the key, the ledger has its record, and they agree. The state must still permit
         /// decryption.
         case served
-        /// The key is in an HSM token but not in the ledger: it was not adopted, so it does not decrypt.
+        /// The key is in an HSM token but not in the ledger: it was not adopted, so it cannot decrypt.
         case external
-        /// The HSM token's objects contradict each other or the ledger; the sentence gives the contradiction. Not
-        /// used.
+        /// The HSM token's objects contradict each other or the ledger; the sentence describes the contradiction. The
+        /// key is not used.
         case inconsistent(String)
-        /// The ledger has the key's record, or an HSM token showed the key before, but none shows it now. It may come
-        /// back.
+        /// The ledger has the key's record, or an HSM token showed the key before, but no HSM token shows it now. It
+        /// may return.
         case missing
     }
 
@@ -148,17 +147,17 @@ public struct KeyEntry: Sendable, Equatable {
     /// The time until which a deactivated key still decrypts.
     public let cutOff: Date?
     public let condition: Condition
-    /// The newest valid certificate of several; nil when no HSM token has one.
+    /// The newest valid certificate of several; nil if no HSM token has one.
     public let certificate: MerchantCertificate?
-    /// The configured names of the HSM tokens whose copies of the key are without fault.
+    /// The configured names of the HSM tokens whose copies of the key have no fault.
     public let hsmTokens: [String]
     /// The configured names of all HSM tokens that show the key, with or without faults.
     public internal(set) var shownBy: [String] = []
-    /// Facts that an operator should know although they stop nothing: no certificate, or a fault in another HSM
+    /// Facts that an operator should know although they prevent nothing: no certificate, or a fault in another HSM
     /// token's copy.
     public let warnings: [String]
 
-    /// Returns true if use and state permit decryption at `now`. ``condition`` tells if the key is there for it.
+    /// Returns true if use and state permit decryption at `now`. ``condition`` shows whether the key is available.
     public func decrypts(at now: Date) -> Bool {
         use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
@@ -180,7 +179,7 @@ extension KeyEntry.Condition {
         }
     }
 
-    /// The reason for the condition, in one sentence; nil when there is nothing to explain.
+    /// The reason for the condition, in one sentence; nil if there is nothing to explain.
     public var explanation: String? {
         switch self {
         case .served: nil

@@ -17,14 +17,14 @@ struct KeyIndexTable: Sendable {
     /// One HSM token's copy of a key.
     private struct HeldKey {
         let hsmToken: String
-        /// CKA_ID.
+        /// The CKA_ID.
         let identifier: [UInt8]
         let key: HSMTokenKey
     }
 
     init() {}
 
-    /// Compares all keys again. An HSM token that is not named keeps the keys it showed last.
+    /// Compares all keys again. The keys of an HSM token that is not included stay as it last showed them.
     init(
         after previous: KeyIndexTable, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord],
         now: Date
@@ -59,8 +59,9 @@ struct KeyIndexTable: Sendable {
 
     /// Compares one key again. The cost does not depend on the number of keys.
     ///
-    /// - Parameter hsmTokens: by name, the objects that HSM tokens show under this hash as CKA_ID now; others keep
-    ///   those that they showed last. An object that is a different key waits for the HSM token's next whole listing.
+    /// - Parameter hsmTokens: by name, the objects that HSM tokens show under this hash as CKA_ID now; for others, the
+    ///   objects that they last showed stay. An object that is a different key is ignored until the HSM token's next
+    ///   complete listing.
     mutating func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?, now: Date
     ) {
@@ -86,7 +87,7 @@ struct KeyIndexTable: Sendable {
         }
     }
 
-    /// The SubjectPublicKeyInfo in DER; nil when no HSM token has the public key.
+    /// The SubjectPublicKeyInfo in DER; nil if no HSM token has the public key.
     func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
         held[hash]?.first { $0.identifier == hash.bytes && !$0.key.subjectPublicKeyInfo.isEmpty }?
             .key.subjectPublicKeyInfo
@@ -113,14 +114,14 @@ struct KeyIndexTable: Sendable {
             return KeyEntry(hash, copies: copies.map { ($0.hsmToken, $0.key) }, keyRecord: keyRecord, now: now)
         }
         if let keyRecord { return KeyEntry(missing: keyRecord, certificate: previous?.certificate) }
-        // Seen before, not shown now and never recorded: the key stays on the list, so that its disappearance is
+        // Shown before, not shown now and never recorded: the key stays on the list, so that its disappearance is
         // visible.
         return previous.map { KeyEntry(gone: $0) }
     }
 }
 
 extension KeyIndexTable {
-    /// The entries whose hash in hex comes after this text, which may be a prefix.
+    /// The entries whose hash in hex sorts after this text, which may be a prefix.
     func entries(after hex: String) -> ArraySlice<KeyEntry> {
         sorted[sorted.partitioningIndex { $0.publicKeyHash.hex > hex }...]
     }
@@ -146,8 +147,8 @@ extension KeyIndexTable {
 }
 
 extension Array {
-    /// The first index for which `isBehind` returns true, by a binary search. All elements before it must return
-    /// false, and all after it true.
+    /// The first index for which `isBehind` returns true, found by binary search. It must return false for all elements
+    /// before that index, and true from there on.
     fileprivate func partitioningIndex(_ isBehind: (Element) -> Bool) -> Int {
         var (low, high) = (startIndex, endIndex)
         while low < high {

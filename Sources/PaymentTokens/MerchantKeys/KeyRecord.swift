@@ -5,7 +5,7 @@ public import PaymentToken
 /// The ledger's record of a key. It alone decides the merchant and the state: in the HSM token, anyone with the PIN
 /// can change labels and identifiers.
 public struct KeyRecord: Sendable, Equatable {
-    /// The way by which the key came into the ledger.
+    /// The way in which the key entered the ledger.
     public enum Origin: String, Sendable, CaseIterable {
         /// Imported from a file.
         case imported
@@ -61,8 +61,8 @@ extension KeyUse {
     /// Returns true if the state permits a key of this use to decrypt or sign.
     ///
     /// A deactivated processing key decrypts until its cut-off, because payment tokens encrypted to it arrive late. A
-    /// deactivated identity key signs nothing: the originator-usage period of a signature key is over then (SP 800-57
-    /// part 1 §5.3.6). Nothing signed arrives late.
+    /// deactivated identity key signs nothing: the originator-usage period of a signature key has then ended (SP 800-57
+    /// part 1 §5.3.6). No signature is needed later.
     public func isPermitted(in state: KeyState, at now: Date, cutOff: Date?) -> Bool {
         switch self {
         case .processing: state.decrypts(at: now, cutOff: cutOff)
@@ -92,7 +92,7 @@ extension KeyAlgorithm {
 /// The number of payments that a key decrypted within a period.
 public struct KeyUses: Sendable, Equatable {
     public var count: Int
-    /// The time of the newest; nil when there was none.
+    /// The time of the newest payment; nil if there was none.
     public var last: Date?
 
     public init(count: Int = 0, last: Date? = nil) {
@@ -103,13 +103,13 @@ public struct KeyUses: Sendable, Equatable {
 
 /// A key's state, with the names of SP 800-57 part 1 §7.
 public enum KeyState: String, Sendable, CaseIterable {
-    /// No certificate yet, or in an HSM token but not adopted into the ledger.
+    /// No certificate yet, or in an HSM token but not yet adopted into the ledger.
     case preActivation = "pre-activation"
     case active
     /// Superseded. The key still decrypts until its cut-off, because payment tokens encrypted to it arrive for hours
     /// after a rotation.
     case deactivated
-    /// Out of use for now; it may be resumed.
+    /// Temporarily out of use; it may be resumed.
     case suspended
     /// Must never decrypt again.
     case compromised
@@ -117,7 +117,7 @@ public enum KeyState: String, Sendable, CaseIterable {
     case destroyed
 
     /// Returns true for a transition of SP 800-57 part 1 §7, with one restriction. An active key cannot be destroyed
-    /// at once: it must first be deactivated, suspended or compromised, so that a mistake can be undone.
+    /// directly: it must first be deactivated, suspended or compromised, so that a mistake can be undone.
     public func canBecome(_ next: KeyState) -> Bool {
         switch self {
         case .preActivation: [.active, .compromised, .destroyed].contains(next)
@@ -139,7 +139,7 @@ public enum KeyState: String, Sendable, CaseIterable {
 
     /// Returns true if a key in this state decrypts at `now`.
     ///
-    /// - Parameter cutOff: the time until which a deactivated key still decrypts; without one it does not.
+    /// - Parameter cutOff: the time until which a deactivated key still decrypts; without one, it does not decrypt.
     public func decrypts(at now: Date, cutOff: Date?) -> Bool {
         switch self {
         case .active: true

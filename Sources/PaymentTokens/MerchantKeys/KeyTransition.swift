@@ -14,7 +14,7 @@ public enum KeyTransitionError: Error, Sendable, Equatable {
 }
 
 /// Changes of a key's state: the transitions that SP 800-57 part 1 §7 permits, and their effect on the cut-off. A key
-/// that may no longer decrypt must not regain that right through another state.
+/// that may no longer decrypt must not regain that ability through another state.
 extension KeyRecord {
     /// Late payment tokens arrive for days after a rotation. A key that decrypts for longer has not been retired.
     public static let longestCutOff: TimeInterval = 90 * 86_400
@@ -22,7 +22,7 @@ extension KeyRecord {
     /// The record after the change. A key that was deactivated, then suspended, returns to deactivated even if active
     /// was requested.
     ///
-    /// - Parameter end: the time until which a key that is deactivated now still decrypts; nil if it stops at once.
+    /// - Parameter end: the time until which a newly deactivated key still decrypts; nil if it stops immediately.
     public func changed(to wanted: KeyState, cutOff end: Date?, at now: Date) throws(KeyTransitionError) -> KeyRecord {
         let isReturning = wanted == .active && state == .suspended && cutOff != nil
         let target: KeyState = isReturning ? .deactivated : wanted
@@ -32,8 +32,8 @@ extension KeyRecord {
         switch target {
         case .deactivated where isReturning: break
         case .deactivated:
-            // The cut-off is nil and not the present moment, because a request counts by the time of its arrival.
-            // Requests that arrived earlier and still wait for the HSM must not be released either.
+            // The cut-off is nil and not the present moment, because a request is compared by its time of arrival. The
+            // payments of requests that arrived earlier and are still waiting for the HSM must not be released either.
             next.cutOff = nil
             if let end { next.cutOff = try cutOffWhenRetired(end, at: now) }
         case .suspended: return suspended(at: now)
@@ -42,9 +42,8 @@ extension KeyRecord {
         return next
     }
 
-    /// The record of the key when it is suspended. The cut-off in it shows that the key had been deactivated. A key
-    /// that was deactivated without a cut-off therefore gets this moment as cut-off; otherwise resuming it would make
-    /// it active.
+    /// The record of the suspended key. Its cut-off shows that the key had been deactivated. A key that was deactivated
+    /// without a cut-off therefore gets the current time as its cut-off; otherwise resuming it would make it active.
     public func suspended(at now: Date) -> KeyRecord {
         var next = self
         if state == .deactivated, cutOff == nil { next.cutOff = now }

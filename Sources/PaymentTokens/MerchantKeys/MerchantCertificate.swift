@@ -8,7 +8,7 @@ public import Refusals
 import SwiftASN1
 import X509
 
-/// A certificate that Apple issued to a merchant, parsed as far as a merchant key needs it.
+/// A certificate that Apple issued to a merchant, parsed as far as needed for a merchant key.
 ///
 /// This type does not verify Apple's signature. The certificate comes from an administrator, its key must be the
 /// private key's, and only the ledger decides the merchant.
@@ -20,9 +20,9 @@ public struct MerchantCertificate: Sendable, Equatable {
     /// SHA-256 of its SubjectPublicKeyInfo, which Apple's payment tokens call publicKeyHash.
     public let publicKeyHash: PublicKeyHash
     public let algorithm: KeyAlgorithm
-    /// The subject's UID attribute (RFC 4519 §2.39) as plain text: `merchant.com.example`. Nil when there is none.
+    /// The subject's UID attribute (RFC 4519 §2.39) as plain text: `merchant.com.example`. Nil if there is none.
     public let merchantIdentifier: String?
-    /// SHA-256 of the merchant identifier from Apple's extension 1.2.840.113635.100.6.32, 32 bytes; nil when there is
+    /// SHA-256 of the merchant identifier from Apple's extension 1.2.840.113635.100.6.32, 32 bytes; nil if there is
     /// none.
     public let merchantIdentifierHash: [UInt8]?
     public let purpose: CertificatePurpose
@@ -36,7 +36,7 @@ public struct MerchantCertificate: Sendable, Equatable {
 
     /// Parses X.509 in DER (RFC 5280 §4.1).
     ///
-    /// A certificate of another kind is parsed too, so that a message can name the kind.
+    /// A certificate of any other kind is parsed as well, so that an error message can name the kind.
     public init(der: [UInt8]) throws(MerchantCertificateError) {
         let certificate: Certificate
         let subjectPublicKeyInfo: [UInt8]
@@ -73,17 +73,17 @@ public struct MerchantCertificate: Sendable, Equatable {
         merchantIdentifierHash = hash
     }
 
-    /// Returns true if `now` is within the validity, both ends included.
+    /// Returns true if `now` is within the validity period, both ends included.
     public func isValid(at now: Date) -> Bool { notBefore <= now && now <= notAfter }
 }
 
-/// A certificate that cannot be used as a merchant's. The sentences are for the administrator who supplied it.
+/// The reason why a certificate cannot be a merchant's. The description is for the administrator who supplied it.
 public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Not X.509 in DER.
     case notACertificate
-    /// Neither EC on P-256 nor RSA with 2048 bits.
+    /// The key is neither EC on P-256 nor RSA with 2048 bits.
     case unsupportedKey(purpose: CertificatePurpose)
-    /// The subject has no readable UID, more than one, or one of an impossible form.
+    /// The subject has no readable UID, more than one, or one of an invalid form.
     case merchantIdentifierUnreadable
     /// The extension 1.2.840.113635.100.6.32 is not a UTF8String of 64 hex characters.
     case extensionUnreadable
@@ -113,12 +113,11 @@ extension MerchantCertificate {
     /// Checks that this certificate may be imported for a merchant key.
     ///
     /// - Parameters:
-    ///   - use: the use of the certificate's key; nil where either of Apple's two kinds of merchant certificates is
-    ///     accepted.
+    ///   - use: the use of the certificate's key; nil to accept either of Apple's two kinds of merchant certificates.
     ///   - expected: the merchant identifier that the administrator named, if any. A certificate without a UID is
-    ///     accepted for it when the extension's hash is the hash of this identifier.
-    ///   - allowExpired: true to accept a certificate whose validity has ended. One whose validity begins within a day
-    ///     is always accepted, since clocks differ; one that begins later never is.
+    ///     accepted if the extension's hash is the hash of this identifier.
+    ///   - allowExpired: true to accept a certificate that has expired. A certificate that becomes valid within a day
+    ///     is always accepted, since clocks differ; one that becomes valid later never is.
     /// - Returns: the merchant identifier.
     /// - Throws: `certificate_unsuitable`, with the certificate's actual kind.
     public func merchantForImport(
@@ -165,13 +164,13 @@ extension MerchantCertificate {
         return merchant
     }
 
-    /// Returns true if the certificate is for this merchant: by the subject's UID, or without one by the hash.
+    /// Returns true if the certificate is for this merchant: by the subject's UID, or by the hash if there is none.
     public func names(_ merchant: String) -> Bool {
         if let merchantIdentifier { return merchantIdentifier == merchant }
         return merchantIdentifierHash == Self.hash(ofIdentifier: merchant)
     }
 
-    /// SHA-256 of a merchant identifier's UTF-8 bytes, as Apple's extension carries it.
+    /// SHA-256 of a merchant identifier's UTF-8 bytes, as in Apple's extension.
     private static func hash(ofIdentifier identifier: String) -> [UInt8] {
         Array(SHA256.hash(data: Array(identifier.utf8)))
     }
@@ -200,7 +199,7 @@ extension MerchantCertificate {
 }
 
 extension ASN1ObjectIdentifier {
-    /// The attribute `uid`, RFC 4519 §2.39.
+    /// The attribute `uid` (RFC 4519 §2.39).
     static let userIdentifier: ASN1ObjectIdentifier = [0, 9, 2342, 19_200_300, 100, 1, 1]
     /// Apple's extension with the SHA-256 of the merchant identifier.
     static let merchantIdentifierHash: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 32]
@@ -213,8 +212,8 @@ extension ASN1ObjectIdentifier {
 
 /// Apple's identifier of a merchant: `merchant.com.example`.
 public enum MerchantIdentifier {
-    /// Returns true for 1 to 255 bytes of UTF-8 without control characters and not all blank. Forms other than Apple's
-    /// are accepted.
+    /// Returns true for 1 to 255 bytes of UTF-8 without control characters that are not all blank. Forms other than
+    /// Apple's are accepted.
     public static func isPossible(_ text: String) -> Bool {
         (1...255).contains(text.utf8.count)
             && text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

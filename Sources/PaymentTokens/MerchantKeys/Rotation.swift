@@ -5,16 +5,16 @@ public import PaymentToken
 /// A merchant's change from one key to the next, derived from the keys themselves. No record of a rotation exists that
 /// could contradict them.
 ///
-/// Of several active keys, the one that arrived last is the new key and the others are old. While only one key is
+/// Of several active keys, the one that arrived last is the new key, and the others are old. While only one key is
 /// active, a generated key without a certificate is the new key. EC and RSA keys are rotated separately, since payment
-/// tokens of both versions may arrive; so are keys of different use. ``RotationFinishError`` lists what prevents the
-/// end of a rotation.
+/// tokens of both versions may arrive. Keys of different uses are rotated separately as well. ``RotationFinishError``
+/// lists the obstacles to finishing a rotation.
 public struct Rotation: Sendable, Equatable {
     /// The progress of the rotation.
     public enum Phase: String, Sendable, CaseIterable {
         /// No rotation is under way.
         case none
-        /// The new key waits for its certificate.
+        /// The new key has no certificate yet.
         case certificate
         /// The new key could decrypt payment tokens, but has decrypted none: Apple still encrypts to the old one.
         case activation
@@ -29,19 +29,18 @@ public struct Rotation: Sendable, Equatable {
     /// One key of the merchant, with its recorded use.
     public struct Key: Sendable, Equatable {
         public let keyRecord: KeyRecord
-        /// The key as the HSM tokens and the ledger show it now; nil when neither does.
+        /// The key as the HSM tokens and the ledger show it now; nil if neither does.
         public let entry: KeyEntry?
         /// The key's uses within the last hour, from the ledger: payment tokens decrypted for the first time, or
         /// signatures made.
         public let lastHour: KeyUses
         /// The number of payment tokens that named this key and were refused within the last hour. They do not prove
-        /// that the key's certificate is activated or that the key is in use, because Apple does not sign the
-        /// publicKeyHash.
+        /// that the key's certificate is activated or that the key is in use, because the publicKeyHash is not signed.
         public let refusedLastHour: Int
-        /// True if the key is known to have decrypted a payment token, or signed, before.
+        /// True if the key is known to have decrypted a payment token, or made a signature, before.
         public var wasUsed: Bool
-        /// One sentence with the reason why the key decrypts nothing now, in any state; nil when an available
-        /// HSM token has it without fault.
+        /// One sentence with the reason why the key decrypts nothing now, in any state; nil if an available HSM token
+        /// has it without a fault.
         public let fault: String?
 
         public init(
@@ -57,9 +56,10 @@ public struct Rotation: Sendable, Equatable {
         }
 
         public var publicKeyHash: PublicKeyHash { keyRecord.publicKeyHash }
-        /// The first digits of the hash, enough to name the key on a command line.
+        /// The first digits of the hash, enough to identify the key on a command line.
         public var short: String { String(publicKeyHash.hex.prefix(16)) }
-        /// True if the key has decrypted a payment token, so that Apple encrypts to it, or has signed.
+        /// True if the key has decrypted a payment token, which shows that Apple encrypts to it, or has made a
+        /// signature.
         public var isProven: Bool { wasUsed || lastHour.count > 0 }
         fileprivate var awaitsCertificate: Bool {
             keyRecord.state == .preActivation && keyRecord.origin == .generated
@@ -70,9 +70,9 @@ public struct Rotation: Sendable, Equatable {
     public let algorithm: KeyAlgorithm
     public let use: KeyUse
     public let phase: Phase
-    /// The key that will stay; without a rotation, the key in use. Nil when there is none.
+    /// The key that will remain in use; without a rotation, the key in use. Nil if there is none.
     public let newKey: Key?
-    /// Active keys that the new key replaces, the oldest first.
+    /// Active keys that the new key replaces, oldest first.
     public let oldKeys: [Key]
     /// Deactivated keys that still decrypt payment tokens, ordered by their cut-off.
     public let endingKeys: [Key]
@@ -88,8 +88,8 @@ public struct Rotation: Sendable, Equatable {
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.use = use
-        // With two active keys, the rotation has its certificate already. A further key that a person generates does
-        // not return it to waiting.
+        // With two active keys, the new key already has its certificate. If a person generates another key, the
+        // rotation does not wait for a certificate again.
         let isWaiting = active.count < 2 && !waiting.isEmpty
         newKey = isWaiting ? waiting.last : active.last
         oldKeys = isWaiting ? active : active.dropLast()
@@ -145,7 +145,7 @@ public struct Rotation: Sendable, Equatable {
         }
     }
 
-    /// The order by the day on which the keys arrived, since a renewed certificate makes no key younger.
+    /// Sorts by the day on which the keys arrived, since a renewed certificate does not make a key newer.
     private static func older(_ one: Key, _ other: Key) -> Bool {
         (one.keyRecord.createdAt, one.publicKeyHash.hex) < (other.keyRecord.createdAt, other.publicKeyHash.hex)
     }
@@ -175,7 +175,7 @@ public struct RotationStep: Sendable, Equatable {
 }
 
 extension Rotation {
-    /// All steps in order; empty without a rotation, or when a key was retired without a successor.
+    /// All steps in order; empty without a rotation, or if a key was retired without a successor.
     public var steps: [RotationStep] {
         guard isUnderWay, newKey != nil else { return [] }
         let current: RotationStep.Name =

@@ -7,14 +7,14 @@ public enum RotationFinishError: Error, Sendable, Equatable {
     case newKeyNotActive
     /// The cut-off is not allowed. Without a cut-off, active keys can always be deactivated.
     case transition(KeyTransitionError)
-    /// The new key decrypts nothing now, for this reason.
+    /// The new key decrypts nothing now, for the given reason.
     case newKeyFault(Rotation.Key, String)
-    /// The key that arrived first has the younger certificate, so it is uncertain to which of the two keys Apple
-    /// encrypts.
+    /// The key that arrived first has the newer certificate, so it is uncertain which of the two keys Apple encrypts
+    /// to.
     case oldKeyHasYoungerCertificate(old: Rotation.Key, new: Rotation.Key)
-    /// The old key has decrypted payment tokens within the last hour. `force` finishes all the same.
+    /// The old key has decrypted payment tokens within the last hour. `force` overrides this.
     case oldKeyInUse
-    /// The new key has not decrypted a payment token yet. `force` finishes all the same.
+    /// The new key has not decrypted a payment token yet. `force` overrides this.
     case newKeyUnproven(Rotation.Key)
 }
 
@@ -22,7 +22,7 @@ extension Rotation {
     /// The old keys' records after the rotation.
     ///
     /// - Parameters:
-    ///   - cutOff: the time until which they still decrypt payment tokens; nil if they stop at once.
+    ///   - cutOff: the time until which they still decrypt payment tokens; nil if they stop immediately.
     ///   - force: true to finish although the old key is in use, or the new one is unproven.
     public func finished(cutOff: Date?, force: Bool, now: Date) throws(RotationFinishError) -> [KeyRecord] {
         guard !oldKeys.isEmpty else { throw .noOldKey }
@@ -33,8 +33,8 @@ extension Rotation {
         } catch {
             throw .transition(error)
         }
-        // `force` does not override these two cases. Payments would end without a new key that works, or with the
-        // wrong key taken for the new one.
+        // `force` does not override these two cases: payments would stop, because the new key does not work or the
+        // wrong key was taken for the new one.
         if let fault = newKey.fault { throw .newKeyFault(newKey, fault) }
         if let younger = oldKeys.first(where: { $0.isCertified(after: newKey) }) {
             throw .oldKeyHasYoungerCertificate(old: younger, new: newKey)
