@@ -3,14 +3,14 @@ internal import Encodings
 public import Refusals
 public import StrictJSON
 
-/// The caller's statement of the payment that it expects: the `expected` member of a request. Apple's step 6.
+/// The caller's description of the payment that it expects: the `expected` member of a request. Apple's step 6.
 ///
-/// Each `check` function is one step of a request, and is called even if nothing is expected. It refuses a value that
-/// differs, and an expected value that is absent or unreadable in the payment token.
+/// Each `check` function is one step of processing a request, and is called even if nothing is expected. It refuses a
+/// value that differs, and an expected value that is absent or unreadable in the payment token.
 public struct ExpectedDetails: Sendable, Equatable {
     /// ISO 4217 numeric code, three digits.
     private var currencyCode: String?
-    /// The amount in the payment token's own unit.
+    /// The amount, in the unit that the payment token uses.
     private var transactionAmount: ExactDecimal?
     private var applicationData: ExpectedApplicationData?
     private var merchantIdentifier: String?
@@ -56,7 +56,8 @@ public struct ExpectedDetails: Sendable, Equatable {
                 else { throw .malformedExpectation("\(name) is not a string, or empty") }
                 merchantIdentifier = text
             default:
-                // The caller chose this name, with any length and content, so the message does not repeat it.
+                // The caller chose this name, and it can have any length and content, so the message does not repeat
+                // it.
                 throw .malformedExpectation(
                     "a member other than currencyCode, transactionAmount, applicationData, applicationDataHash and "
                         + "merchantIdentifier")
@@ -77,7 +78,8 @@ public struct ExpectedDetails: Sendable, Equatable {
         return required.subtracting(stated).sorted()
     }
 
-    /// The names of the expected members, as in the request. The answer of a release lists them as checked.
+    /// The names of the expected members, as in the request. The response that releases the payment lists them as
+    /// checked.
     public var checkedMembers: [String] {
         [
             currencyCode.map { _ in "currencyCode" },
@@ -102,7 +104,7 @@ public struct ExpectedDetails: Sendable, Equatable {
         }
     }
 
-    /// Checks that the payment token has the hash of the expected applicationData, or no hash where none is expected.
+    /// Checks that the payment token has the hash of the expected applicationData, or no hash if none is expected.
     ///
     /// - Throws: `application_data_mismatch`.
     public func checkApplicationData(_ paymentToken: PaymentToken) throws(Refusal) {
@@ -185,9 +187,9 @@ extension Refusal {
 /// The decrypted payment data: one JSON object ("Payment Data Keys" of Apple's format reference).
 ///
 /// Only the values that are compared with the caller's expectations are read here. The caller gets the decrypted bytes
-/// as Apple wrote them. A member that is absent, or of another type than documented, reads as nil.
+/// as Apple wrote them. A member that is absent, or not of the documented type, is read as nil.
 public struct PaymentPayload: Sendable {
-    /// Deeper than any document of Apple's, and shallow enough for the parser.
+    /// More nesting than any document from Apple has, and within the limits of the parser.
     private static let limits = JSONLimits(maximumDepth: 64)
 
     private let json: JSONObject
@@ -200,7 +202,7 @@ public struct PaymentPayload: Sendable {
         json = object
     }
 
-    /// The ISO 4217 numeric code, a string because of leading zeros.
+    /// The ISO 4217 numeric code, a string to preserve leading zeros.
     public var currencyCode: String? { json["currencyCode"]?.stringValue }
     /// The exact amount in the unit that Apple wrote.
     public var transactionAmount: ExactDecimal? { json["transactionAmount"]?.numberValue?.decimal }

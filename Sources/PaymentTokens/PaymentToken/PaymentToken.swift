@@ -1,10 +1,10 @@
-// Checks of a payment token that need no private key: its format, its signature, and the caller's expectations. No
-// I/O, no clock, no C: the same bytes always give the same answer, and the time is a parameter.
+// Checks of a payment token that need no private key: its format, its signature, and the caller's expectations. There
+// is no I/O, no clock and no C. The time is a parameter, so the same input always gives the same result.
 //
 // The daemon (`TokenDecryptor`) calls the types in the order of Apple's "Payment token format reference".
-// `PaymentToken` parses the JSON. `SignatureEvidence` finds the signer, `TrustPolicy` checks that it is Apple, and
-// `SigningTimeWindow` that the signature is recent. `ExpectedDetails` compares the payment with the expected one. Once
-// the HSM's side has decrypted the data, `PaymentPayload` reads the values that are compared. Every failure throws a
+// `PaymentToken` parses the JSON. `SignatureEvidence` finds the signer, `TrustPolicy` checks that the signer is Apple,
+// and `SigningTimeWindow` that the signature is recent. `ExpectedDetails` compares the payment with the expected one.
+// After the data is decrypted with the HSM, `PaymentPayload` reads the values that are compared. Every failure throws a
 // `Refusal` with the contract's code. All input is from untrusted callers: sizes are limited before parsing, and
 // payment data cannot be printed.
 
@@ -18,20 +18,20 @@ public import StrictJSON
 /// Its content comes from an untrusted caller and is not verified yet. `SignatureEvidence` and `TrustPolicy` check
 /// that Apple signed it.
 public struct PaymentToken: Sendable, Equatable {
-    /// The largest `data` and `signature` that are processed, in bytes after base64. Real ones have about 300 and
-    /// 2,600 bytes; larger ones would only cost the daemon time.
+    /// The largest `data` and `signature` that are processed, in bytes after decoding base64. Real ones have about 300
+    /// and 2,600 bytes; larger ones would only waste the daemon's time.
     public static let maximumDataSize = 65_536
     public static let maximumSignatureSize = 16_384
 
     public let version: PaymentTokenVersion
     public let keyMaterial: KeyMaterial
-    /// Ciphertext with its 16-byte GCM tag at the end; at least one byte in addition to the tag.
+    /// The ciphertext with its 16-byte GCM tag at the end, and with at least one byte before the tag.
     public let encryptedData: [UInt8]
     /// The detached CMS signature, BER (RFC 5652).
     public let signature: [UInt8]
     public let publicKeyHash: PublicKeyHash
     public let transactionIdentifier: TransactionIdentifier
-    /// SHA-256 of the payment request's applicationData, 32 bytes; nil when the request had none.
+    /// SHA-256 of the payment request's applicationData, 32 bytes; nil if the request had none.
     public let applicationDataHash: [UInt8]?
 
     /// Parses a PKPaymentToken dictionary, or its `paymentData` alone. Unknown members are ignored.
@@ -68,7 +68,7 @@ public struct PaymentToken: Sendable, Equatable {
             Base64.decode(text).flatMap { bytes in (1...Self.maximumSignatureSize).contains(bytes.count) ? bytes : nil }
         }
 
-        // Apple's dictionary has this member next to paymentData too, with the same value as in the header.
+        // Apple's dictionary also has this member next to paymentData, with the same value as in the header.
         if outer.has("transactionIdentifier") {
             let outerIdentifier = try outer.read("transactionIdentifier", "64 hexadecimal digits") { text in
                 TransactionIdentifier(hex: text)
@@ -102,9 +102,9 @@ public struct PaymentToken: Sendable, Equatable {
     /// The bytes that Apple signed: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData, each
     /// decoded.
     ///
-    /// Nothing separates the parts, so other parts can have the same content and the same valid signature. Only the
-    /// lengths that Apple uses are therefore accepted. Bytes can still be moved between the last three parts, 32 at a
-    /// time. That changes `data`, and its authentication tag is then wrong.
+    /// Nothing separates the parts, so different parts can give the same signed content and the same valid signature.
+    /// Only the lengths that Apple uses are therefore accepted. Bytes can still be moved between the last three parts,
+    /// 32 at a time. That changes `data`, so that its authentication tag no longer matches.
     public var signedContent: [UInt8] {
         let material = keyMaterial.encoded
         var content: [UInt8] = []
@@ -116,10 +116,10 @@ public struct PaymentToken: Sendable, Equatable {
         return content
     }
 
-    /// The HSM's input apart from the key. EC_v1: the ephemeral point, 65 bytes, checked to be on the curve. RSA_v1:
-    /// the wrapped key, 256 bytes.
+    /// The input of the HSM, apart from the key. EC_v1: the ephemeral point, 65 bytes, checked to be on the curve.
+    /// RSA_v1: the wrapped key, 256 bytes.
     ///
-    /// - Throws: `decryption_failed` for a point that is not on the curve.
+    /// - Throws: `decryption_failed` if the point is not on the curve.
     public func restorationInput() throws(Refusal) -> [UInt8] {
         switch keyMaterial {
         case .ephemeralPublicKey(let key): try key.pointOnCurve()
@@ -128,7 +128,7 @@ public struct PaymentToken: Sendable, Equatable {
     }
 }
 
-/// The request's body is never printed, not even by interpolation into a log line.
+/// The request's body is never printed, not even when a log message interpolates it.
 extension PaymentToken: Unprintable {}
 
 /// The encryption and signature of a payment token: the `version` member of Apple's payment token format.
@@ -138,7 +138,7 @@ public enum PaymentTokenVersion: String, Sendable, Hashable, CaseIterable {
     /// RSA-OAEP, AES-128-GCM, signed with RSA.
     case rsaV1 = "RSA_v1"
 
-    /// The version with this name in a payment token. `RSA_v2` is another name for `RSA_v1`.
+    /// The version that has this name in payment tokens. `RSA_v2` is another name for `RSA_v1`.
     public init?(named name: String) {
         switch name {
         case "EC_v1": self = .ecV1
@@ -191,7 +191,7 @@ extension Refusal {
             details: details)
     }
 
-    /// The refusal has no details on purpose: the exact failure would be an oracle.
+    /// The refusal intentionally has no details: the exact failure would be an oracle.
     public static var decryptionFailed: Refusal {
         Refusal(
             .decryptionFailed,
@@ -203,7 +203,7 @@ extension Refusal {
 public enum KeyMaterial: Sendable, Equatable {
     /// EC_v1.
     case ephemeralPublicKey(EphemeralPublicKey)
-    /// RSA_v1: the symmetric key, RSA-OAEP encrypted; as long as the modulus, 256 bytes.
+    /// RSA_v1: the symmetric key, encrypted with RSA-OAEP. It is as long as the modulus, 256 bytes.
     case wrappedKey([UInt8])
 
     /// The length of a wrapped key: Apple's portal accepts 2048-bit RSA keys only.
@@ -227,7 +227,7 @@ public struct EphemeralPublicKey: Sendable, Equatable {
     public let point: [UInt8]
 
     /// Nil unless the bytes are the DER of a SubjectPublicKeyInfo for P-256 as a named curve (RFC 5480 §2.1.1) with an
-    /// uncompressed point. DER has only one encoding of that, so all bytes before the point are fixed.
+    /// uncompressed point. In DER this has only one encoding, so all bytes before the point are fixed.
     public init?(subjectPublicKeyInfo bytes: [UInt8]) {
         guard let point = SubjectPublicKeyInfo.p256Point(in: bytes), point.first == 4 else { return nil }
         subjectPublicKeyInfo = bytes
@@ -236,8 +236,8 @@ public struct EphemeralPublicKey: Sendable, Equatable {
 
     /// The point, after the check that it is on P-256.
     ///
-    /// - Throws: `decryption_failed` for any other point. Such a point must not reach the private key: an
-    ///   invalid-curve attack learns the key from the answers. Every failed decryption has the same code.
+    /// - Throws: `decryption_failed` for any other point. Such a point must not reach the private key: with an
+    ///   invalid-curve attack, the answers reveal the key. Every failed decryption has the same code.
     public func pointOnCurve() throws(Refusal) -> [UInt8] {
         do {
             _ = try P256.KeyAgreement.PublicKey(x963Representation: point)
@@ -258,8 +258,8 @@ public enum OtherInfo {
     }
 }
 
-/// The hash that names the merchant key of a payment token: SHA-256 of the SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) of
-/// the merchant certificate's public key, in DER. 32 bytes; the CKA_ID of the key in the HSM.
+/// The hash that identifies the merchant key of a payment token: SHA-256 of the SubjectPublicKeyInfo (RFC 5280
+/// §4.1.2.7) of the merchant certificate's public key, in DER. 32 bytes; the CKA_ID of the key in the HSM.
 public struct PublicKeyHash: Hashable, Sendable {
     public static let size = 32
 

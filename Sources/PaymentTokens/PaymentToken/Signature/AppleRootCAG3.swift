@@ -14,7 +14,8 @@ public enum AppleRootCAG3 {
     /// The certificate, 583 bytes.
     public static let der: [UInt8] = Base64.decode(base64) ?? []
 
-    /// - Throws: `internal_error` when this file's bytes do not match the fingerprint: the build is damaged.
+    /// - Throws: `internal_error` if this file's bytes do not match the fingerprint, which means that the build is
+    ///   corrupt.
     public static func certificate() throws(Refusal) -> Certificate {
         guard Hexadecimal.encode(Array(SHA256.hash(data: der))) == fingerprint,
             let certificate = try? Certificate(derEncoded: der)

@@ -13,13 +13,14 @@ internal import SwiftASN1
 ///         crls [1] IMPLICIT RevocationInfoChoices OPTIONAL,
 ///         signerInfos SET OF SignerInfo }
 ///
-/// The encoding is BER, since Apple writes indefinite lengths. Refused, because no genuine payment token has them:
-/// eContent, revocation information, more or fewer than two certificates and one signer, another version or digest.
+/// The encoding is BER, since Apple writes indefinite lengths. The following is refused, because no genuine payment
+/// token has it: eContent, revocation information, any number of certificates other than two, any number of signers
+/// other than one, and any other version or digest.
 struct CMSSignedData {
     let certificates: [CertificateFields]
     let signer: CMSSignerInfo
 
-    /// - Throws: `CMSDefect`, or `BERReader.Malformed` where the bytes are not BER.
+    /// - Throws: `CMSDefect`, or `BERReader.Malformed` if the bytes are not BER.
     init(contentInfo bytes: [UInt8]) throws {
         var message = BERReader(bytes, .basic)
         var contentInfo = try message.elements(of: message.next(BERElement.sequence))
@@ -97,9 +98,9 @@ struct CMSSignedData {
 ///         unsignedAttrs [1] IMPLICIT UnsignedAttributes OPTIONAL }
 ///     IssuerAndSerialNumber ::= SEQUENCE { issuer Name, serialNumber CertificateSerialNumber }
 ///
-/// Refused: a subjectKeyIdentifier as sid, a missing signedAttrs, and unsigned attributes, which no signature covers.
+/// A subjectKeyIdentifier as sid, missing signedAttrs, and unsigned attributes, which no signature covers, are refused.
 struct CMSSignerInfo {
-    /// The issuer's name in the signer's certificate, as its bytes.
+    /// The issuer's name from the signer's certificate, as encoded bytes.
     let issuer: ArraySlice<UInt8>
     /// The content of the certificate's serial number.
     let serialNumber: ArraySlice<UInt8>
@@ -144,8 +145,8 @@ struct CMSSignerInfo {
 ///
 ///     AlgorithmIdentifier ::= SEQUENCE { algorithm OBJECT IDENTIFIER, parameters ANY DEFINED BY algorithm OPTIONAL }
 ///
-/// Parameters are either absent or NULL: no algorithm of Apple's payment tokens has others. The two compare as equal,
-/// as RFC 5754 §2 and RFC 6211 §2 require. Apple wrote NULL until 2021 and has omitted it since 2023.
+/// Parameters are either absent or NULL: the algorithms of Apple's payment tokens have no others. The two compare as
+/// equal, as RFC 5754 §2 and RFC 6211 §2 require. Apple wrote NULL until 2021 and has omitted it since 2023.
 struct AlgorithmIdentifier: Equatable {
     let algorithm: EncodedObjectIdentifier
 
@@ -170,8 +171,8 @@ extension BERReader {
     /// The next element, which must be an OBJECT IDENTIFIER (X.690 §8.19).
     mutating func objectIdentifier() throws -> EncodedObjectIdentifier {
         let content = content(of: try next(BERElement.objectIdentifier))
-        // Each arc ends with an octet below 0x80. None begins with 0x80, which would be a second encoding of the same
-        // arc.
+        // Each arc ends with an octet below 0x80. None begins with 0x80, which would allow a second encoding of the
+        // same arc.
         var isFirst = true
         for octet in content {
             guard !(isFirst && octet == 0x80) else { throw BERReader.Malformed() }
@@ -197,7 +198,7 @@ struct EncodedObjectIdentifier: Hashable {
 
     private init(_ identifier: ASN1ObjectIdentifier) {
         var serializer = DER.Serializer()
-        // An array literal of numbers always has an encoding.
+        // Encoding an array literal of numbers cannot fail.
         try? serializer.serialize(identifier)
         content = serializer.serializedBytes.dropFirst(2)
     }
@@ -219,7 +220,7 @@ struct EncodedObjectIdentifier: Hashable {
     static let sha256WithRSAEncryption = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 1, 11])
 }
 
-/// A fault in a CMS structure. The words appear in `signature_invalid`'s details; bytes of the structure never do.
+/// A fault in a CMS structure. Its text appears in the details of `signature_invalid`; bytes of the structure never do.
 struct CMSDefect: Error {
     let reason: String
 
@@ -240,10 +241,10 @@ extension ASN1ObjectIdentifier {
 ///     Attribute        ::= SEQUENCE { attrType OBJECT IDENTIFIER, attrValues SET OF AttributeValue }
 ///
 /// contentType, signingTime and messageDigest are required. cmsAlgorithmProtection is optional; Apple's payment tokens
-/// have it since about 2019. No attribute may occur twice, and these four have exactly one value. Unknown attributes
-/// are allowed.
+/// have had it since about 2019. No attribute may occur twice, and each of these four must have exactly one value.
+/// Unknown attributes are allowed.
 struct SignedAttributes {
-    /// The signed bytes: the SET OF in DER under its own tag, where the message has [0] (RFC 5652 §5.4).
+    /// The signed bytes: the SET OF in DER with its universal tag instead of the [0] in the message (RFC 5652 §5.4).
     let der: [UInt8]
     let signingTime: Date
     /// 32 bytes.
@@ -252,8 +253,8 @@ struct SignedAttributes {
     /// - Parameter encoding: the SignerInfo's `[0] IMPLICIT` element.
     init(_ encoding: ArraySlice<UInt8>, signatureAlgorithm: AlgorithmIdentifier) throws {
         der = [BERElement.set] + encoding.dropFirst()
-        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. They are parsed again as DER, so that
-        // the checks below apply to exactly the signed bytes.
+        // RFC 5652 §5.3: signed attributes are DER even if the rest is BER. They are parsed again as DER, so that the
+        // checks below apply to exactly the signed bytes.
         let (reader, attributes) = try Self.attributes(der)
         guard Set(attributes.map(\.type)).count == attributes.count
         else { throw CMSDefect("a signed attribute is repeated") }
@@ -342,7 +343,7 @@ private struct CMSAttribute {
 ///
 ///     Time ::= CHOICE { utcTime UTCTime, generalizedTime GeneralizedTime }
 enum SigningTime {
-    /// Dates from 1950 to 2049 must be UTCTime, others GeneralizedTime. Both must be in UTC with seconds.
+    /// Dates from 1950 to 2049 must be UTCTime, other dates GeneralizedTime. Both must be in UTC with seconds.
     static func date(of encoding: ArraySlice<UInt8>) throws -> Date {
         do {
             let node = try DER.parse(encoding)

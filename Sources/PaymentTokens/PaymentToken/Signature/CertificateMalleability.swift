@@ -2,24 +2,24 @@ internal import Crypto
 internal import Encodings
 internal import SwiftASN1
 
-/// All encodings in which the same certificate verifies.
+/// All encodings of the same certificate that pass verification.
 ///
 /// The issuer signs only the TBSCertificate. The parts outside it can be changed without the issuer's key. The changed
-/// certificate still verifies, but has another fingerprint:
+/// certificate still passes verification, but has a different fingerprint:
 ///
 /// - an ECDSA signature (r, s) is as valid as (r, n − s) (FIPS 186-5 §6.4);
 /// - the AlgorithmIdentifier outside the TBSCertificate may omit or add parameters (RFC 4055 §5: RSA's NULL).
 ///
-/// A certificate that the configuration distrusts by its fingerprint could therefore return in another encoding. The
-/// configuration has only the fingerprint of the issuer's encoding. So this type makes every encoding of the presented
-/// certificate, and each fingerprint is compared.
+/// A certificate that the configuration distrusts by its fingerprint could therefore be presented in a different
+/// encoding. The configuration contains only the fingerprint of the issuer's encoding. This type therefore makes every
+/// encoding of the presented certificate, and each fingerprint is compared.
 enum CertificateMalleability {
     /// The certificate's DER as received, and every encoding that the issuer may have written.
     ///
     ///     Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue BIT STRING }
     ///     Ecdsa-Sig-Value ::= SEQUENCE { r INTEGER, s INTEGER }
     ///
-    /// - Throws: an error when the structure is different, or the signature's bit string has unused bits.
+    /// - Throws: an error if the structure is different, or the signature's bit string has unused bits.
     static func encodings(of der: [UInt8]) throws -> [[UInt8]] {
         let (tbs, signature) = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
             guard let tbs = nodes.next(), nodes.next() != nil
@@ -29,7 +29,7 @@ enum CertificateMalleability {
             else { throw ASN1Error.invalidASN1Object(reason: "a signature with unused bits") }
             return (tbs, signature.bytes)
         }
-        // RFC 5280 §4.1.1.2: the algorithm outside equals the one inside, which is signed.
+        // RFC 5280 §4.1.1.2: the algorithm outside the TBSCertificate must equal the one inside, which is signed.
         let algorithm = try CertificateFields(der: der).signatureAlgorithm
         let signatures = try isECDSA(algorithm) ? ecdsaEncodings(of: signature) : [Array(signature)]
         return try [der]
@@ -41,9 +41,9 @@ enum CertificateMalleability {
             }
     }
 
-    /// (r, s), and (r, n − s) for the order n of each curve of which swift-certificates verifies signatures. The
-    /// certificate does not name its issuer's curve. The encodings for other curves do no harm, since no configuration
-    /// lists their fingerprints.
+    /// (r, s), and (r, n − s) for the order n of each curve for which swift-certificates verifies signatures. The
+    /// certificate does not name its issuer's curve. Encodings for the wrong curves are harmless, since no
+    /// configuration lists their fingerprints.
     private static func ecdsaEncodings(of signature: ArraySlice<UInt8>) throws -> [[UInt8]] {
         let (r, s) = try ecdsaIntegers(in: signature)
         return try ([s] + orders.compactMap { order in difference(order, s) }).map { s in
@@ -104,7 +104,7 @@ enum CertificateMalleability {
             .drop { byte in byte == 0 }.map { $0 }
     }
 
-    /// The orders of P-256, P-384 and P-521 (SP 800-186 §3.2.1.3 to §3.2.1.5), the curves of which swift-certificates
+    /// The orders of P-256, P-384 and P-521 (SP 800-186 §3.2.1.3 to §3.2.1.5), the curves for which swift-certificates
     /// verifies signatures. Apple's issuers sign with the first two; a configured root can have the third.
     private static let orders: [[UInt8]] = [
         "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",

@@ -8,13 +8,13 @@ internal import SwiftASN1
 /// Proof that a certificate's owner signed a payment token, and the signing time. `TrustPolicy` checks that the owner
 /// is Apple.
 ///
-/// Apple's step 1 and RFC 5652 §5.4 to §5.6, with the contract's rules. Only the signer's and its issuer's
-/// certificates are allowed, one signer, and SHA-256. The attributes contentType, signingTime and messageDigest must
-/// occur once each.
+/// This is Apple's step 1 and RFC 5652 §5.4 to §5.6, with the contract's rules. The only certificates allowed are the
+/// signer's and its issuer's. There must be one signer, who uses SHA-256. The attributes contentType, signingTime and
+/// messageDigest must each occur once.
 public struct SignatureEvidence: Sendable {
     /// The signer's certificate, DER.
     public let leafDER: [UInt8]
-    /// The certificate with the name of the signer's issuer; its signature on the leaf is not checked yet.
+    /// The certificate whose subject is the leaf's issuer; its signature on the leaf is not checked yet.
     public let intermediateDER: [UInt8]
     /// The signingTime attribute, to the second.
     public let signingTime: Date
@@ -54,7 +54,7 @@ public struct SignatureEvidence: Sendable {
             leafDER: leaf.der, intermediateDER: intermediate.der, signingTime: signer.signedAttributes.signingTime)
     }
 
-    /// Tells the signer's certificate from its issuer's; their order in the message is not defined.
+    /// Distinguishes the signer's certificate from its issuer's, since their order in the message is not defined.
     private static func chain(
         of signedData: CMSSignedData
     ) throws -> (leaf: CertificateFields, intermediate: CertificateFields) {
@@ -80,22 +80,22 @@ enum SignerKey {
     /// RSA_v1: RSASSA-PKCS1-v1_5 with SHA-256, 2048 to 4096 bits.
     case rsa(_RSA.Signing.PublicKey)
 
-    /// The longest RSA key that is accepted for a signature. A caller can present a signer of its own, and twice the
-    /// bits make the check four times as slow. Apple's keys have 2048 bits.
+    /// The longest RSA key that is accepted for a signature. A caller can present any signer, and doubling the bits
+    /// makes the check four times slower. Apple's keys have 2048 bits.
     static let mostRSABits = 4_096
 
-    /// Returns true for an RSA key of more bits than ``mostRSABits``.
+    /// Returns true for an RSA key with more than ``mostRSABits`` bits.
     ///
     /// - Parameter subjectPublicKeyInfo: DER, for any kind of key.
     static func isTooLong(subjectPublicKeyInfo: ArraySlice<UInt8>) -> Bool {
-        // A key of 4,096 bits has 550 bytes, so other kinds and shorter keys need no parsing.
+        // An RSA key of 4,096 bits takes 550 bytes, so other kinds and shorter keys need no parsing.
         guard subjectPublicKeyInfo.count > mostRSABits / 8,
             let key = try? _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo))
         else { return false }
         return key.keySizeInBits > mostRSABits
     }
 
-    /// - Parameter subjectPublicKeyInfo: of the signer's certificate, in DER.
+    /// - Parameter subjectPublicKeyInfo: From the signer's certificate, in DER.
     init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: PaymentTokenVersion) throws {
         guard !Self.isTooLong(subjectPublicKeyInfo: subjectPublicKeyInfo)
         else { throw CMSDefect("the signer's key has more than \(Self.mostRSABits) bits") }
@@ -116,8 +116,8 @@ enum SignerKey {
         }
     }
 
-    /// Returns true if a CMS signer may name this algorithm for its signature. RSA signers may name the key's
-    /// algorithm alone, since the digest is named separately (RFC 3370 §3.2); Apple's signers do either.
+    /// Returns true if a CMS signer may specify this algorithm for its signature. RSA signers may specify the key's
+    /// algorithm alone, since the digest is specified separately (RFC 3370 §3.2); Apple's signers use both forms.
     func accepts(_ algorithm: AlgorithmIdentifier) -> Bool {
         switch self {
         case .p256: algorithm == AlgorithmIdentifier(.ecdsaWithSHA256)
@@ -127,8 +127,8 @@ enum SignerKey {
         }
     }
 
-    /// - Parameter signature: ECDSA: `SEQUENCE { r INTEGER, s INTEGER }` in DER (RFC 3279 §2.2.3). RSA: as long as the
-    ///   modulus.
+    /// - Parameter signature: for ECDSA, `SEQUENCE { r INTEGER, s INTEGER }` in DER (RFC 3279 §2.2.3); for RSA, as many
+    ///   bytes as the modulus.
     func isValid(signature: ArraySlice<UInt8>, over message: [UInt8]) -> Bool {
         let digest = SHA256.hash(data: message)
         switch self {
@@ -157,15 +157,15 @@ extension Refusal {
     }
 }
 
-/// The allowed distance of a payment token's signing time from the present: Apple's step 1, last point. An old
-/// signature may be a replay; one from the future means that a clock is wrong.
+/// The allowed difference between a payment token's signing time and the current time: Apple's step 1, last point. An
+/// old signature may be a replay; a signature from the future means that a clock is wrong.
 public enum SigningTimeWindow: Sendable, Equatable {
     /// Every signing time is accepted.
     case off
-    /// The largest distance before or after the present; the boundary itself is accepted.
+    /// The largest allowed difference before or after the current time, inclusive.
     case within(Duration)
 
-    /// - Parameter now: the present, or another time used as the present.
+    /// - Parameter now: the current time, or a time to use instead.
     /// - Throws: `signing_time_outside_window`.
     public func check(signingTime: Date, now: Date) throws(Refusal) {
         guard case .within(let limit) = self else { return }
@@ -182,7 +182,7 @@ public enum SigningTimeWindow: Sendable, Equatable {
 }
 
 extension SigningTimeWindow: CustomStringConvertible {
-    /// The distance allowed in both directions; nil for `off`.
+    /// The allowed difference in both directions; nil for `off`.
     public var duration: Duration? {
         switch self {
         case .off: nil

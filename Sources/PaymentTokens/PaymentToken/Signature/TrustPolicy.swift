@@ -9,16 +9,16 @@ internal import Synchronization
 /// The trusted signers: Apple's step 1, first three points.
 ///
 /// A chain has a leaf, an intermediate and a root of this policy. All three must be valid at the signing time, and not
-/// distrusted. They must have the key usages of a signer and of certificate authorities, and Apple's marker
-/// extensions. Accepted chains are cached, since checking the root's P-384 signature costs ten times as much as the
-/// payment token's own.
+/// distrusted. They must have the key usages of a signer and of certificate authorities, respectively, and Apple's
+/// marker extensions. Accepted chains are cached, since checking the root's P-384 signature takes ten times as long as
+/// checking the payment token's signature.
 ///
-/// The policy does not check revocation (no OCSP, no CRL), because every payment would wait for a server on the
+/// The policy does not check revocation (no OCSP, no CRL), because every payment would have to wait for a server on the
 /// Internet. An operator revokes a certificate by listing its fingerprint under `distrusted`. Reloading the
 /// configuration makes a new policy with an empty cache.
 public final class TrustPolicy: Sendable {
     private let roots: CertificateStore
-    /// The roots' subjects, DER.
+    /// The subjects of the roots, in DER.
     private let rootNames: Set<ArraySlice<UInt8>>
     private let distrusted: Set<[UInt8]>
     private let cache: Mutex<ChainCache>
@@ -69,8 +69,8 @@ public final class TrustPolicy: Sendable {
         return chain
     }
 
-    /// Refuses certificates that cannot form a chain to a root, before any costly check. Any caller can present its
-    /// own certificates in any number, and only chains to a root are cached.
+    /// Refuses certificates that cannot form a chain to a root, before any costly check. Any caller can present any
+    /// number of certificates, and only chains to a root are cached.
     private func checkNamesAndKeys(of evidence: SignatureEvidence) throws(Refusal) {
         guard let leaf = try? CertificateFields(der: evidence.leafDER),
             let intermediate = try? CertificateFields(der: evidence.intermediateDER)
@@ -84,7 +84,7 @@ public final class TrustPolicy: Sendable {
     private static let noChain =
         "the certificates do not form a chain from the signer to a trusted root (RFC 5280 §6)"
 
-    /// Refuses a certificate if the fingerprint of any encoding in which it verifies is distrusted.
+    /// Refuses a certificate if the fingerprint of any encoding that passes verification is distrusted.
     private func checkDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
         for (der, name) in certificates {
             guard let fingerprints = try? CertificateMalleability.fingerprints(of: der)
@@ -96,7 +96,8 @@ public final class TrustPolicy: Sendable {
 
     /// The root at which the path from `leaf` through `intermediate` ends.
     private func root(over leaf: Certificate, intermediate: Certificate) async throws(Refusal) -> Certificate {
-        // The caller, not the verifier, checks validity: at the signing time, which differs between payment tokens.
+        // The caller, not the verifier, checks the validity period at the signing time, which differs between payment
+        // tokens.
         var verifier = Verifier(rootCertificates: roots) {
             RFC5280Policy.withValidityCheckDisabled()
             ApplePayChainPolicy()
@@ -105,7 +106,7 @@ public final class TrustPolicy: Sendable {
         case .validCertificate(let chain):
             return chain.root
         case .couldNotValidate(let failures):
-            // RFC5280Policy's own reasons print whole certificates, which are too long for a refusal.
+            // RFC5280Policy's reasons contain whole certificates, which are too long for a refusal.
             let reasons = failures.map(\.policyFailureReason.description).filter { reason in
                 !reason.hasPrefix("RFC5280Policy")
             }
@@ -140,7 +141,7 @@ extension DER {
 /// `RFC5280Policy` does not check key usage. The certificates are counted because a `Verifier` accepts a leaf that is
 /// itself a root as a chain of one.
 private struct ApplePayChainPolicy: VerifierPolicy {
-    /// Apple's markers may be marked critical.
+    /// Apple's marker extensions may be critical.
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [.applePayLeafMarker, .applePayIntermediateMarker]
 
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult {
@@ -169,7 +170,8 @@ private struct ApplePayChainPolicy: VerifierPolicy {
     }
 }
 
-/// Accepted chains, by the exact bytes of leaf and intermediate. The number is limited; the oldest is removed first.
+/// Accepted chains, keyed by the exact bytes of leaf and intermediate. Their number is limited; the oldest is removed
+/// first.
 ///
 /// Each `TrustPolicy` has its own cache, so the roots and the distrusted certificates need not be part of the key.
 /// Only certificates that chain to a root are added, so untrusted callers cannot displace genuine chains.
@@ -178,8 +180,8 @@ struct ChainCache {
         let leafDER: [UInt8]
         let intermediateDER: [UInt8]
 
-        /// Only the leaf is hashed, and its bytes in one call: an array's own function hashes them one by one.
-        /// Equality compares both certificates.
+        /// Only the leaf is hashed, in one call, since an array hashes its bytes one at a time. Equality compares both
+        /// certificates.
         func hash(into hasher: inout Hasher) {
             unsafe leafDER.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
         }
@@ -193,7 +195,7 @@ struct ChainCache {
         self.capacity = capacity
     }
 
-    /// The accepted chain, if `signingTime` is within the validity of all three certificates.
+    /// The accepted chain, if `signingTime` is within the validity periods of all three certificates.
     func chain(for key: Key, validAt signingTime: Date) -> VerifiedChain? {
         guard let chain = chains[key],
             chain.certificates.allSatisfy({ certificate in certificate.isValid(at: signingTime) })
@@ -216,17 +218,17 @@ public struct VerifiedChain: Sendable, Equatable {
     public let intermediate: CertificateDescription
     public let root: CertificateDescription
 
-    /// Leaf, intermediate, root: the order in answers.
+    /// Leaf, intermediate, root: the order in responses.
     public var certificates: [CertificateDescription] { [leaf, intermediate, root] }
 }
 
-/// A certificate in the form of answers and audit records.
+/// A certificate as described in responses and audit records.
 public struct CertificateDescription: Sendable, Equatable {
     /// The subject as RFC 4514 writes it.
     public let subject: String
     /// The issuer as RFC 4514 writes it.
     public let issuer: String
-    /// The serial number in lower-case hexadecimal, two digits a byte.
+    /// The serial number in lower-case hexadecimal, two digits for each byte.
     public let serialNumber: String
     public let notBefore: Date
     public let notAfter: Date
@@ -266,7 +268,7 @@ extension CertificateDescription {
         self.init(certificate, der: serializer.serializedBytes)
     }
 
-    /// Returns true if `time` is within the validity, both ends included (RFC 5280 §4.1.2.5).
+    /// Returns true if `time` is within the validity period, both ends included (RFC 5280 §4.1.2.5).
     func isValid(at time: Date) -> Bool {
         notBefore <= time && time <= notAfter
     }
