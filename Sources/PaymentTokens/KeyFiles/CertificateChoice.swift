@@ -3,7 +3,7 @@ internal import Foundation
 internal import SwiftASN1
 internal import X509
 
-/// The merchant's certificate among all certificates of a file, and its issuer's certificate.
+/// The merchant's certificate, chosen among all certificates of a file, and its issuer's certificate.
 struct CertificateChoice {
     let chosen: FoundCertificate
     /// All certificates of the file, each once.
@@ -13,8 +13,8 @@ struct CertificateChoice {
 
     /// - Parameters:
     ///   - certificates: DER, at least one.
-    ///   - fits: Returns true for a certificate of the private key in the same file, and always when the file has no
-    ///     key.
+    ///   - fits: Returns true for a certificate of the private key in the same file, and for every certificate if the
+    ///     file has no key.
     init(
         among certificates: [[UInt8]], of path: String, where fits: ([UInt8]) -> Bool = { _ in true }
     ) throws(KeyFileError) {
@@ -28,8 +28,8 @@ struct CertificateChoice {
     private static func choose(
         among all: [FoundCertificate], candidates: [FoundCertificate], _ path: String
     ) throws(KeyFileError) -> FoundCertificate {
-        // A single certificate, or the key's only one, is passed on without a check: the daemon's message for a wrong
-        // certificate is more precise.
+        // A single certificate, or the only one for the key, is passed on without a check: the daemon has a more
+        // precise message for a wrong certificate.
         if let only = candidates.first, candidates.count == 1 {
             guard only.certificate != nil else {
                 throw KeyFileError(
@@ -38,7 +38,8 @@ struct CertificateChoice {
             }
             return only
         }
-        // A file with both kinds is for payments: an identity key's certificate comes alone, or with its issuers.
+        // In a file with both kinds, choose the one for payments: an identity key's certificate comes alone, or with
+        // its issuers.
         let processing = candidates.filter { $0.role == .paymentProcessing }
         let suitable = processing.isEmpty ? candidates.filter { $0.role == .merchantIdentity } : processing
         if let only = suitable.first, suitable.count == 1 { return only }
@@ -54,8 +55,8 @@ struct CertificateChoice {
                     + "each from its own file.")
     }
 
-    /// The certificate that has the issuer's name and whose key verifies the signature. The check of the signature
-    /// finds a chain that was put together from two downloads, or was changed on its way.
+    /// The certificate that has the issuer's name and whose key verifies the signature. Checking the signature detects
+    /// a chain that was assembled from two downloads, or was altered in transit.
     private static func issuer(
         of chosen: FoundCertificate, among all: [FoundCertificate], _ path: String
     ) throws(KeyFileError) -> FoundCertificate? {
@@ -80,7 +81,7 @@ struct CertificateChoice {
         return certificates.count > 5 ? "\(shown); and \(certificates.count - 5) more" : shown
     }
 
-    /// A sentence that names the certificate taken from several; nil when there was no choice.
+    /// A sentence that names the certificate taken from several; nil if there was no choice.
     var note: String? {
         guard all.count > 1 else { return nil }
         let word = issuer.map { ", signed by \($0.description)" } ?? "; its issuer is not in the file"
@@ -92,17 +93,17 @@ struct CertificateChoice {
 /// differ. The role suffices to choose among several; the daemon checks that the chosen one is suitable.
 struct FoundCertificate {
     enum Role: Equatable {
-        /// Apple's merchant extension, no authority, no TLS client.
+        /// Has Apple's merchant extension, and is neither an authority nor a TLS client.
         case paymentProcessing
         case merchantIdentity
         case authority
         case other
-        /// Starts like a certificate, but swift-certificates cannot read it.
+        /// Starts like a certificate, but swift-certificates cannot parse it.
         case unreadable
     }
 
     let der: [UInt8]
-    /// The parsed certificate; nil when it is unreadable.
+    /// The parsed certificate; nil if it is unreadable.
     let certificate: Certificate?
     let role: Role
 

@@ -2,14 +2,14 @@ internal import SwiftASN1
 
 /// A merchant's certificate from a file: X.509 in PEM or DER, alone or among others in PEM or PKCS#7.
 ///
-/// Of several certificates, the Payment Processing Certificate is taken. Its issuer's signature is checked when the
-/// issuer's certificate is in the same file. This type only tells a merchant's certificate from other files; the
-/// daemon checks that it belongs to the right merchant.
+/// Of several certificates, the Payment Processing Certificate is taken. Its issuer's signature is checked if the
+/// issuer's certificate is in the same file. This type only distinguishes a merchant's certificate from other files;
+/// the daemon checks that it belongs to the right merchant.
 public struct CertificateFile: Sendable, Equatable {
-    /// The certificate's DER, which swift-certificates can read.
+    /// The certificate's DER, which swift-certificates can parse.
     public let der: [UInt8]
-    /// One sentence for the user when the file has several certificates: the one taken, and who signed it. It begins
-    /// with the path.
+    /// One sentence for the user if the file has several certificates. It names the chosen one and its signer, and
+    /// begins with the path.
     public let note: String?
 
     /// - Parameter path: A file of at most 64 KiB. A private key in the same file is ignored.

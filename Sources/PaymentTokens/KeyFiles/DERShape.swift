@@ -1,10 +1,10 @@
-/// Recognises the kind of a DER (or BER) document from its outer tags and lengths. It validates nothing; the code that
-/// reads the document afterwards does.
+/// Recognises the kind of a DER (or BER) document from its outer tags and lengths. It validates nothing; that is left
+/// to the code that reads the document afterwards.
 enum DERShape {
     static func content(of bytes: Span<UInt8>) -> FileContent {
         guard bytes.count >= 2, bytes[0] == Tag.sequence else { return .unknown }
         if bytes[1] == 0x80 { return indefiniteContent(of: bytes) }
-        // Bytes after the outer element are left to the reader. A document that is cut off is unknown.
+        // Bytes after the outer element are left to the parser. A truncated document is unknown.
         guard let outer = element(bytes, at: 0, limit: bytes.count) else { return .unknown }
         let parts = elements(bytes, in: outer.contents, upTo: 4)
         guard let first = parts.first else { return .unknown }
@@ -63,8 +63,8 @@ enum DERShape {
         switch inner.first?.tag {
         case Tag.context0: return .certificate
         case Tag.integer where inner.count >= 3:
-            // The elements after the number differ. A certificate of version 1 has an algorithm, like a revocation
-            // list, then its issuer and validity. A request has a name, then a key.
+            // The elements after the version number differ. A version 1 certificate has an algorithm, as a revocation
+            // list does, then its issuer and validity. A request has a name, then a key.
             let second = elements(bytes, in: inner[1].contents, upTo: 1).first
             if second?.tag == Tag.objectIdentifier {
                 return inner.count >= 4 && inner[3].tag == Tag.sequence ? .certificate : .revocationList

@@ -13,7 +13,7 @@ enum FileContent: Sendable, Equatable {
     case pkcs7
     case opensshPrivateKey
     case opensshPublicKey
-    /// `EC PARAMETERS` alone, `DH PARAMETERS`.
+    /// `EC PARAMETERS` alone, or `DH PARAMETERS`.
     case parameters
     case javaKeyStore
     case json
@@ -28,13 +28,13 @@ enum FileContent: Sendable, Equatable {
         case sec1
         /// RSAPrivateKey, RFC 8017 §A.1.2.
         case pkcs1
-        /// A PEM block encrypted with RFC 1421's headers, OpenSSL's older format.
+        /// A PEM block that is encrypted as its RFC 1421 headers specify, OpenSSL's older format.
         case encryptedTraditional
-        /// DSA and others that no payment token uses.
+        /// DSA and other kinds that no payment token uses.
         case other(String)
     }
 
-    /// The name with its article, for use after "is".
+    /// The name with its article, for use after "is" in a message.
     var name: String {
         switch self {
         case .certificate: "a certificate"
@@ -55,14 +55,14 @@ enum FileContent: Sendable, Equatable {
         }
     }
 
-    /// The content that a file should have, in the words of the message.
+    /// The content that a file should have, in words for the message.
     enum Wanted: String {
         case privateKey = "a private key"
         case certificate = "a certificate"
         case pkcs12 = "a PKCS#12 bundle with a private key and its certificate"
     }
 
-    /// The error for a file that has this content instead of the wanted one.
+    /// The error for a file that has this content instead of the required one.
     func refusal(insteadOf wanted: Wanted, path: String, inPEM: Bool) -> KeyFileError {
         let file = ShellWord.of(path)
         var kind = KeyFileError.Kind.unsuitable

@@ -5,16 +5,16 @@
 // certificate, or with CertificateFile for a certificate alone. CertificateChoice chooses the merchant's certificate
 // among several.
 //
-// Guaranteed: a KeyFileError says what the file is, what was needed and what to do, and repeats none of the content.
-// Private keys stay in memory that is wiped. The daemon, not this module, checks that a certificate is the right one.
-// The module uses `unsafe` for libcrypto, which decodes the formats that swift-crypto cannot.
+// A KeyFileError says what the file is, what is required and what to do. It never repeats any of the content. Private
+// keys stay in memory that is wiped. The daemon, not this module, checks that a certificate is the right one. The
+// module uses `unsafe` for libcrypto, which decodes the formats that swift-crypto cannot.
 
 internal import SecretMemory
 
 /// A merchant's private key and its certificate, from files.
 public struct MerchantKeyFiles: ~Copyable, Sendable {
     public let privateKey: PrivateKeyFile
-    /// The certificate, checked to be for the public half of ``privateKey``.
+    /// The certificate, which was checked to match ``privateKey``.
     public let certificate: CertificateFile
 
     /// Reads the key and the certificate from two files.
@@ -33,8 +33,8 @@ public struct MerchantKeyFiles: ~Copyable, Sendable {
 
     /// Reads a PKCS#12 bundle; see ``PKCS12File``.
     ///
-    /// - Parameter certificate: A file with another certificate than the bundle's, such as a renewed one for the same
-    ///   key. It is required when the bundle has none.
+    /// - Parameter certificate: A file with a certificate to use instead of the bundle's, such as a renewed one for the
+    ///   same key. It is required if the bundle has none.
     public init(pkcs12: String, passwordFile: String?, certificate: String?) throws(KeyFileError) {
         let bundle = try PKCS12File(path: pkcs12, passwordFile: passwordFile)
         let key: PrivateKeyFile

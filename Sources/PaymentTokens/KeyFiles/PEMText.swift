@@ -5,12 +5,12 @@ internal import SecretMemory
 struct PEMBlock: Sendable, Equatable {
     /// The text between `-----BEGIN ` and `-----`.
     var label: String
-    /// The range of the base64 text, with line ends and without headers.
+    /// The range of the base64 text, including line ends but not headers.
     var text: Range<Int>
-    /// RFC 1421's `Proc-Type: 4,ENCRYPTED` precedes the text.
+    /// True if RFC 1421's `Proc-Type: 4,ENCRYPTED` precedes the text.
     var isEncrypted: Bool
 
-    /// The content named by the label; nil for an unknown label.
+    /// The content that the label names; nil for an unknown label.
     var content: FileContent? {
         switch label {
         case "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE": .certificate
@@ -33,12 +33,12 @@ enum PEMText {
     enum Fault: Error, Equatable {
         /// A block has no end line.
         case unterminated(label: String)
-        /// Not base64 between the lines that begin and end the block.
+        /// The lines between the begin and end lines are not base64.
         case notBase64
     }
 
-    /// The blocks of a file in their order; none when it is not PEM. Other text around the blocks is allowed (RFC 7468
-    /// §5.2), and so are Windows line ends.
+    /// The blocks of a file in their order; none if it is not PEM. Other text around the blocks is allowed (RFC 7468
+    /// §5.2), as are Windows line ends.
     static func blocks(in bytes: Span<UInt8>) throws(Fault) -> [PEMBlock] {
         var blocks: [PEMBlock] = []
         var open: PEMBlock?
@@ -92,7 +92,7 @@ enum PEMText {
                     }
                 }
             }
-            // One `=` leaves two bits over, two leave four, and none leaves none.
+            // Bits left over: two with one `=`, four with two, none without padding.
             switch (held, padding) {
             case (0, 0) where count > 0, (2, 1), (4, 2): return count
             default: throw .notBase64
@@ -120,8 +120,8 @@ enum PEMText {
     private static func boundaryLabel(_ bytes: Span<UInt8>, _ line: Range<Int>, _ prefix: StaticString) -> String {
         var label: [UInt8] = []
         for index in line.lowerBound + prefix.utf8CodeUnitCount..<line.upperBound - 5 {
-            // Labels appear in messages, so only printable ASCII is allowed, and no more characters than any real
-            // label has.
+            // Labels appear in messages, so only printable ASCII is allowed, and only up to a length that no real label
+            // exceeds.
             guard label.count < 40 else { break }
             label.append((0x20...0x7E).contains(bytes[index]) ? bytes[index] : UInt8(ascii: "?"))
         }

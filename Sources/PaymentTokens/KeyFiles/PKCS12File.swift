@@ -2,20 +2,20 @@ internal import CLibcrypto
 internal import Encodings
 internal import SecretMemory
 
-/// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`. Bundles from
-/// Apple's Keychain and old programs, with RC2-40 or 3DES, are read, and new ones with AES.
+/// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`. It reads bundles
+/// from Apple's Keychain and older programs, with RC2-40 or 3DES, and newer ones with AES.
 ///
-/// The bundle must have exactly one private key. Of its certificates, the key's own is taken. Its issuer's signature
-/// is checked when the issuer's certificate is in the bundle.
+/// The bundle must have exactly one private key. Of its certificates, the one for the key is chosen. Its issuer's
+/// signature is checked if the issuer's certificate is in the bundle.
 public struct PKCS12File: ~Copyable, Sendable {
     public let privateKey: PrivateKeyFile
     /// The bundle's certificates in DER, in the bundle's order.
     private let certificates: [[UInt8]]
 
     /// - Parameters:
-    ///   - path: A file of at most 64 KiB. It is refused when accounts other than its owner and group may read it.
+    ///   - path: A file of at most 64 KiB. It is refused if accounts other than its owner and group may read it.
     ///   - passwordFile: A file with the password on one line; an empty file is the empty password. Without this file,
-    ///     only a bundle without a password, or with the empty one, opens.
+    ///     only a bundle without a password, or with the empty password, can be opened.
     public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
         _ = WipedLibcrypto.isInstalled
         let bundle = try Self.bundle(path)
@@ -28,7 +28,7 @@ public struct PKCS12File: ~Copyable, Sendable {
         var contents = unsafe clibcrypto_pkcs12_contents()
         var certificates = [UInt8](repeating: 0, count: bundle.count)
         var result = CLIBCRYPTO_PKCS12_FAILED
-        // The content is never longer than the bundle, except for a byte or two when BER becomes DER.
+        // Converting BER to DER can add a byte or two; otherwise the content is never longer than the bundle.
         let pkcs8 = unsafe SecretBytes(capacity: bundle.count + 16) { output in
             unsafe bundle.withUnsafeBytes { bundle in
                 unsafe password.withUnsafeBytes { password in
@@ -67,7 +67,7 @@ public struct PKCS12File: ~Copyable, Sendable {
     /// The certificate for the key.
     ///
     /// - Parameter path: The bundle's path, for messages.
-    /// - Throws: ``KeyFileError`` when there is no certificate, none for the key, or more than one that Apple issued.
+    /// - Throws: ``KeyFileError`` if there is no certificate, none for the key, or more than one that Apple issued.
     public func certificate(inBundle path: String) throws(KeyFileError) -> CertificateFile {
         guard !certificates.isEmpty else {
             throw KeyFileError(

@@ -3,7 +3,7 @@ public import SecretMemory
 
 /// A merchant's private key from a file: P-256 or RSA-2048, in PEM or DER, as PKCS#8, SEC 1 or PKCS#1.
 ///
-/// The kind of file is recognised from its bytes, not from its name. The bytes go from the file into locked, wiped
+/// The kind of file is determined from its bytes, not from its name. The bytes go from the file into locked, wiped
 /// memory. libcrypto decodes the key in memory that is not locked, but is wiped when freed. A program that uses this
 /// type must therefore end soon and write no core dump.
 public struct PrivateKeyFile: ~Copyable, Sendable {
@@ -15,12 +15,12 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
     }
 
     public let algorithm: Algorithm
-    /// PrivateKeyInfo in DER (RFC 5958): the same bytes for every format of the file. An EC key has its curve by name,
-    /// and its public key.
+    /// PrivateKeyInfo in DER (RFC 5958): the same bytes whatever the format of the file. An EC key includes its named
+    /// curve and its public key.
     public let pkcs8: SecretBytes
 
     /// - Parameters:
-    ///   - path: A file of at most 64 KiB. It is refused when accounts other than its owner and group may read it.
+    ///   - path: A file of at most 64 KiB. It is refused if accounts other than its owner and group may read it.
     ///   - passwordFile: A file with the password of an encrypted PKCS#8 key, on one line.
     public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
         _ = WipedLibcrypto.isInstalled
@@ -33,7 +33,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         try self.init(der, form, password: password, path: path, passwordFile: passwordFile)
     }
 
-    /// Reads a key in plain DER that was taken from another file.
+    /// Parses a key in plain DER that comes from another file.
     init(plain der: borrowing SecretBytes, path: String) throws(KeyFileError) {
         try self.init(
             der, CLIBCRYPTO_PRIVATE_KEY_PLAIN, password: SecretBytes(count: 0), path: path, passwordFile: nil)
@@ -45,7 +45,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
     ) throws(KeyFileError) {
         var description = [CChar](repeating: 0, count: 80)
         var result = CLIBCRYPTO_PRIVATE_KEY_FAILED
-        // PKCS#8 can be longer than the key's original format, by an algorithm identifier and a public key.
+        // PKCS#8 adds an algorithm identifier and a public key, so it can be longer than the key's original format.
         let pkcs8 = unsafe SecretBytes(capacity: der.count + 512) { output in
             var count = output.count
             unsafe der.withUnsafeBytes { der in
@@ -69,7 +69,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         self.pkcs8 = pkcs8
     }
 
-    /// Returns true if the certificate is for this key's public half.
+    /// Returns true if the certificate matches this key.
     public func fits(_ certificate: CertificateFile) -> Bool { fits(certificate.der) }
 
     func fits(_ certificate: [UInt8]) -> Bool {
@@ -82,7 +82,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         }
     }
 
-    /// The only private key of a file that may also have certificates and parameters.
+    /// The only private key in a file, which may also contain certificates and parameters.
     private static func privateKey(
         in file: borrowing RecognisedFile
     ) throws(KeyFileError) -> (form: FileContent.PrivateKeyForm, block: PEMBlock?) {
@@ -141,8 +141,8 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
 
 /// The password of a private key's file.
 enum KeyPassword {
-    /// The iterations of password derivation allowed for all parts of one file together. Programs use 2,048 to some
-    /// 600,000. Five million take seconds.
+    /// The total number of password derivation iterations that is allowed for all parts of one file. Programs use 2,048
+    /// to about 600,000. Five million take seconds.
     static let maximumIterations: UInt = 5_000_000
 
     /// Reads the password from a file under the rules for all files with secrets.
@@ -163,7 +163,7 @@ enum KeyPassword {
 /// Makes libcrypto wipe memory when it is freed: without this, its decoders leave parts of private keys and passwords
 /// in memory.
 enum WipedLibcrypto {
-    /// Read this property before any secret enters the process. False when libcrypto was used before, and so keeps its
-    /// own functions.
+    /// Read this property before any secret enters the process. False if libcrypto was used before, and therefore keeps
+    /// its default memory functions.
     static let isInstalled = clibcrypto_wipe_freed_memory() == 1
 }

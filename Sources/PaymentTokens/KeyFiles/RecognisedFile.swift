@@ -6,7 +6,7 @@ internal import SecretMemory
 struct RecognisedFile: ~Copyable {
     let path: String
     private let bytes: SecretBytes
-    /// The PEM blocks; empty when the file is not PEM.
+    /// The PEM blocks; empty if the file is not PEM.
     let blocks: [PEMBlock]
     /// The content of a DER file; nil for PEM.
     private let binary: FileContent?
@@ -33,15 +33,15 @@ struct RecognisedFile: ~Copyable {
         return blocks.map { ($0.content ?? .unknown, $0) }
     }
 
-    /// The error for a file that lacks the wanted content. It names the content found; parameters only when there is
-    /// no other content.
+    /// The error for a file that lacks the required content. It names the content found. It names parameters only if
+    /// there is no other content.
     func refusal(insteadOf wanted: FileContent.Wanted) -> KeyFileError {
         let contents = contents.map(\.content)
         let found = contents.first { $0 != .parameters } ?? .parameters
         return found.refusal(insteadOf: wanted, path: path, inPEM: isPEM)
     }
 
-    /// The DER of one block, or of the whole file when the file is DER.
+    /// The DER of one block, or of the whole file if the file is DER.
     func der(of block: PEMBlock?) throws(KeyFileError) -> SecretBytes {
         guard let block else { return bytes.duplicate() }
         do throws(PEMText.Fault) {
@@ -79,7 +79,7 @@ struct RecognisedFile: ~Copyable {
 }
 
 extension SecretBytes {
-    /// Lends the bytes as a ``Span``, which checks its bounds.
+    /// Lends the bytes as a ``Span``, which is bounds-checked.
     func withSpan<Result: ~Copyable, Failure: Error>(
         _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -96,21 +96,21 @@ enum KeyFileInput {
     static let maximumByteCount = 65536
 
     /// - Parameters:
-    ///   - path: A regular file, or a pipe as the shell's `<(…)` makes it.
-    ///   - secret: True to refuse a file that others may read, or that its group may change.
+    ///   - path: A regular file, or a pipe, such as the shell's `<(…)`.
+    ///   - secret: True to refuse a file that other users may read, or that its group may write.
     static func read(_ path: String, secret: Bool) throws(KeyFileError) -> SecretBytes {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
         guard descriptor >= 0 else { throw unreadable(path, errno) }
         defer { close(descriptor) }
 
-        // This is the status of the open file, not of its name, which may by now belong to another file.
+        // This is the status of the open file. By now its name may refer to a different file.
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { throw unreadable(path, errno) }
         guard status.st_mode & S_IFMT != S_IFDIR else {
             throw KeyFileError(.unreadable, path: path, "is a directory, not a file.")
         }
-        // The same rule as for all files with secrets, `SecretBytes(contentsOfFile:)`. A pipe from the shell has a
-        // mode that permits its creator only.
+        // The same rule as for all files with secrets, `SecretBytes(contentsOfFile:)`. A pipe from the shell is
+        // accessible to its creator only.
         if secret, status.st_mode & (S_IRWXO | S_IWGRP) != 0 {
             throw exposed(path, status.st_mode & 0o7777)
         }
