@@ -1,9 +1,9 @@
 internal import StrictJSON
 
-/// Records as CSV (RFC 4180), for reading in a spreadsheet. It cannot be verified, and its first line says so.
+/// Records as CSV (RFC 4180), for display in a spreadsheet. CSV cannot be verified, as its first line says.
 ///
-/// A field that a spreadsheet could take for a formula begins with an apostrophe. So a value in CSV may differ from the
-/// record's: a publicKeyHash, for example, may begin with `+`.
+/// A field that a spreadsheet could take for a formula is prefixed with an apostrophe. A value in the CSV may therefore
+/// differ from the record's: a publicKeyHash, for example, may begin with `+`.
 public enum AuditCSV {
     /// The first line and the line with the columns' names. UTF-8; each line ends in CR LF.
     public static let header: [UInt8] =
@@ -16,7 +16,7 @@ public enum AuditCSV {
         "publicKeyHash", "transactionId", "protection", "token", "reference", "reason", "details", "hash",
     ]
 
-    /// ``header`` with the filter's conditions in its first line.
+    /// ``header`` with the filter's conditions in the first line.
     public static func header(_ filter: AuditFilter) -> [UInt8] {
         guard filter.leavesGaps else { return header }
         let conditions = filter.conditions.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
@@ -49,7 +49,7 @@ public enum AuditCSV {
         Array((fields.map(field).joined(separator: ",") + "\r\n").utf8)
     }
 
-    /// Quoted unless it has only characters that are a separator in no country's spreadsheets.
+    /// Quotes the text unless none of its characters is a separator in any locale's spreadsheets.
     static func field(_ text: String) -> String {
         var text = text
         if let first = text.unicodeScalars.first, formulaStarts.contains(first) { text = "'" + text }
@@ -57,7 +57,7 @@ public enum AuditCSV {
         return "\"" + text.replacing("\"", with: "\"\"") + "\""
     }
 
-    /// Characters with which a formula begins, in their full-width forms too.
+    /// Characters with which a formula begins, including their full-width forms.
     private static let formulaStarts: Set<Unicode.Scalar> = [
         "=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠",
     ]

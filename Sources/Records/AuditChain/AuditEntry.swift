@@ -1,9 +1,9 @@
 public import StrictJSON
 
-/// A record's line as it is read back, for display, filters and CSV.
+/// A record's line after parsing, for display, filters and CSV.
 ///
-/// Strict in its form: compact JSON in the spelling in which records are written, the members in their order, each of
-/// its type. It accepts unknown words and names, so that records of newer versions can be read.
+/// The parser is strict about the form: compact JSON, spelled as records are written, with the members in order and
+/// each of the right type. It accepts unknown words and names, so that records of newer versions can be read.
 public struct AuditEntry: Sendable, Equatable {
     public let node: AuditNode
     public let sequence: Int
@@ -16,7 +16,7 @@ public struct AuditEntry: Sendable, Equatable {
     public let transactionId: AuditDigest?
     public let protection: String?
     public let hsmToken: String?
-    /// The event's own members, in their order.
+    /// The members specific to the event, in order.
     public let details: JSONObject
     public let hash: AuditDigest
 
@@ -49,13 +49,13 @@ public struct AuditEntry: Sendable, Equatable {
         details = try members.rest(without: Self.names)
     }
 
-    /// True if the key may have been used although the record names no HSM token: the outcome leaves that open, and the
-    /// record does not say that no HSM token was reached. Records of older versions never say so.
+    /// True if the key may have been used although the record names no HSM token: the outcome leaves this open, and the
+    /// record does not say that no HSM token was reached. Records of older versions never say that.
     public var leavesUseOpen: Bool {
         AuditOutcome(outcome)?.leavesUseOpen == true && details["hsm"]?.stringValue != AuditRecord.notReached
     }
 
-    /// The members that every record may have; no event has a member of its own with one of these names.
+    /// The members that every record may have; no event-specific member has one of these names.
     private static let names: Set<String> = [
         "node", "sequence", "time", "event", "outcome", "caller", "merchant", "publicKeyHash", "transactionId",
         "protection", "token", "hash",
@@ -84,7 +84,7 @@ public enum AuditEntryError: Error, Sendable, Equatable, CustomStringConvertible
     case tooLong
     case notJSON(JSONError)
     case notARecord
-    /// Valid JSON, but with white space or escapes that records are not written with.
+    /// Valid JSON, but with white space or escapes that records never contain.
     case otherSpelling
     /// This member is missing, out of order, or has the wrong type or form.
     case member(String)
@@ -155,7 +155,7 @@ private struct EntryMembers {
         return value
     }
 
-    /// The remaining members; throws if one of them has one of these names.
+    /// The remaining members; throws if any of them has one of these names.
     func rest(without names: Set<String>) throws(AuditEntryError) -> JSONObject {
         for member in members where names.contains(member.name) { throw .member(member.name) }
         return JSONObject(Array(members)) ?? JSONObject()

@@ -4,15 +4,16 @@ internal import StrictJSON
 ///
 /// Optional members are left out of the record if the request was refused before they were known.
 public enum AuditEvent: Sendable, Equatable {
-    /// `POST /v1/decrypt`. The record has only the reference's SHA-256.
+    /// `POST /v1/decrypt`. The record contains only the SHA-256 of the reference.
     case decrypt(reference: AuditDigest?)
     /// `POST /v1/verify`.
     case verify
-    /// `POST /v1/tls-signatures`. The record has only the SHA-256 of the signed bytes and of the reference.
+    /// `POST /v1/tls-signatures`. The record contains only the SHA-256 of the signed bytes and of the reference.
     case tlsSignature(TLSSignatureDetails)
-    /// A request of an authorised caller that was refused before it reached an operation.
+    /// A request from an authorised caller that was refused before it reached an operation.
     case request
-    /// A count of refusals before the requests had been read completely: one record for each uid and minute.
+    /// The number of requests that were refused before they had been read completely: one record for each uid and
+    /// minute.
     case refusals(RefusalSummary)
 
     case start(version: AuditText)
@@ -21,7 +22,7 @@ public enum AuditEvent: Sendable, Equatable {
     case configurationLoad(file: AuditDigest)
     /// Recorded at SIGHUP.
     case configurationReload(file: AuditDigest?)
-    /// Recorded after a load, and after a reload that changed something: the values in force, defaults included.
+    /// Recorded after a load, and after a reload that changed something: the values in force, including defaults.
     case configurationValues(ConfigurationValuesPart)
 
     /// A private key was imported from a file, with the SHA-256 of the certificate in DER.
@@ -33,49 +34,50 @@ public enum AuditEvent: Sendable, Equatable {
     case certificateImport(certificate: AuditDigest?)
     case keyStateChange(KeyStateChange)
     /// The daemon removed a key's objects from this node's HSM token, which the record names. The key had been
-    /// destroyed before, on another node or while the HSM token was away.
+    /// destroyed earlier, on another node or while the HSM token was unavailable.
     case keyObjectsDestroy
 
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
 
-    /// The number of records that were listed. `ofNode`, here and below: another node, or `all`; nil for this one.
+    /// The number of records that were listed. Here and below, `ofNode` is another node, or `all`; nil for this node.
     case auditList(records: Int?, ofNode: AuditText? = nil)
-    /// The first and last sequence that were asked for.
+    /// The first and last sequence requested.
     case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
     case auditVerify(verdict: AuditVerificationVerdict?, records: Int?, ofNode: AuditText? = nil)
     case auditPublicKey(ofNode: AuditText? = nil)
-    /// A caller read the newest checkpoint, to keep it elsewhere.
+    /// A caller read the newest checkpoint, to store it elsewhere.
     case auditHead(ofNode: AuditText? = nil)
-    /// A caller asked for an HSM token's own count of its keys' uses; the record names the HSM token.
+    /// A caller requested an HSM token's own count of its keys' uses; the record names the HSM token.
     case auditTokenUses(since: AuditTime?, until: AuditTime?)
-    /// The keyIds of the checkpoint key that was taken into service and of its predecessor.
+    /// The keyIds of the checkpoint key that came into use and of its predecessor.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
-    /// Another checkpoint key was made. The present key seals this record before it is replaced, so that a verifier
-    /// that trusts the present key can trust its successor.
+    /// Another checkpoint key was generated. The current key seals this record before it is replaced, so that a
+    /// verifier that trusts the current key can trust its successor.
     case auditKeyPrepare(from: AuditDigest, to: AuditDigest)
     /// The keys that seal another node's record and that this node trusts from now on.
     case auditKeyPinned(KeyPin)
-    /// A key that the ledger gives for another node, and that none of that node's trusted keys vouches for.
+    /// A key that the ledger lists for another node, but that none of that node's trusted keys endorses.
     case auditKeyConflict(node: AuditNode, key: CheckpointKey)
 
     /// The size of the copy in bytes, and its SHA-256.
     case ledgerBackup(bytes: Int?, file: AuditDigest?)
-    /// An administrator took an older ledger into service, with its end and what the HSM token remembered.
+    /// An administrator accepted an older ledger. The details contain the ledger's last sequence and the one that the
+    /// HSM token remembered.
     case ledgerAcceptRestore(LedgerRestore)
     /// Claims older than `before` were removed.
     case claimsPrune(count: Int, before: AuditTime)
-    /// The number of refusals whose records could not be written, the first of them at `since`.
+    /// The number of refusals whose records could not be written, the first one at `since`.
     case recordsDropped(count: Int, since: AuditTime)
     /// The oldest records were archived in a file, and will be removed from the ledger.
     case recordArchive(RecordArchive)
-    /// Recorded with `recordArchive`: the states in which the archived records leave the keys.
+    /// Recorded with `recordArchive`: the states of the keys after the archived records.
     case keyStates(KeyStatesPart)
-    /// An administrator confirmed the clock; the ledger drops the times that a wrong clock had written.
+    /// An administrator confirmed the clock; the ledger discards the times that a wrong clock had written.
     case ledgerAcceptClock(LedgerClockAcceptance)
 
-    /// The `event` member. It is public contract and never changes.
+    /// The `event` member. It is part of the public contract and never changes.
     public enum Name: String, Sendable, CaseIterable {
         case decrypt
         case verify
@@ -158,7 +160,7 @@ public enum AuditEvent: Sendable, Equatable {
 }
 
 extension AuditEvent {
-    /// Writes the members that only this event has.
+    /// Writes the members specific to this event.
     func write(into writer: inout JSONWriter) {
         switch self {
         case .verify, .request, .stop, .keyGenerate, .csrCreate, .keyObjectsDestroy:
@@ -266,11 +268,11 @@ extension AuditEvent {
     }
 }
 
-/// A signature of a merchant's identity key for a TLS client, or the request for one.
+/// A signature with a merchant's identity key for a TLS client, or the request for one.
 public struct TLSSignatureDetails: Sendable, Equatable {
-    /// `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`; nil when it was neither.
+    /// `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`; nil for any other algorithm.
     public var algorithm: AuditText?
-    /// SHA-256 of the bytes to be signed: with PKCS #1 and PSS over SHA-256 the very digest that is signed.
+    /// SHA-256 of the bytes to be signed. With PKCS #1 and PSS over SHA-256, this is the digest that is signed.
     public var input: AuditDigest?
     /// SHA-256 of the caller's reference.
     public var reference: AuditDigest?

@@ -3,16 +3,16 @@ internal import StrictJSON
 
 /// The conditions of `audit list`, all of which a record must meet.
 ///
-/// A filter is for display. An export for verification must be without gaps: filter it by time at most, from the signed
-/// checkpoint before its first record to a checkpoint after its last. An export that ``leavesGaps`` says so in its
-/// first line (``FilteredExport``).
+/// A filter is for display. An export for verification must have no gaps. It may be filtered only by time, from the
+/// signed checkpoint before its first record to a checkpoint after its last record. An export that ``leavesGaps`` says
+/// so in its first line (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
-    /// Not before this moment.
+    /// The earliest time, inclusive.
     public var since: AuditTime?
-    /// Before this moment.
+    /// The latest time, exclusive.
     public var until: AuditTime?
     public var key: KeyReference?
-    /// The merchant identifier, as the record has it.
+    /// The merchant identifier, as in the record.
     public var merchant: AuditText?
     /// The caller's name, or its uid in decimal.
     public var caller: AuditText?
@@ -40,7 +40,7 @@ public struct AuditFilter: Sendable, Equatable {
 }
 
 extension AuditFilter {
-    /// A condition that could not be read, by its option's name.
+    /// A condition that could not be parsed, by its option's name.
     public struct Unreadable: Error, Sendable, Equatable, CustomStringConvertible {
         public let name: String
 
@@ -55,8 +55,8 @@ extension AuditFilter {
         }
     }
 
-    /// Reads conditions as a command line or a query has them: `since`, `until`, `key`, `merchant`, `caller`,
-    /// `outcome`, `transaction`. If several are wrong, it throws the first by name.
+    /// Parses conditions from a command line or a query: `since`, `until`, `key`, `merchant`, `caller`, `outcome`,
+    /// `transaction`. If several are invalid, it throws the first in the order of their names.
     public init(_ conditions: [String: String]) throws(Unreadable) {
         for (name, text) in conditions.sorted(by: { $0.key < $1.key }) {
             switch name {
@@ -78,15 +78,15 @@ extension AuditFilter {
     }
 }
 
-/// The first line of an export whose records were chosen by more than their time.
+/// The first line of an export whose records were selected by conditions other than time.
 ///
-/// A chain is verified from record to record, so such a selection cannot be verified: neither that its records are
-/// unchanged, nor that they are complete. Each of its lines is also in a complete export of the same node, byte for
+/// A chain is verified from record to record, so it is impossible to verify that the records of such a selection are
+/// unchanged, or that they are complete. Each of its lines is also in a complete export of the same node, byte for
 /// byte. For a proof, verify that export and find the lines in it.
 public enum FilteredExport {
     /// `{"filter":{"node":…,"through":…, …the conditions…},"proves":"…"}`, without a line feed.
     ///
-    /// - Parameter last: the last sequence that was read.
+    /// - Parameter last: the last sequence read.
     public static func firstLine(_ filter: AuditFilter, node: AuditNode, through last: Int) -> [UInt8] {
         JSONWriter.object { json in
             json.member("filter") { json in
@@ -108,12 +108,12 @@ public enum FilteredExport {
 }
 
 extension AuditFilter {
-    /// True if the filter chooses by more than the time, so that records between two others may be missing.
+    /// True if the filter has conditions other than time, so that intermediate records may be missing.
     public var leavesGaps: Bool {
         key != nil || merchant != nil || caller != nil || outcome != nil || transaction != nil
     }
 
-    /// The conditions that are set, by the names of their options.
+    /// The conditions that are set, with the names of their options.
     var conditions: [(name: String, value: String)] {
         [
             ("since", since?.text), ("until", until?.text), ("key", key?.hex), ("merchant", merchant?.text),

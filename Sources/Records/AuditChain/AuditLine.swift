@@ -1,9 +1,9 @@
-// The key-usage record: its records, their lines, the chain and seals over them, and their verification. No database,
-// no clock, no HSM.
+// The key-usage record: its records, their lines, the hash chain and its seals, and their verification. It uses no
+// database, no clock and no HSM.
 //
-// Callers: `Ledger` makes and stores lines, the daemon has the HSM token sign checkpoints, and `paytokenctl audit`
-// reads and verifies exports. Guarantees: a line has one spelling; its hash covers every byte of it and of all lines
-// before it; `ChainVerifier` gives the same verdicts as scripts/verify-audit, word for word, and tests compare them.
+// Callers: `Ledger` makes and stores lines, the daemon lets the HSM token sign checkpoints, and `paytokenctl audit`
+// reads and verifies exports. Guarantees: a line has only one spelling; its hash covers every byte of the line and of
+// all earlier lines; `ChainVerifier` gives the same verdicts as scripts/verify-audit, word for word, as tests check.
 //
 // Where to start: `AuditRecord` and `AuditEvent` (contents), this file (lines and their chain), Checkpoint.swift
 // (seals), ChainVerifier.swift.
@@ -12,18 +12,19 @@ internal import StrictJSON
 
 /// One record as it is stored and exported, byte for byte, without the line feed.
 ///
-/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`; then those that apply of `caller`
+/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`; then those that apply among `caller`
 /// (`name`, `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`, `protection` and
-/// `token`; the event's own members; and last `hash`. Hash = SHA-256(previous ‖ body). `previous` is the hash of the
-/// same node's previous record as 32 raw bytes, zeros for sequence 1. `body` is the line's bytes before `,"hash":`.
+/// `token`; the members specific to the event; and finally `hash`. Hash = SHA-256(previous ‖ body). `previous` is the
+/// hash of the same node's previous record as 32 raw bytes, which are zeros for sequence 1. `body` is the line's bytes
+/// before `,"hash":`.
 ///
 /// Only ``ChainHead/append(_:)`` makes lines.
 public struct AuditLine: Sendable, Equatable {
-    /// The length beyond which a line is no record. Lines that are made here are much shorter.
+    /// The length above which a line cannot be a record. Lines that this program makes are much shorter.
     public static let maximumBytes = 16_384
 
     public let node: AuditNode
-    /// From 1, without gaps.
+    /// The sequence number, from 1, without gaps.
     public let sequence: Int
     public let hash: AuditDigest
     /// UTF-8, at most ``maximumBytes``.
@@ -49,13 +50,13 @@ public struct AuditLine: Sendable, Equatable {
 
 /// The end of a node's chain: the next record is chained to it, and a checkpoint seals it.
 ///
-/// A value: append to a copy, make the lines durable, then keep the copy. If the write fails, the old value is still
-/// the end of the stored chain.
+/// This is a value type: append to a copy, make the lines durable, then keep the copy. If the write fails, the old
+/// value is still the end of the stored chain.
 public struct ChainHead: Sendable, Equatable {
     public let node: AuditNode
-    /// The last record's sequence; 0 before the first.
+    /// The last record's sequence; 0 before the first record.
     public private(set) var sequence: Int
-    /// The last record's hash; zeros before the first.
+    /// The last record's hash; zeros before the first record.
     public private(set) var hash: AuditDigest
 
     /// The beginning of a new chain.
@@ -65,8 +66,8 @@ public struct ChainHead: Sendable, Equatable {
         hash = .zero
     }
 
-    /// The end after a record that is already stored. Nil if the sequence is negative, or is 0 and the hash is not
-    /// zeros.
+    /// The chain's end after a record that is already stored. Nil if the sequence is negative, or if it is 0 and the
+    /// hash is not zeros.
     public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
         guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
         self.node = node
@@ -85,8 +86,8 @@ public struct ChainHead: Sendable, Equatable {
 
 /// The parts of a record's line that the chain needs: node, sequence, the hashed bytes, and the hash.
 ///
-/// Nothing else is parsed, because the hash covers it. So a verifier needs no JSON parser and understands records of
-/// newer versions too.
+/// The rest is covered by the hash and need not be parsed. A verifier therefore needs no JSON parser and can read
+/// records of newer versions as well.
 struct RecordFrame {
     let node: AuditNode
     let sequence: Int
@@ -102,7 +103,8 @@ struct RecordFrame {
     private static let beforeHash = Array(",\"hash\":\"".utf8)
     private static let afterHash = Array("\"}".utf8)
 
-    /// Nil unless the line begins with node, sequence and time and ends with the hash, all as records are written.
+    /// Nil unless the line begins with node, sequence and time and ends with the hash, all exactly as records are
+    /// written.
     init?(_ line: [UInt8]) {
         var scanner = LineScanner(line)
         guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordUntilTime(),
@@ -121,18 +123,18 @@ struct RecordFrame {
         self.hash = hash
     }
 
-    /// The bytes that follow the time in a line of one event. Made once for each event that a reader searches for.
+    /// The bytes that follow the time in a line of one event. Created once for each event that a reader searches for.
     struct EventMark {
         fileprivate let bytes: [UInt8]
 
         init(_ name: AuditEvent.Name) { bytes = Array("\",\"event\":\"\(name.rawValue)\"".utf8) }
     }
 
-    /// Returns true for a record of the event.
+    /// Returns true for a record of this event.
     func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 
-/// Reads a line's fixed parts from left to right. If a part is not there, it leaves the position unchanged.
+/// Scans a line's fixed parts from left to right. If a part is missing, the position stays unchanged.
 struct LineScanner {
     let line: [UInt8]
     private(set) var position = 0
@@ -172,7 +174,7 @@ struct LineScanner {
         return value
     }
 
-    // Made once: a chain has millions of lines.
+    // Created once, because a chain has millions of lines.
     private static let beforeNode = Array("{\"node\":\"".utf8)
     private static let beforeSequence = Array("\",\"sequence\":".utf8)
     private static let beforeTime = Array(",\"time\":\"".utf8)
@@ -207,7 +209,7 @@ struct LineScanner {
         return digest
     }
 
-    /// The characters before the next quotation mark.
+    /// The characters up to the next quotation mark.
     mutating func untilQuotationMark() -> String {
         let end = end(of: { $0 != UInt8(ascii: "\"") })
         defer { position = end }

@@ -5,7 +5,7 @@ internal import StrictJSON
 /// The record of one event: who did what to which key, when, and with which outcome.
 ///
 /// It has no member for a request's content, an account number, a cryptogram, a PIN or a key. Every member is a word of
-/// a closed set, a digest, a number, a time, or text that ``AuditText`` and ``AuditReason`` have cleaned.
+/// a closed set, a digest, a number, a time, or text that ``AuditText`` or ``AuditReason`` has sanitised.
 public struct AuditRecord: Sendable, Equatable {
     /// The time of the event, by the daemon's clock.
     public var time: AuditTime
@@ -15,7 +15,7 @@ public struct AuditRecord: Sendable, Equatable {
     public var caller: AuditCaller?
     /// The merchant identifier.
     public var merchant: AuditText?
-    /// SHA-256 of the merchant key's SubjectPublicKeyInfo; written in base64, as in answers.
+    /// SHA-256 of the merchant key's SubjectPublicKeyInfo; written in base64, as in responses.
     public var publicKeyHash: AuditDigest?
     /// 32 bytes, written in hexadecimal.
     public var transactionId: AuditDigest?
@@ -24,7 +24,7 @@ public struct AuditRecord: Sendable, Equatable {
     public var hsmToken: AuditText?
     /// True if the outcome ``AuditOutcome/leavesUseOpen``, but no HSM token can have used the key.
     public var hsmWasNotReached: Bool
-    /// The trace by which the caller's own logs can be found. It comes from the caller and proves nothing.
+    /// The trace that identifies the request in the caller's own logs. It comes from the caller and proves nothing.
     public var trace: AuditTrace?
 
     public init(
@@ -50,7 +50,7 @@ public struct AuditRecord: Sendable, Equatable {
 /// The outcome of an event.
 public enum AuditOutcome: Sendable, Equatable {
     case ok
-    /// A repeat: the same caller had the same transaction again.
+    /// A repeat: the same caller received the same transaction again.
     case repeated
     case refused(RefusalCode)
 
@@ -63,8 +63,8 @@ public enum AuditOutcome: Sendable, Equatable {
         }
     }
 
-    /// True for refusals that can follow a use of the key although the record names no HSM token: it gave no answer, or
-    /// an unusable one.
+    /// True for refusals that can follow a use of the key although the record names no HSM token: the HSM token gave no
+    /// answer, or an unusable one.
     public var leavesUseOpen: Bool {
         switch self {
         case .refused(.decryptionFailed), .refused(.hsmUnavailable), .refused(.internalError),
@@ -74,7 +74,7 @@ public enum AuditOutcome: Sendable, Equatable {
         }
     }
 
-    /// Nil for a word that is no outcome.
+    /// Nil for a word that is not an outcome.
     public init?(_ text: String) {
         switch text {
         case "ok": self = .ok
@@ -86,7 +86,7 @@ public enum AuditOutcome: Sendable, Equatable {
     }
 }
 
-/// The tier in which a key was used, which says what left the HSM token.
+/// The tier in which a key was used, which shows what left the HSM token.
 public enum AuditProtection: String, Sendable, CaseIterable {
     case a = "A"
     case b = "B"
@@ -100,7 +100,7 @@ public struct AuditTrace: Sendable, Equatable {
     /// The caller's span: 16 lower-case hexadecimal digits.
     public let parentId: String
 
-    /// Nil for anything else.
+    /// Nil if a value has any other form.
     public init?(traceId: String, parentId: String) {
         guard traceId.utf8.count == 32, parentId.utf8.count == 16, Hexadecimal.isLowerCase(traceId.utf8),
             Hexadecimal.isLowerCase(parentId.utf8)
@@ -110,8 +110,8 @@ public struct AuditTrace: Sendable, Equatable {
     }
 }
 
-/// The caller of a request. The kernel fixed `uid` and `gid` at connect. `loginUID`, `pid` and `comm` are for
-/// information: they were read later, and a process can change or outlive them.
+/// The caller of a request. The kernel recorded `uid` and `gid` when the client connected. `loginUID`, `pid` and `comm`
+/// are for information only: they were read later, and a process can change them or exit in between.
 public struct AuditCaller: Sendable, Equatable {
     /// The access rule's name, or the uid; nil for a peer that no rule matched.
     public var name: AuditText?
@@ -138,8 +138,8 @@ public struct AuditCaller: Sendable, Equatable {
 extension AuditRecord {
     static let notReached = "not_reached"
 
-    /// Writes the members from `time` to the event's own, in the order of the public contract. Absent members are left
-    /// out, never null.
+    /// Writes the members from `time` to those specific to the event, in the order of the public contract. Absent
+    /// members are omitted, never null.
     func write(into writer: inout JSONWriter) {
         writer.member("time", time.text)
         writer.member("event", event.name.rawValue)
@@ -154,8 +154,8 @@ extension AuditRecord {
         writer.member("token", hsmToken?.text)
         event.write(into: &writer)
         writer.member("hsm", hsmWasNotReached ? Self.notReached : nil)
-        // Last, with the members that not every reader knows: a reader of an older version shows them as the event's
-        // own.
+        // These come last, since readers of older versions do not know them and show them as members specific to the
+        // event.
         writer.member("traceId", trace?.traceId)
         writer.member("parentId", trace?.parentId)
     }

@@ -23,7 +23,7 @@ public struct AuditDigest: Hashable, Sendable {
         self.init(hexDigits: Array(text.utf8)[...])
     }
 
-    /// Nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its one spelling, with padding.
+    /// Nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its canonical form, with padding.
     public init?(base64 text: String) {
         guard let bytes = Base64.decode(text, padding: .required) else { return nil }
         self.init(bytes: bytes)
@@ -71,7 +71,7 @@ public struct AuditNode: Hashable, Sendable, Comparable {
         self.name = name
     }
 
-    /// A name whose characters the scanner has counted and checked.
+    /// A name whose length and characters the scanner has checked.
     init(scanned characters: ArraySlice<UInt8>) {
         name = String(decoding: characters, as: UTF8.self)
     }
@@ -91,10 +91,10 @@ public struct AuditNode: Hashable, Sendable, Comparable {
     }
 }
 
-/// A moment as records have it: UTC in whole milliseconds, in the years 1 to 9999.
+/// A time in a record: UTC in whole milliseconds, in the years 1 to 9999.
 ///
-/// Milliseconds, because under load many records share a second, and because records of several nodes are compared.
-/// Records are ordered by sequence, never by time: a clock may be set back.
+/// The unit is milliseconds, because under load many records have the same second, and because records of several nodes
+/// are compared. Records are ordered by sequence, never by time, since a clock may be set back.
 public struct AuditTime: Sendable, Hashable, Comparable {
     /// 0001-01-01T00:00:00.000Z.
     public static let earliest = AuditTime(milliseconds: -62_135_596_800_000)
@@ -115,21 +115,21 @@ public struct AuditTime: Sendable, Hashable, Comparable {
         self.init(milliseconds: Int64(exactly: min(max(milliseconds, -1e15), 1e15)) ?? 0)
     }
 
-    /// Nil unless `text` is exactly what ``text`` returns, the only spelling in records and checkpoints.
+    /// Nil unless `text` has exactly the form of ``text``, the only spelling in records and checkpoints.
     public init?(stored text: String) {
         guard let time = AuditTime(rfc3339: text), time.text == text else { return nil }
         self = time
     }
 
-    /// The time in a record's line, read from its beginning alone; nil for every other line.
+    /// The time of a record's line, read from the beginning of the line only; nil for any other line.
     public init?(ofRecord line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.recordUntilTime() != nil else { return nil }
         self.init(stored: scanner.untilQuotationMark())
     }
 
-    /// Reads a time as people and scripts write it: RFC 3339 §5.6 with any fraction and offset, in upper case. Digits
-    /// beyond milliseconds are cut off. Nil for leap seconds and for anything else.
+    /// Parses a time as people and scripts write it: RFC 3339 §5.6 with any fraction and offset, in upper case. Digits
+    /// beyond milliseconds are dropped. Nil for leap seconds and any other text.
     public init?(rfc3339 text: String) {
         guard let moment = RFC3339.moment(text), !text.hasPrefix("0000") else { return nil }
         self.init(milliseconds: Int64(moment.secondsSince1970 * 1000 + moment.nanoseconds / 1_000_000))
@@ -137,8 +137,8 @@ public struct AuditTime: Sendable, Hashable, Comparable {
 
     public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 
-    /// The time for a file name, to the second: `2026-01-31T120002Z`. Without colons, because some programs that copy
-    /// files take what comes before a colon for a host name.
+    /// The time for a file name, to the second: `2026-01-31T120002Z`. It has no colons, because some programs that copy
+    /// files interpret the text before a colon as a host name.
     public var fileNameText: String { text.prefix(19).replacing(":", with: "") + "Z" }
 
     /// The length of ``text`` in characters.
@@ -150,40 +150,40 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     public static func < (left: AuditTime, right: AuditTime) -> Bool { left.milliseconds < right.milliseconds }
 }
 
-/// A name in a record: at most 255 printable Unicode scalars without a run of 12 digits.
+/// A name in a record: at most 255 printable Unicode scalars, without 12 or more consecutive digits.
 ///
-/// Names come from the configuration, from certificates and, as `comm` does, from untrusted processes. A record can
-/// show any of them safely in a terminal, and none contains an account number.
+/// Names come from the configuration, from certificates and, as `comm` does, from untrusted processes. Any of them can
+/// be shown safely in a terminal, and none contains an account number.
 public struct AuditText: Sendable, Hashable {
     public static let maximumLength = 255
 
     public let text: String
 
-    /// Takes any text. Unprintable scalars become U+FFFD, the digits of a run of 12 or more become `*`, and a text that
-    /// is too long is cut and ends in `…`.
+    /// Accepts any text. Unprintable scalars become U+FFFD, the digits of a run of 12 or more become `*`, and a text
+    /// that is too long is truncated and ends in `…`.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
 
-    /// A text from a stored record, which was cleaned before.
+    /// A text from a stored record, which was sanitised before.
     init(stored text: String) {
         self.text = text
     }
 }
 
-/// A person's reason for an operation: at most 200 printable Unicode scalars without a run of 12 digits.
+/// A person's reason for an operation: at most 200 printable Unicode scalars without 12 or more consecutive digits.
 public struct AuditReason: Sendable, Hashable {
     public static let maximumLength = 200
 
     public let text: String
 
-    /// Takes any text, as ``AuditText`` does.
+    /// Accepts any text, as ``AuditText`` does.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
 }
 
-/// The name of an approval: 4 to 16 random bytes, written in lower-case hexadecimal.
+/// The identifier of an approval: 4 to 16 random bytes, written in lower-case hexadecimal.
 public struct ApprovalIdentifier: Sendable, Hashable {
     public let bytes: [UInt8]
 
@@ -199,7 +199,7 @@ public struct ApprovalIdentifier: Sendable, Hashable {
         return ApprovalIdentifier(random: (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
     }
 
-    /// Nil unless `text` is what ``hex`` returns.
+    /// Nil unless `text` has the form of ``hex``.
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(lowerCase: text) else { return nil }
         self.init(bytes: bytes)
@@ -212,21 +212,21 @@ public struct ApprovalIdentifier: Sendable, Hashable {
     public var hex: String { Hexadecimal.encode(bytes) }
 }
 
-/// Cleans texts of people and processes for a record: no control characters, no change of the writing direction, no
-/// account number.
+/// Sanitises texts from people and processes for a record: no control characters, no change of the writing direction,
+/// no account number.
 enum PrintableText {
-    /// Account numbers have 12 digits at least (ISO/IEC 7812-1 allows fewer, no payment network issues them).
+    /// Account numbers have at least 12 digits. ISO/IEC 7812-1 allows fewer, but no payment network issues them.
     static let shortestMaskedRun = 12
 
     /// The number of scalars that are read. Later ones cannot affect the result, and a run of digits that reaches into
     /// the result is read completely.
     private static let lookAhead = 4096
 
-    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD. Then cuts at `limit`
-    /// Unicode scalars, with `…` as the last. A second call changes nothing.
+    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD. Then truncates to
+    /// `limit` Unicode scalars, the last of which is `…`. A second call changes nothing.
     ///
     /// Spaces, dashes, combining marks and unprintable scalars between digits do not end a run, because account numbers
-    /// are written in groups. Digits of every script count.
+    /// are written in groups. Digits of all scripts count.
     static func clean(_ text: String, limit: Int) -> String {
         guard !isCleanASCII(text, limit: limit) else { return text }
         var scalars: [Unicode.Scalar] = []
@@ -263,8 +263,8 @@ enum PrintableText {
         return String(cleaned)
     }
 
-    /// Returns true for printable ASCII that fits, with fewer digits than a run has: nothing needs cleaning. Most names
-    /// and identifiers are such texts, and each release has some.
+    /// Returns true for printable ASCII within the limit that has too few digits for a run, so that nothing needs
+    /// sanitising. Most names and identifiers are such texts, and each release has some.
     private static func isCleanASCII(_ text: String, limit: Int) -> Bool {
         var count = 0
         var digits = 0

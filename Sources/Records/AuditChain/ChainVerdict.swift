@@ -1,16 +1,17 @@
 /// The result of a verification.
 public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
-    /// Every chain is whole and ends in a signed checkpoint. Each range says where its chain begins: an export that
-    /// begins after a signed checkpoint proves nothing of the records before.
+    /// Every chain is whole and ends in a signed checkpoint. Each range shows where its chain begins: an export that
+    /// begins after a signed checkpoint proves nothing about earlier records.
     case intact([ChainRange])
-    /// Nothing is wrong up to the last checkpoints, but a chain continues after its last one, or there is no line.
+    /// There is no fault up to the last checkpoints, but a chain continues after its last checkpoint, or there is no
+    /// line.
     case unsealed([ChainRange])
     /// A selection with gaps, which begins with ``FilteredExport/firstLine(_:node:through:)``. `records` can be read,
     /// but nothing proves that they are unchanged or complete.
     case filtered(records: Int)
     case broken(ChainBreak)
 
-    /// 0 for intact, otherwise 1: a selection proves nothing.
+    /// 0 for intact, otherwise 1, since a selection proves nothing.
     public var exitStatus: Int32 {
         if case .intact = self { 0 } else { 1 }
     }
@@ -29,14 +30,14 @@ public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The part of one node's chain that an export holds.
+/// The part of one node's chain that an export contains.
 public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let node: AuditNode
-    /// The sequence before the first record: 0, or that of the signed checkpoint with which the export begins.
+    /// The sequence before the first record: 0, or that of the signed checkpoint at the beginning of the export.
     public let start: Int
     /// The last record's sequence.
     public let last: Int
-    /// The sequence of the last checkpoint; `start` if none follows.
+    /// The sequence of the last checkpoint; `start` if there is none.
     public let sealed: Int
     /// The time of the last checkpoint; nil if there is none.
     public let sealedAt: AuditTime?
@@ -68,32 +69,32 @@ public enum ChainFault: Sendable, Equatable {
     /// The last line has no line feed.
     case incompleteLine
     case lineTooLong
-    /// Neither a record nor a checkpoint, by the parts that the chain needs.
+    /// Neither a record nor a checkpoint, judging by the parts that the chain needs.
     case malformed(lastGood: ChainPosition?)
     case tooManyNodes
-    /// The node's first line is a record other than 1.
+    /// The node's first line is a record other than record 1.
     case noBeginning
-    /// Records `from` to `to` are missing before it.
+    /// Records `from` to `to` are missing before this line.
     case missing(from: Int, to: Int)
-    /// Its place is before the node's last record so far.
+    /// The line belongs before the node's last record so far.
     case outOfOrder(after: Int)
     /// The record's hash is not SHA-256(previous ‖ body).
     case changed
-    /// The checkpoint's keyId is not that of a given key.
+    /// The checkpoint's keyId does not belong to any of the given keys.
     case anotherKey
     case wrongSignature
-    /// The checkpoint is signed, but seals another record of this sequence.
+    /// The checkpoint is signed, but seals a different record with this sequence.
     case sealsAnother(sealedBefore: Int)
-    /// The record with the head's sequence has another hash.
+    /// The record with the head's sequence has a different hash.
     case differsFromHead
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)
     case headOfNoNode
-    /// It is among the lines of this node, and belongs to another.
+    /// The line is among the lines of this node, but belongs to another.
     case ofAnotherNode(than: AuditNode)
-    /// A node that must be there has no line.
+    /// A required node has no line.
     case noLines
-    /// Another node's record of this sequence trusts a key that no earlier trusted key vouches for.
+    /// Another node's record of this sequence trusts a key that no earlier trusted key endorses.
     case unvouchedPin(node: AuditNode, sequence: Int)
 }
 
@@ -111,7 +112,7 @@ public struct ChainPosition: Sendable, Equatable, CustomStringConvertible {
     public var description: String { "node \(node.name), \(kind.rawValue) \(sequence)" }
 }
 
-/// The first fault, with its place.
+/// The first fault, with its position.
 public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// The line's number in the export, from 1; nil for a given head.
     public let line: Int?

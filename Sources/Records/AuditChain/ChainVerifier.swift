@@ -1,47 +1,47 @@
 /// Verifies an export, or the ledger itself, line by line. It finds every changed, removed, inserted or reordered
-/// record up to the last checkpoint. Memory does not grow with the number of lines.
+/// record up to the last checkpoint. Memory use does not grow with the number of lines.
 ///
 /// An export has the lines of one node or of several, in any order between nodes; each node's lines are verified as one
 /// chain. A node's lines begin with record 1, or with the signed checkpoint of the record before its first one. From
 /// there every record follows the previous one, and every checkpoint comes after the record that it seals and before
-/// the node's next record. So another node's lines among a chain's are found: they have no beginning, or no checkpoint
-/// of that node seals them.
+/// the node's next record. Another node's lines within a chain are therefore detected: they have no beginning, or no
+/// checkpoint of that node seals them.
 ///
-/// An export that begins with a filter's line is a selection: its lines are read, the signatures of its checkpoints are
-/// checked, and the verdict says that it proves nothing.
+/// An export that begins with a filter's line is a selection. Its lines are parsed and the signatures of its
+/// checkpoints are checked, but the verdict says that it proves nothing.
 ///
-/// A ledger whose oldest records were archived (``RecordArchive``) says so: it begins with the checkpoint of the
-/// archive's last record, and a later sealed record names that archive. Archives and the remaining record, given one
-/// after the other, are one chain; the checkpoint that ends one part and begins the next is then there twice.
+/// A ledger whose oldest records were archived (``RecordArchive``) begins with the checkpoint of the archive's last
+/// record, and a later sealed record names that archive. Archives and the remaining records, concatenated, are one
+/// chain. The checkpoint that ends one part and begins the next then appears twice.
 ///
-/// The first fault ends the verification; later lines are not read. Only a head that was kept elsewhere shows that a
-/// chain was cut off after a checkpoint, or that an older ledger was put in its place.
+/// The first fault ends the verification; later lines are not read. Only a head that was stored elsewhere shows that a
+/// chain was truncated after a checkpoint, or replaced by an older ledger.
 public struct ChainVerifier: Sendable {
-    /// The limit of nodes, which bounds the memory.
+    /// The maximum number of nodes, which bounds the memory.
     public static let maximumNodes = 1024
 
-    /// The number of lines read, and of records among them; for showing progress.
+    /// The numbers of lines and of records read, for displaying progress.
     public private(set) var lines = 0
     public private(set) var records = 0
     /// The first fault, as soon as it is found.
     public private(set) var fault: ChainBreak?
 
-    /// The keys that sealed records trust; filled on request.
+    /// The keys that sealed records trust; collected only on request.
     public private(set) var pins = KeyPins()
 
-    /// Nil if no key is known: then no signature is checked.
+    /// Nil if no key is known; no signature is then checked.
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
     private let beginning: ChainBeginning
     /// The archives that sealed records name: the last ones of each node, at most ``maximumArchives``.
     public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
-    /// The limit for one node; more than one archive a month for a lifetime.
+    /// The maximum for one node: more than one archive a month for a lifetime.
     static let maximumArchives = 1024
     private var unsealedArchives: [AuditNode: [RecordArchive]] = [:]
-    /// Chains that begin with a checkpoint, and that no archive explains yet.
+    /// Chains that begin with a checkpoint that no archive explains yet.
     private var unexplained: [AuditNode: ChainBreak] = [:]
-    /// Trusted keys whose records no checkpoint seals yet.
+    /// Trusted keys in records that no checkpoint seals yet.
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
     private var lastGood: ChainPosition?
@@ -50,8 +50,8 @@ public struct ChainVerifier: Sendable {
     private var splitter = LineSplitter()
 
     /// - Parameters:
-    ///   - keys: the public keys that may have signed. If nil, the hashes are followed and no signature is checked.
-    ///   - heads: checkpoints that were kept elsewhere; the export must contain their records and more.
+    ///   - keys: the public keys that may have signed. If nil, the hash chain is verified but no signature is.
+    ///   - heads: checkpoints that were stored elsewhere; the export must include the records that they seal.
     ///   - readsPins: true to fill ``pins``.
     ///   - beginning: the required beginning of each chain.
     public init(
@@ -67,7 +67,7 @@ public struct ChainVerifier: Sendable {
         }
     }
 
-    /// The number of bytes that are kept between two calls, without the keys, heads and trusted keys.
+    /// The number of bytes that are kept between two calls, not counting the keys, heads and trusted keys.
     var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<ChainState>.size + 160) }
 
     /// Takes the next bytes of an export, in pieces of any size.
@@ -119,7 +119,7 @@ public struct ChainVerifier: Sendable {
 
     private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
-        // In an export of several nodes each node's part begins with such a line.
+        // In an export of several nodes, each node's part begins with such a line.
         if lines == 1 || isFiltered, FilteredExport.isFirstLine(line) {
             isFiltered = true
             return
@@ -218,10 +218,10 @@ public struct ChainVerifier: Sendable {
 
 /// The required beginning of a chain.
 public enum ChainBeginning: Sendable, Equatable {
-    /// Record 1, or the signed checkpoint before the first record: a part of the chain is enough.
+    /// Record 1, or the signed checkpoint before the first record: a part of the chain suffices.
     case anywhere
-    /// Record 1, or the end of an archive that a sealed record of the same chain names. A chain whose beginning an
-    /// attacker removed has no such record.
+    /// Record 1, or the end of an archive that a sealed record of the same chain names. If an attacker removed the
+    /// beginning of a chain, it has no such record.
     case behindArchive
     /// Record 1.
     case record1
@@ -246,23 +246,23 @@ extension ChainPosition {
 
 /// The state of one node's chain.
 private struct ChainState: Sendable {
-    /// The sequence before the first record, and its hash.
+    /// The sequence before the first record, and the hash at that sequence.
     let start: Int
     let startHash: AuditDigest
     var last: Int
     var hash: AuditDigest
     var sealed: Int
     var sealedAt: AuditTime?
-    /// The keys that signed; at most as many as there are keys, if signatures are checked.
+    /// The keys that signed; bounded by the number of keys if signatures are checked.
     var signers: Set<AuditDigest> = []
 
-    /// The fault of a record that does not follow the last one; nil for none.
+    /// The fault of a record that does not follow the last one; otherwise nil.
     func fault(ofRecord sequence: Int) -> ChainFault? {
         if sequence > last + 1 { return .missing(from: last + 1, to: sequence - 1) }
         return sequence <= last ? .outOfOrder(after: last) : nil
     }
 
-    /// The fault of a checkpoint that does not seal the last record; nil for none.
+    /// The fault of a checkpoint that does not seal the last record; otherwise nil.
     func fault(ofCheckpoint sequence: Int) -> ChainFault? {
         if sequence > last { return .missing(from: last + 1, to: sequence) }
         return sequence < last ? .outOfOrder(after: last) : nil

@@ -6,11 +6,11 @@ internal import StrictJSON
 /// The signed statement that a node's chain had this hash at this sequence.
 public struct Checkpoint: Sendable, Equatable {
     public let node: AuditNode
-    /// The sequence of the record that it seals, together with all records before.
+    /// The sequence of the record that it seals, along with all earlier records.
     public let sequence: Int
     /// The hash of that record.
     public let hash: AuditDigest
-    /// The time at which it was made.
+    /// The time at which the checkpoint was made.
     public let time: AuditTime
     /// The key that signs it: SHA-256 of the public key's SubjectPublicKeyInfo in DER.
     public let keyId: AuditDigest
@@ -23,7 +23,7 @@ public struct Checkpoint: Sendable, Equatable {
         self.keyId = keyId
     }
 
-    /// The signed bytes: those of the value of `checkpoint`, as they are in the line.
+    /// The signed bytes: the value of `checkpoint` exactly as in the line.
     public var signedBytes: [UInt8] {
         JSONWriter.object(capacity: 320) { json in
             json.member("node", node.name)
@@ -36,7 +36,7 @@ public struct Checkpoint: Sendable, Equatable {
 
     /// Returns the checkpoint with a signature.
     ///
-    /// - Parameter sign: makes an ECDSA signature on P-256 over the SHA-256 of the bytes that it receives.
+    /// - Parameter sign: returns an ECDSA signature on P-256 over the SHA-256 of its argument.
     public func signed<Failure: Error>(
         by sign: (_ message: [UInt8]) async throws(Failure) -> CheckpointSignature
     ) async throws(Failure) -> SignedCheckpoint {
@@ -45,14 +45,14 @@ public struct Checkpoint: Sendable, Equatable {
 }
 
 extension ChainHead {
-    /// A checkpoint of the chain's end; nil before the first record, when there is nothing to seal.
+    /// A checkpoint of the chain's end; nil before the first record, since there is nothing to seal.
     public func checkpoint(at time: AuditTime, keyId: AuditDigest) -> Checkpoint? {
         guard sequence > 0 else { return nil }
         return Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)
     }
 }
 
-/// A checkpoint as it is stored and exported: a line of its own.
+/// A checkpoint as it is stored and exported, on its own line.
 ///
 ///     {"checkpoint":{"node":…,"sequence":…,"hash":…,"time":…,"keyId":…},"signature":"<base64 of DER>"}
 public struct SignedCheckpoint: Sendable, Equatable {
@@ -74,8 +74,8 @@ public struct SignedCheckpoint: Sendable, Equatable {
         return line
     }
 
-    /// Reads a line, in no other spelling than that of ``line``, so that the bytes that are read are those that were
-    /// signed. It does not verify the signature.
+    /// Parses a line. Only the spelling of ``line`` is accepted, so that the parsed bytes are those that were signed.
+    /// The signature is not verified.
     public init?(line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.take("{\"checkpoint\":{\"node\":\""), let node = scanner.node(),
@@ -91,7 +91,7 @@ public struct SignedCheckpoint: Sendable, Equatable {
         self.signature = signature
     }
 
-    /// Reads a file of kept checkpoints, one a line; the last line may lack its line feed.
+    /// Parses a file of stored checkpoints, one on each line. The line feed of the last line may be missing.
     ///
     /// Nil if there is none, if there are more than 1,024, or if there is anything else in the file.
     public static func list(parsing file: [UInt8]) -> [SignedCheckpoint]? {
@@ -116,7 +116,7 @@ public struct CheckpointSignature: Sendable, Equatable {
         der = Array(signature.derRepresentation)
     }
 
-    /// Nil for a size that no signature on P-256 has. Only the verification shows that it is a signature.
+    /// Nil for a size that no signature on P-256 has. Only verification shows whether it is a signature.
     public init?(der: [UInt8]) {
         guard (8...72).contains(der.count) else { return nil }
         self.der = der

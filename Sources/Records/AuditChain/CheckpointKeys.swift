@@ -9,7 +9,7 @@ public struct CheckpointKey: Sendable {
     public let keyId: AuditDigest
     private let key: P256.Signing.PublicKey
 
-    /// An uncompressed point (SEC 1 §2.3.3, 65 bytes) as PKCS#11's CKA_EC_POINT contains. Nil if it is not on the
+    /// An uncompressed point (SEC 1 §2.3.3, 65 bytes) such as PKCS#11's CKA_EC_POINT contains. Nil if it is not on the
     /// curve.
     public init?(point: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(x963Representation: point) else { return nil }
@@ -22,7 +22,7 @@ public struct CheckpointKey: Sendable {
         self.init(key)
     }
 
-    /// DER (RFC 5280 §4.1.2.7). Nil if it is anything but a point on P-256 in its one spelling.
+    /// DER (RFC 5280 §4.1.2.7). Nil if it is anything but a point on P-256 in its canonical form.
     public init?(subjectPublicKeyInfo: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
         self.init(key)
@@ -57,13 +57,13 @@ extension CheckpointKey: Hashable {
 
     public func hash(into hasher: inout Hasher) { hasher.combine(keyId) }
 
-    /// Writes the members as records have them: `keyId`, and `publicKey`, the base64 of ``subjectPublicKeyInfo``.
+    /// Writes the members as in records: `keyId`, and `publicKey`, the base64 of ``subjectPublicKeyInfo``.
     func write(into writer: inout JSONWriter) {
         writer.member("keyId", keyId.hex)
         writer.member("publicKey", Base64.encode(subjectPublicKeyInfo))
     }
 
-    /// Nil unless both members are there and the keyId is that of the key.
+    /// Nil unless both members are present and the keyId matches the key.
     public init?(recorded object: JSONObject) {
         guard let text = object["publicKey"]?.stringValue, let der = Base64.decode(text, padding: .required),
             let key = CheckpointKey(subjectPublicKeyInfo: der), key.keyId.hex == object["keyId"]?.stringValue
@@ -72,7 +72,7 @@ extension CheckpointKey: Hashable {
     }
 }
 
-/// The public keys that an auditor trusts: several after a change of key, or if each node has its own.
+/// The public keys that an auditor trusts: several if the key was changed, or if each node has its own.
 public struct CheckpointKeys: Sendable {
     private let keys: [AuditDigest: CheckpointKey]
 
@@ -80,7 +80,7 @@ public struct CheckpointKeys: Sendable {
         self.keys = Dictionary(keys.map { ($0.keyId, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// All blocks `PUBLIC KEY` of a PEM text; text around them is ignored. Nil if there is none, or if one contains
+    /// All blocks `PUBLIC KEY` of a PEM text; any text around them is ignored. Nil if there is none, or if one contains
     /// anything but a point on P-256.
     public init?(pem text: String) {
         let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")

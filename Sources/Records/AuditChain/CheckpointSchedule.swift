@@ -1,7 +1,7 @@
-/// The schedule of checkpoints: the next one is due when 1,000 records are not sealed, or when the oldest of them is 60
-/// seconds old. An idle chain makes none.
+/// The schedule of checkpoints: the next one is due when 1,000 records are unsealed, or when the oldest unsealed record
+/// is 60 seconds old. An idle chain needs none.
 ///
-/// It reads no clock: each call gives it the time, from a clock that does not go back.
+/// It reads no clock: each call passes the time, from a monotonic clock.
 public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Instant.Duration == Duration {
     public static var maximumRecords: Int { 1000 }
     public static var maximumAge: Duration { .seconds(60) }
@@ -31,8 +31,8 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
 
     /// A checkpoint of this sequence is durable.
     ///
-    /// - Parameter cut: the time at which its sequence was taken from the chain. Records that came during the signature
-    ///   are newer.
+    /// - Parameter cut: the time at which its sequence was taken from the chain. Records that were added while it was
+    ///   being signed are newer.
     public mutating func sealed(upTo sequence: Int, cut: Instant) {
         sealed = max(sealed, min(sequence, recorded))
         oldest = unsealed > 0 ? cut : nil
@@ -43,7 +43,7 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
         return unsealed >= Self.maximumRecords || oldest.duration(to: now) >= Self.maximumAge
     }
 
-    /// The time at which the next one becomes due without further records; nil if all records are sealed.
+    /// The time at which the next checkpoint becomes due without further records; nil if all records are sealed.
     public var deadline: Instant? {
         oldest.map { $0.advanced(by: Self.maximumAge) }
     }

@@ -1,14 +1,14 @@
 public import Refusals
 
-/// Refusals of one uid within one minute that are not recorded one by one: those before its requests had been read
-/// completely, and floods of requests that need no signature of Apple's.
+/// Refusals of one uid within one minute that are not recorded individually: those of requests that had not been read
+/// completely, and floods of requests that anyone can make without a signature from Apple.
 public struct RefusalSummary: Sendable, Equatable {
     /// The beginning of the minute.
     public let since: AuditTime
     /// The number of refusals with each code, at least 1.
     public let counts: [RefusalCode: Int]
 
-    /// Nil if nothing was counted. Counts below one are left out.
+    /// Nil if nothing was counted. Counts below one are omitted.
     public init?(since: AuditTime, counts: [RefusalCode: Int]) {
         let counts = counts.filter { $0.value > 0 }
         guard !counts.isEmpty else { return nil }
@@ -21,7 +21,7 @@ public struct RefusalSummary: Sendable, Equatable {
         counts.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 }
     }
 
-    /// The outcome of the summary's record: the code with the highest count, the first by name among equals.
+    /// The outcome of the summary's record: the most frequent code; among equals, the first in alphabetical order.
     public var outcome: AuditOutcome {
         let leading = counts.max { left, right in
             left.value == right.value ? left.key.rawValue > right.key.rawValue : left.value < right.value
@@ -97,7 +97,7 @@ public struct ApprovalRequest: Sendable, Equatable {
     }
 }
 
-/// The end of an approval.
+/// The result of a request for approval.
 public enum ApprovalDecision: String, Sendable, CaseIterable {
     case approve
     case reject
@@ -124,7 +124,7 @@ public struct LedgerRestore: Sendable, Equatable {
     public var ledgerSequence: Int
     /// The sequence of the checkpoint that the HSM token remembered; nil if it remembered none.
     public var hsmTokenSequence: Int?
-    /// The fence: from then on a payment token that was signed before this time, and has no claim, is refused.
+    /// The fence: from then on, a payment token that was signed before this time and has no claim is refused.
     public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
@@ -141,12 +141,13 @@ public struct LedgerRestore: Sendable, Equatable {
     }
 }
 
-/// A person's confirmation of the clock, although the ledger contradicts it.
+/// A person's confirmation that the clock is right although the ledger contradicts it.
 public struct LedgerClockAcceptance: Sendable, Equatable {
-    /// The newest record until then, by a clock that was ahead; nil if the clock was not behind it.
+    /// The time of the newest record until then, from a clock that was ahead; nil if the newest record was not in the
+    /// future.
     public var newestRecord: AuditTime?
-    /// The time before which payment tokens were refused until then, because a clock that was ahead had claims pruned;
-    /// nil if it had none pruned. It is compared with the signing time.
+    /// The time before which payment tokens were refused until then, because a clock that was ahead caused claims to be
+    /// pruned; nil if none were. It is compared with the signing time.
     public var forgottenBefore: AuditTime?
     /// The time that replaces it; nil if it stays.
     public var servedFrom: AuditTime?

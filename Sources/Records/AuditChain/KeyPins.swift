@@ -1,15 +1,15 @@
 internal import StrictJSON
 
-/// The keys that seal another node's record, as a node has written them into its own: event `audit_key_pinned`.
+/// The keys that seal another node's record, as a node has recorded them in its own: event `audit_key_pinned`.
 ///
-/// When the node first sees the other one, it trusts the keys that the ledger gives. A later key needs a trusted key
-/// that vouches for it: the other node's ``AuditEvent/auditKeyPrepare(from:to:)``, which that key has sealed.
+/// When the node first sees the other node, it trusts the keys that the ledger lists. A trusted key must endorse any
+/// later key: it must have sealed the other node's ``AuditEvent/auditKeyPrepare(from:to:)``.
 public struct KeyPin: Sendable, Equatable {
-    /// The statement of a trusted key for another one.
+    /// A trusted key's endorsement of another key.
     public struct Endorsement: Sendable, Equatable {
         /// The trusted key.
         public let keyId: AuditDigest
-        /// The other node's record that it has sealed.
+        /// The other node's record that the trusted key has sealed.
         public let sequence: Int
 
         public init(keyId: AuditDigest, sequence: Int) {
@@ -18,17 +18,18 @@ public struct KeyPin: Sendable, Equatable {
         }
     }
 
-    /// The limit, so that the record fits into a line.
+    /// The maximum, so that the record fits into a line.
     public static let maximumKeys = 32
 
     /// The node that the keys belong to.
     public let node: AuditNode
-    /// 1 to ``maximumKeys``, the oldest first; exactly one if there is a endorsement.
+    /// 1 to ``maximumKeys``, oldest first; exactly one if there is an endorsement.
     public let keys: [CheckpointKey]
-    /// Nil at first sight.
+    /// Nil if the keys are trusted on first use.
     public let endorsement: Endorsement?
 
-    /// The keys at first sight. Of more than ``maximumKeys`` it takes the newest; nil for none.
+    /// The keys that are trusted on first use. If there are more than ``maximumKeys``, only the newest are kept. Nil
+    /// for no keys.
     public init?(firstSight keys: [CheckpointKey], of node: AuditNode) {
         guard !keys.isEmpty else { return nil }
         self.node = node
@@ -42,7 +43,7 @@ public struct KeyPin: Sendable, Equatable {
         self.endorsement = endorsement
     }
 
-    /// Reads a record's line; nil for every other event, and for a record that no daemon has written.
+    /// Reads a record's line; nil for every other event, and for a record that no daemon could have written.
     public init?(line: [UInt8]) {
         // Most lines are of other events, and need not be parsed as JSON.
         guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line),
@@ -75,23 +76,23 @@ public struct KeyPin: Sendable, Equatable {
 
 /// The keys that one node's record trusts, read in the order of its records.
 ///
-/// A second first sight of the same node is a fault: an attacker had hidden the first one from the daemon that wrote
-/// it.
+/// A second trust on first use for the same node is a fault: an attacker had hidden the first one from the daemon that
+/// wrote it.
 public struct KeyPins: Sendable, Equatable {
-    /// The limit for one node; further keys are not trusted.
+    /// The maximum for one node; further keys are not trusted.
     static let maximumKeys = 256
 
-    /// The keys by node, the oldest first.
+    /// The keys by node, oldest first.
     public private(set) var keys: [AuditNode: [CheckpointKey]] = [:]
-    /// The nodes with a key that no trusted key vouches for, each with the first such record.
+    /// The nodes with a key that no trusted key endorses, each with the first such record.
     public private(set) var unvouched: [AuditNode: ChainBreak] = [:]
 
     public init() {}
 
     /// - Parameters:
-    ///   - pinning: the node whose record it is.
-    ///   - isWhole: true if the records were read from the first one on. In a part of a chain an earlier key may be
-    /// missing.
+    ///   - pinning: the node whose record contains the pin.
+    ///   - isWhole: true if the records were read from the beginning. In a part of a chain, an earlier key may be
+    ///     missing.
     public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {
         let known = keys[pin.node] ?? []
         let isVouched =

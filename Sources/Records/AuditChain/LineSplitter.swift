@@ -1,13 +1,13 @@
-/// Cuts an export, which arrives in pieces of any size, into lines.
+/// Splits an export, which arrives in pieces of any size, into lines.
 public struct LineSplitter: Sendable {
     public init() {}
 
     /// The beginning of a line whose line feed has not arrived yet.
     private var pending: [UInt8] = []
 
-    /// True while the last line lacks its line feed.
+    /// True while the last line has no line feed yet.
     public var holdsPart: Bool { !pending.isEmpty }
-    /// True once a line was longer than any record; later bytes are no lines.
+    /// True once a line was longer than any record; later bytes are not split into lines.
     public private(set) var isOverlong = false
     var retainedBytes: Int { pending.capacity }
 

@@ -1,10 +1,10 @@
-/// The source of the keys that a node's checkpoints are verified with.
+/// The source of the keys with which a node's checkpoints are verified.
 public enum KeySource: Sendable, Equatable, CustomStringConvertible {
     /// Given by the auditor.
     case given
-    /// Trusted by this node's own record, which was verified itself.
+    /// Trusted by this node's record, which was itself verified.
     case pinned(by: AuditNode)
-    /// The own keys of the daemon that was asked, for its own record.
+    /// The keys of the queried daemon itself, for its own record.
     case own
 
     public var description: String {
@@ -20,7 +20,7 @@ public enum KeySource: Sendable, Equatable, CustomStringConvertible {
 public struct TrustedKeys: Sendable {
     /// The keys that are given for all nodes; nil for none.
     private let given: CheckpointKeys?
-    /// The keys that are given for one node: no other key counts for it.
+    /// The keys that are given for one node; no other key is valid for it.
     private var givenFor: [AuditNode: CheckpointKeys] = [:]
     private var own: (node: AuditNode, keys: CheckpointKeys)?
     private var pins: (node: AuditNode, KeyPins)?
@@ -30,7 +30,7 @@ public struct TrustedKeys: Sendable {
         self.given = given
     }
 
-    /// Trusts these keys, and no others, for the node: the auditor gave them.
+    /// Trusts these keys, given by the auditor, and no others for the node.
     public mutating func give(_ keys: CheckpointKeys, for node: AuditNode) {
         givenFor[node] = givenFor[node]?.joined(by: keys) ?? keys
     }
@@ -44,7 +44,7 @@ public struct TrustedKeys: Sendable {
     /// The nodes whose keys the record trusts.
     public var pinnedNodes: Set<AuditNode> { Set(pins?.1.keys.keys ?? [:].keys) }
 
-    /// The nodes for which the auditor gave a key of their own.
+    /// The nodes for which the auditor gave a separate key.
     public var boundNodes: Set<AuditNode> { Set(givenFor.keys) }
 
     /// All keys that may have signed the node's checkpoints; nil if none is known.
@@ -64,7 +64,7 @@ public struct TrustedKeys: Sendable {
         return pins.map { .pinned(by: $0.node) }
     }
 
-    /// The fault of the record that trusts this node's keys, if these keys are the ones that count.
+    /// The fault of the record that trusts this node's keys, if those keys are the ones in use.
     func pinFault(of node: AuditNode) -> ChainBreak? {
         guard givenFor[node] == nil else { return nil }
         return pins?.1.unvouched[node]
@@ -73,14 +73,14 @@ public struct TrustedKeys: Sendable {
 
 /// Verifies the records of several nodes separately: a fault of one chain does not affect the others' verdicts.
 ///
-/// Lines may come in any order between nodes. Memory grows with the number of nodes, which is bounded, and not with
-/// that of lines.
+/// Lines may come in any order between nodes. Memory use grows with the number of nodes, which is bounded, but not with
+/// the number of lines.
 public struct NodesVerifier: Sendable {
-    /// The treatment of lines of other nodes than the wanted one.
+    /// The treatment of lines of nodes other than the requested one.
     public enum OtherNodesPolicy: Sendable {
-        /// They belong in the export, and are not verified.
+        /// They are expected in the export, and are not verified.
         case skipped
-        /// They do not belong among the lines of one node.
+        /// They are not allowed among the lines of one node.
         case refused
     }
 
@@ -104,11 +104,11 @@ public struct NodesVerifier: Sendable {
         chains.reduce(into: [:]) { archives, chain in archives[chain.key] = chain.value.archives[chain.key] }
     }
 
-    /// The keys that the wanted node's sealed records trust.
+    /// The keys that the requested node's sealed records trust.
     public var pins: KeyPins { wanted.flatMap { chains[$0.node]?.pins } ?? KeyPins() }
 
     /// - Parameters:
-    ///   - node: the only node that is verified; nil for all that have lines.
+    ///   - node: the only node to verify; nil for all nodes that have lines.
     ///   - readsPins: true to fill ``pins``.
     ///   - beginning: the required beginning of each chain.
     public init(
@@ -143,7 +143,7 @@ public struct NodesVerifier: Sendable {
             isFiltered = true
             return
         }
-        // The chain's own verifier reads the rest of it.
+        // The chain's own verifier handles the rest of the line.
         guard line.count <= AuditLine.maximumBytes else {
             fault = ChainBreak(line: lines, fault: .lineTooLong)
             return
@@ -179,8 +179,8 @@ public struct NodesVerifier: Sendable {
 
     /// The result, after the last line.
     ///
-    /// - Parameter expected: nodes that must have lines. If all nodes are verified, so must those whose keys are
-    ///   trusted, and those for which a key of their own is given.
+    /// - Parameter expected: nodes that must have lines. If all nodes are verified, the nodes whose keys are trusted,
+    ///   and those with a key given for them alone, must have lines as well.
     public func verdict(expecting expected: Set<AuditNode> = []) -> NodesVerdict {
         var fault = fault
         if fault == nil, splitter.holdsPart { fault = ChainBreak(line: lines + 1, fault: .incompleteLine) }
@@ -227,14 +227,14 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
         case intact(ChainRange)
         case unsealed(ChainRange)
         case broken(ChainBreak)
-        /// No key was given for it, and none is trusted. Its hashes follow from each other, but any program can compute
-        /// them.
+        /// No key was given for it, and none is trusted. Its hash chain is consistent, but any program can compute such
+        /// a chain.
         case unverified(ChainRange?)
     }
 
     public let node: AuditNode
     public let finding: Finding
-    /// The source of the keys that its checkpoints were verified with; nil for none.
+    /// The source of the keys with which its checkpoints were verified; nil for none.
     public let source: KeySource?
 
     init(node: AuditNode, finding: Finding, source: KeySource? = nil) {
@@ -245,7 +245,7 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
 
     public var isIntact: Bool { if case .intact = finding { true } else { false } }
 
-    /// The range that the export has of it; nil if it is broken, or if nothing was read.
+    /// The range of the node's chain in the export; nil if the chain is broken, or if nothing was read.
     public var range: ChainRange? {
         switch finding {
         case .intact(let range), .unsealed(let range): range
@@ -273,7 +273,7 @@ public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
     public let fault: ChainBreak?
     /// Sorted by name.
     public let nodes: [NodeVerdict]
-    /// The number of records in a selection, of which nothing is proved; nil for whole chains.
+    /// The number of records in a selection, about which nothing is proved; nil for whole chains.
     public let filteredRecords: Int?
 
     init(fault: ChainBreak?, nodes: [NodeVerdict], filteredRecords: Int? = nil) {

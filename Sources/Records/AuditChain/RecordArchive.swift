@@ -1,11 +1,10 @@
 internal import StrictJSON
 
-/// The archive of a node's oldest records in a file, which are no longer in the ledger: event `record_archive`.
+/// An archive file of a node's oldest records, which are no longer in the ledger: event `record_archive`.
 ///
-/// The file is an export of the records ``first`` to ``last``, with the same bytes as the ledger had. It begins with
+/// The file is an export of the records ``first`` to ``last``, with the same bytes as in the ledger. It begins with
 /// record 1, or with the checkpoint that ends the previous file, and ends with the checkpoint of record ``last``. The
-/// ledger's exports then begin with that same checkpoint. So the files and an export, one after the other, are one
-/// chain.
+/// ledger's exports then begin with that same checkpoint. The files followed by an export are therefore one chain.
 public struct RecordArchive: Sendable, Equatable {
     /// 1, or the record after the previous file.
     public let first: Int
@@ -18,7 +17,7 @@ public struct RecordArchive: Sendable, Equatable {
     /// The file's size in bytes.
     public let size: Int
 
-    /// Nil for sequences that no part of a chain has.
+    /// Nil for sequences that no part of a chain can have.
     public init?(first: Int, last: Int, hash: AuditDigest, digest: AuditDigest, size: Int) {
         guard first > 0, last >= first, size > 0 else { return nil }
         self.first = first
@@ -28,7 +27,7 @@ public struct RecordArchive: Sendable, Equatable {
         self.size = size
     }
 
-    /// Reads a record's line; nil for every other event, and for a record that no daemon has written.
+    /// Reads a record's line; nil for every other event, and for a record that no daemon could have written.
     public init?(line: [UInt8]) {
         // Most lines are of other events, and need not be parsed as JSON.
         guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line) else { return nil }
@@ -49,7 +48,7 @@ public struct RecordArchive: Sendable, Equatable {
         self.init(first: first, last: last, hash: hash, digest: digest, size: size)
     }
 
-    /// `backend-1.1-204800.jsonl`, so that a directory's listing shows which parts there are.
+    /// `backend-1.1-204800.jsonl`, so that a directory listing shows which parts exist.
     public func fileName(of node: AuditNode) -> String { "\(node.name).\(first)-\(last).jsonl" }
 
     func write(into writer: inout JSONWriter) {
@@ -61,17 +60,17 @@ public struct RecordArchive: Sendable, Equatable {
     }
 }
 
-/// The states of keys at the time when the records before were archived: event `key_states`.
+/// The states of keys when the preceding records were archived: event `key_states`.
 ///
-/// A key's state is a row that no hash covers. A program that checks such rows reads the records that changed them; for
-/// archived records this event gives the result.
+/// A key's state is a database row that no hash covers. A program that checks such rows reads the records that changed
+/// them. For archived records, this event contains the result.
 public struct KeyStatesPart: Sendable, Equatable {
-    /// The limit of one record, so that it fits into a line.
+    /// The maximum for one record, so that it fits into a line.
     public static let maximumKeys = 64
 
     public let states: [AuditDigest: AuditKeyState]
 
-    /// The parts for these keys; none if there is no key.
+    /// The records' parts for these keys; empty if there are no keys.
     public static func parts(of states: [(key: AuditDigest, state: AuditKeyState)]) -> [KeyStatesPart] {
         stride(from: 0, to: states.count, by: maximumKeys).map { start in
             KeyStatesPart(
@@ -85,7 +84,7 @@ public struct KeyStatesPart: Sendable, Equatable {
         self.states = states
     }
 
-    /// Nil for every other event, and for a record that no daemon has written.
+    /// Nil for every other event, and for a record that no daemon could have written.
     public init?(_ entry: AuditEntry) {
         guard entry.event == AuditEvent.Name.keyStates.rawValue,
             let members = entry.details["keys"]?.objectValue?.members, members.count <= Self.maximumKeys

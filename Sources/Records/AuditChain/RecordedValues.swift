@@ -1,13 +1,13 @@
 internal import StrictJSON
 
-/// One value of the configuration as it is recorded: at most 256 printable Unicode scalars.
+/// A configuration value in a record: at most 256 printable Unicode scalars.
 public struct ConfigurationValue: Sendable, Hashable {
     public static let maximumLength = 256
 
     public let text: String
 
-    /// Takes any text, as ``AuditText`` does: it removes control characters and account numbers, and cuts a text that
-    /// is too long.
+    /// Accepts any text, as ``AuditText`` does: it removes control characters and account numbers, and truncates a text
+    /// that is too long.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
@@ -16,7 +16,7 @@ public struct ConfigurationValue: Sendable, Hashable {
         text = String(number)
     }
 
-    /// The complete digest in hexadecimal: a run of 12 digits in it is chance, and no account number.
+    /// The complete digest in hexadecimal: a run of 12 digits in it is coincidental, not an account number.
     public init(_ digest: AuditDigest) {
         text = digest.hex
     }
@@ -25,8 +25,8 @@ public struct ConfigurationValue: Sendable, Hashable {
         self.text = text
     }
 
-    /// The elements of a list, with `, ` between them, in as few values as possible, in their order, and without
-    /// cutting one. An empty list is one empty value.
+    /// The elements of a list, separated by `, ` and distributed over as few values as possible, in order and without
+    /// splitting an element. An empty list is one empty value.
     public static func list(_ elements: [ConfigurationValue]) -> [ConfigurationValue] {
         var texts = [elements.first?.text ?? ""]
         for element in elements.dropFirst() {
@@ -48,20 +48,21 @@ public struct ConfigurationValues: Sendable, Equatable {
         let value: ConfigurationValue
     }
 
-    /// The values by name; each name is there once.
+    /// The values by unique name.
     private var values: [String: ConfigurationValue] = [:]
-    /// The number of values whose cleaned names equalled another's.
+    /// The number of values whose sanitised names equalled another's.
     private var indistinct = 0
 
     public init() {}
 
-    /// - Parameter name: words with dots between them, such as `access.1.name`; cleaned as ``AuditText`` is.
+    /// - Parameter name: words separated by dots, such as `access.1.name`; sanitised as ``AuditText`` is.
     public mutating func set(_ name: String, _ value: ConfigurationValue) {
         let name = AuditText(name).text
         if values.updateValue(value, forKey: name) != nil { indistinct += 1 }
     }
 
-    /// Sets a list. Elements that do not fit into one value go on under the name with `.2`, `.3` and so on appended.
+    /// Sets a list. Elements that do not fit into one value continue under the same name with `.2`, `.3` and so on
+    /// appended.
     public mutating func set(_ name: String, list elements: [ConfigurationValue]) {
         for (place, value) in ConfigurationValue.list(elements).enumerated() {
             set(place == 0 ? name : "\(name).\(place + 1)", value)
@@ -105,18 +106,18 @@ public struct ConfigurationValues: Sendable, Equatable {
 
 /// The values that one record contains; ``ConfigurationValues/events()`` makes them.
 public struct ConfigurationValuesPart: Sendable, Equatable {
-    /// The limit of records, enough for about a thousand access rules. Values that do not fit are left out, and the
-    /// last part has their number.
+    /// The maximum number of records, enough for about a thousand access rules. Values that do not fit are omitted, and
+    /// the last part contains their number.
     public static let maximumParts = 32
     /// The limit for the members of `values`. The daemon's own records have no caller, so the line stays within 8 KiB;
-    /// syslog's daemons cut longer lines unless they are configured not to. With the longest caller and names it is
+    /// syslog daemons truncate longer lines unless configured otherwise. With the longest caller and names, the line is
     /// still within ``AuditLine/maximumBytes``.
     static let maximumBytes = 7_680
 
     /// From 1.
     public let part: Int
     public let parts: Int
-    /// The number of values that are in no part; in the last part only, otherwise 0.
+    /// The number of values that are in no part. It is set in the last part only, and 0 in the others.
     public let omitted: Int
     let members: [ConfigurationValues.Member]
 
@@ -131,7 +132,7 @@ public struct ConfigurationValuesPart: Sendable, Equatable {
 }
 
 extension ConfigurationValues.Member {
-    /// The size in a line, with the comma before it.
+    /// The size in a line, including the comma before it.
     var byteCount: Int {
         var writer = JSONWriter(capacity: 128)
         writer.member(name, value.text)
