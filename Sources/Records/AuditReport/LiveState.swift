@@ -1,13 +1,13 @@
 public import AuditChain
 public import DaemonAPI
 
-/// The daemon's answers at the time when the report was made.
+/// The daemon's state at the time when the report was made.
 public struct LiveState: Sendable {
     public var askedAt: AuditTime
     public var status: StatusAnswer
-    /// All keys that it lists, with the attributes that the HSM tokens gave when asked.
+    /// All keys that the daemon lists, with the attributes that the HSM tokens reported.
     public var keys: [KeySummary]
-    /// Sentences with the reason, by publicKeyHash in base64, for the keys whose attributes were not read.
+    /// For the keys whose attributes were not read, a sentence with the reason, by publicKeyHash in base64.
     public var attributeFaults: [String: String]
 
     public init(
@@ -20,9 +20,9 @@ public struct LiveState: Sendable {
     }
 }
 
-/// The keys of another ledger, such as the test system's: no key may be in both.
+/// The keys of another ledger, such as the test system's. No key may be in both.
 public struct OtherLedger: Sendable {
-    /// The source of the list, for the page.
+    /// The source of the list, to show on the page.
     public var name: String
     /// publicKeyHashes in Base64.
     public var keys: Set<String>
@@ -39,7 +39,7 @@ public struct VerifiedExport: Sendable {
     public var file: String
     public var bytes: Int
     public var digest: AuditDigest
-    /// The files of public keys as the verifiers take them, `NODE=FILE` or `FILE`, without directories.
+    /// The files of public keys as the verifiers' options name them, `NODE=FILE` or `FILE`, without directories.
     public var keyFiles: [String]
     /// The node whose record says which keys of other nodes are trusted.
     public var pinning: AuditNode?
@@ -60,6 +60,6 @@ public struct VerifiedExport: Sendable {
         self.verdict = verdict
     }
 
-    /// True if every record was proved.
+    /// True if every record was proved intact.
     public var isProved: Bool { verdict.exitStatus == 0 }
 }

@@ -7,7 +7,7 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
 
     init(_ entry: AuditEntry) { (node, sequence) = (entry.node, entry.sequence) }
 
-    /// `node-1 4711`, by which the record is found in an export.
+    /// `node-1 4711`, which identifies the record in an export.
     public var text: String { "\(node.name) \(sequence)" }
 
     public static func < (left: RecordPlace, right: RecordPlace) -> Bool {
@@ -17,8 +17,8 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
 
 /// The records that a figure counts.
 ///
-/// For a figure of a million they give its number, the first and last record of each node, and the first few records
-/// one by one. With the figure's condition that is enough to find all of them in the export.
+/// Even for a figure of a million, they contain only the count, the first and last record of each node, and the first
+/// few records individually. With the figure's condition, that is enough to find all the records in the export.
 public struct RecordReferences: Sendable, Equatable {
     public struct Part: Sendable, Equatable {
         public let node: AuditNode
@@ -27,7 +27,7 @@ public struct RecordReferences: Sendable, Equatable {
         public internal(set) var last: Int
     }
 
-    /// Usually one for each node, in the order in which they came.
+    /// Usually one part for each node, in the order of the export.
     public private(set) var parts: [Part] = []
     /// The first records.
     public private(set) var beginning: [RecordPlace] = []
@@ -50,7 +50,7 @@ public struct RecordReferences: Sendable, Equatable {
     }
 
     private mutating func add(_ part: Part) {
-        // Exports give one node after the other, so this is the last part, except where a node begins.
+        // An export contains one node after the other, so this is the last part, except at the beginning of a node.
         guard let index = parts.lastIndex(where: { $0.node == part.node }) else { return parts.append(part) }
         parts[index].count += part.count
         parts[index].first = min(parts[index].first, part.first)

@@ -1,8 +1,9 @@
-// The assessor's page: counts the records of an export and shows the counts. No database, no daemon, no HSM.
+// The assessor's page: it counts the records of an export and shows the counts. It uses no database, no daemon and no
+// HSM.
 //
-// Caller: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for the present state.
-// Guarantees: every figure is a count of records of the export, names them by node and sequence, and is in the page's
-// JSON too (`ReportTotals`). scripts/verify-audit --report compares that JSON with its own count.
+// Caller: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for the current state.
+// Guarantees: every figure is a count of records in the export, refers to them by node and sequence, and is also in the
+// page's JSON (`ReportTotals`). scripts/verify-audit --report compares that JSON with its own count.
 // Documentation.docc/Assessing.md defines the figures.
 //
 // Where to start: this file (the export is read twice), Tally (the counts), ReportTotals.swift (the JSON), Page (the
@@ -10,10 +11,11 @@
 
 public import AuditChain
 
-/// Counts an export's records. It reads the export twice, because records of one node decide what is late on another,
-/// and an export has one node after the other.
+/// Counts an export's records. It reads the export twice, because records of one node determine which releases on
+/// another are late, and an export contains one node after the other.
 ///
-/// Memory grows with the keys, callers, days and administrative acts, all of them bounded, and not with the records.
+/// Memory grows with the keys, callers, days and administrative acts, all of which are bounded, but not with the number
+/// of records.
 public struct ReportBuilder: Sendable {
     public let period: ReportPeriod
     public private(set) var system = SystemHistory()
@@ -23,16 +25,16 @@ public struct ReportBuilder: Sendable {
     /// The records in the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
-    /// Lines that are neither a record nor a checkpoint: none in a verified export.
+    /// Lines that are neither a record nor a checkpoint; a verified export has none.
     public private(set) var unreadable = 0
-    /// Steps of keys beyond ``mostKeys``, which are counted and not kept.
+    /// Steps of keys beyond ``mostKeys``, which are counted but not kept.
     public private(set) var stepsOfMoreKeys = 0
-    /// The nodes whose first line was read.
+    /// The nodes whose first line has been read.
     private var begun: Set<[UInt8]> = []
-    /// The latest first line of all nodes whose part does not begin with record 1: the missing records are older. Nil
-    /// if no records are missing.
+    /// The latest time of a first line, among all nodes whose part does not begin with record 1. The missing records
+    /// are older. Nil if no records are missing.
     private var missingBefore: AuditTime?
-    /// The nodes of the same ledger, in the form of ``begun``: those whose keys a record trusts.
+    /// The nodes of the same ledger, in the form of ``begun``: the nodes whose keys a record trusts.
     private var pinned: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
@@ -54,13 +56,13 @@ public struct ReportBuilder: Sendable {
     private static let pin = AuditEvent.Name.auditKeyPinned.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
-    /// - Parameter tokenUses: the HSM tokens' logs of their keys' uses; no two of them cover the same uses.
+    /// - Parameter tokenUses: the HSM tokens' logs of their keys' uses; no two of them may cover the same uses.
     public init(period: ReportPeriod, tokenUses: [TokenUseLog] = []) {
         self.period = period
         reconciliation = Reconciliation(tokenUses)
     }
 
-    /// The first reading, for the keys' histories.
+    /// Reads a line in the first pass, which collects the keys' histories.
     ///
     /// - Parameter line: a line of the export, without its line feed.
     public mutating func survey(line: [UInt8]) {
@@ -88,7 +90,7 @@ public struct ReportBuilder: Sendable {
     }
 
     private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
-        // The line up to the end of the node's name, without what precedes it in a checkpoint.
+        // The line up to the end of the node's name, skipping the prefix of a checkpoint.
         let start = isCheckpoint ? Self.checkpoint.count : 0
         guard line.count > start, begun.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted else {
             return
@@ -105,12 +107,12 @@ public struct ReportBuilder: Sendable {
     /// The time after which a key's releases are late; nil if it was never deactivated.
     func lateAfter(_ key: AuditDigest) -> AuditTime? {
         guard let event = keys[key]?.superseded else { return nil }
-        // A node that is missing from the export may have the change at any time before the statement.
+        // A node that is missing from the export may have made the change at any time before the statement.
         guard event.isStatement, let missingBefore, pinned.isSubset(of: begun) else { return event.time }
         return min(event.time, missingBefore)
     }
 
-    /// The second reading, for everything else.
+    /// Reads a line in the second pass, which counts everything else.
     public mutating func count(line: [UInt8]) {
         guard !Self.event(of: line).isEmpty else {
             if !line.starts(with: Self.checkpoint) {
@@ -143,8 +145,8 @@ public struct ReportBuilder: Sendable {
 
     /// The event of a record's line, without parsing the whole line; empty if it is no record.
     ///
-    /// Only node, sequence and time come before it, and their values have no quotation marks. So the first such member
-    /// is the event's.
+    /// Only node, sequence and time precede it, and their values contain no quotation marks. The first member with this
+    /// name is therefore the event.
     static func event(of line: [UInt8]) -> String {
         guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return "" }
         let end = min(line.count, 256)

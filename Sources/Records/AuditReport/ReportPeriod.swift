@@ -1,12 +1,12 @@
 public import AuditChain
 import Foundation
 
-/// The period of a report, from `since` on and before `until`.
+/// The period of a report, from `since` (inclusive) to `until` (exclusive).
 public struct ReportPeriod: Sendable, Equatable {
     public let since: AuditTime
     public let until: AuditTime
 
-    /// Nil if it would be empty.
+    /// Nil if the period would be empty.
     public init?(since: AuditTime, until: AuditTime) {
         guard since < until else { return nil }
         self.since = since
@@ -49,10 +49,10 @@ struct ReportStep: Sendable, Equatable {
     let start: AuditTime
     let end: AuditTime
 
-    /// Its first day, `2026-01-31`.
+    /// The step's first day, `2026-01-31`.
     var text: String { String(start.text.prefix(10)) }
 
-    /// The same for a day since 1970.
+    /// The same, for a day counted from 1970.
     static func text(ofDay day: Int) -> String {
         String(AuditTime(milliseconds: Int64(day) * 86_400_000).text.prefix(10))
     }

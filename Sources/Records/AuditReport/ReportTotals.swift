@@ -1,16 +1,17 @@
 import AuditChain
 import StrictJSON
 
-/// The page's figures for programs: scripts/verify-audit --report counts each of them again from the export.
+/// The page's figures in machine-readable form: scripts/verify-audit --report counts each of them again from the
+/// export.
 ///
-/// A JSON object. `format` is 1; `since` and `until` are RFC 3339 with milliseconds, and `until` is not in the period.
-/// Of the records in the period: `events` (by event and outcome), `uses` (one for each key and caller: `released`,
+/// A JSON object. `format` is 1; `since` and `until` are RFC 3339 with milliseconds, and `until` is exclusive. For the
+/// records in the period, it has `events` (by event and outcome), `uses` (one for each key and caller: `released`,
 /// `repeated`, `signed`, `afterSuperseded`, `refused` by code), `floods` (the sums of `refusals`), `steps` (one for
-/// each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. Of all records: `nodes`
-/// (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`, `compromised`, `destroyed`: `[node,
-/// sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are left out. With logs of HSM
-/// tokens, `tokenUses` has one for each log: `since`, `until`, `node` and `token` if the log names them, and `keys`
-/// (`key`, `counted` by the HSM token, `least` and `most` by the record).
+/// each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. For all records, it has
+/// `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`, `compromised`, `destroyed`:
+/// `[node, sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are omitted. With logs of HSM
+/// tokens, `tokenUses` has one element for each log: `since`, `until`, `node` and `token` if the log names them, and
+/// `keys` (`key`, `counted` by the HSM token, `least` and `most` according to the record).
 struct ReportTotals {
     let builder: ReportBuilder
 
@@ -104,7 +105,7 @@ struct ReportTotals {
 }
 
 extension JSONWriter {
-    /// Writes counts sorted by name, without those that are 0.
+    /// Writes the counts sorted by name, omitting zeros.
     fileprivate mutating func member(_ name: String, _ counts: [String: Int]) {
         member(name) { json in
             for (name, count) in counts.sorted(by: { $0.key < $1.key }) where count != 0 { json.member(name, count) }
@@ -113,7 +114,7 @@ extension JSONWriter {
 }
 
 extension KeyHistory {
-    /// The time for sorting: keys that came before the export's records are first.
+    /// The time to sort by; keys that arrived before the export's records are first.
     fileprivate var firstSeen: AuditTime {
         guard let first = events.first else { return .latest }
         return first.isStatement ? .earliest : first.time
@@ -128,7 +129,7 @@ extension ReportBuilder {
         }
     }
 
-    /// The keys, in the order in which they came into the ledger.
+    /// The keys, in the order in which they entered the ledger.
     var sortedKeys: [KeyHistory] {
         keys.values.sorted { left, right in
             let (first, second) = (left.firstSeen, right.firstSeen)
@@ -136,7 +137,7 @@ extension ReportBuilder {
         }
     }
 
-    /// The ends of the approvals that were requested in the period.
+    /// The results of the approvals that were requested in the period.
     var endsOfApprovals: [String: Int] {
         acts.approvals.values.reduce(into: [:]) { ends, approval in
             if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }

@@ -1,18 +1,18 @@
 import AuditChain
 import Foundation
 
-/// The access rules that were last in force on a node, by its record (`configuration_values`).
+/// The access rules that were last in force on a node, according to its record (`configuration_values`).
 struct AccessRules: Hashable {
     struct Rule: Hashable {
         let place: Int
         /// The caller's name in records; nil if the rule has none.
         let name: String?
-        /// The peers that it matches, in words.
+        /// The peers that the rule matches, in words.
         let peers: String
         let roles: [String]
         let merchants: String
 
-        /// The operations that one of its peers may do alone.
+        /// The operations that one of its peers may perform alone.
         func alone(people: Int) -> String {
             var acts: [String] = []
             if roles.contains("decrypt") { acts.append("open payment tokens of these merchants") }
@@ -57,7 +57,7 @@ struct AccessRules: Hashable {
         }
     }
 
-    /// Reads a list that continues under its name with `.2` and so on.
+    /// Reads a list that continues under the same name with `.2` and so on.
     private static func list(_ name: String, _ members: [String: String]) -> String {
         var texts = [members[name]].compactMap(\.self)
         var place = 2

@@ -1,6 +1,6 @@
 import Encodings
 
-/// Bars over the period's steps as SVG, without a script or an external font.
+/// A bar chart of the period's steps as SVG, without a script or an external font.
 struct Chart {
     /// The title, which is also the text for screen readers.
     let title: String
@@ -24,7 +24,7 @@ struct Chart {
             let height = Double(value) / Double(most) * (Self.base - 10)
             let x = left + Double(index) * pitch
             if value > 0 {
-                // A bar remains visible even if it is tiny compared with the others.
+                // Keep a bar visible even if it is tiny compared with the others.
                 let shown = max(height, 1)
                 svg +=
                     "<rect x=\"\(Self.text(x + pitch * 0.1))\" y=\"\(Self.text(Self.base - shown))\" "
@@ -46,6 +46,6 @@ struct Chart {
         return Swift.stride(from: stride / 2, to: steps.count, by: stride).map { $0 }
     }
 
-    /// One decimal digit, which is finer than a screen.
+    /// One decimal digit, which is finer than a screen can show.
     private static func text(_ value: Double) -> String { String((value * 10).rounded() / 10) }
 }

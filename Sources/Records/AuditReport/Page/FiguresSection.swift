@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The list of the records that each figure counts.
+/// The lists of the records that each figure counts.
 struct FiguresSection {
     let figures: [PageWriter.Figure]
     let export: VerifiedExport

@@ -2,7 +2,7 @@ import AuditChain
 import DaemonAPI
 import Encodings
 
-/// The HSM tokens' attributes of the private keys, and their differences from the record.
+/// The HSM tokens' attributes of the private keys, and how they differ from the record.
 struct KeyAttributesTable {
     let live: LiveState
     /// The record's history of each key, by publicKeyHash in base64.
@@ -39,7 +39,7 @@ struct KeyAttributesTable {
                     "\(warned.count.grouped) of \(described.grouped) private keys in tokens are not as they "
                         + "have to be, or not as the record says.") + "</strong> They stand first.</div>\n")
         }
-        // An HSM token that is away has no warnings.
+        // An HSM token that is unavailable has no warnings.
         let shown = warned + away + rows.filter { $0.attributes.values != nil && $0.warnings.isEmpty }
         page.table(
             [
@@ -89,7 +89,7 @@ struct KeyAttributesTable {
 
     /// The key's shortcomings and its differences from the record.
     ///
-    /// - Parameter arrival: the key's arrival by the record; nil if the export does not tell.
+    /// - Parameter arrival: the key's arrival according to the record; nil if the export does not contain it.
     static func warnings(_ attributes: KeyAttributes, _ key: KeySummary, arrival: KeyHistory.Step?) -> [String] {
         guard let values = attributes.values else { return [] }
         var warnings = values.shortcomings

@@ -64,7 +64,7 @@ struct KeysSection {
         ]
     }
 
-    /// The events to show: of repeated statements only the first, and only if it says more than the steps before it.
+    /// The events to show: of repeated statements, only the first one, and only if it adds to the earlier steps.
     private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
         key.events.filter { event in
             !event.isStatement || key.arrival == nil && event == key.statement
@@ -80,7 +80,7 @@ struct KeysSection {
         ]
     }
 
-    /// The key's use by its operations, for a page without a daemon's answers.
+    /// The key's use by its operations, for a page without the daemon's state.
     private func use(of key: AuditDigest) -> String {
         let uses = builder.uses.uses.filter { $0.key.key == key }.values
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }

@@ -1,4 +1,4 @@
-/// The conclusions that the page does not support.
+/// The conclusions that the page cannot support.
 struct LimitsSection {
     let hasLive: Bool
     let isProved: Bool

@@ -1,6 +1,6 @@
 import AuditChain
 
-/// Builds the HTML. It is the only place that escapes text from records and answers.
+/// Builds the HTML. It is the only place where text from records and responses is escaped.
 struct PageWriter {
     private(set) var html = ""
     /// The figures that the appendix explains, in the order of their numbers.
@@ -8,7 +8,7 @@ struct PageWriter {
 
     struct Figure {
         let references: RecordReferences
-        /// The records of the period that the figure counts, in words.
+        /// A description of the period's records that the figure counts.
         let condition: String
     }
 
@@ -88,11 +88,11 @@ struct PageWriter {
         html += "</tbody></table>\n"
     }
 
-    /// Writes a table of at most `most` rows, and a note with the number of further ones.
+    /// Writes a table of at most `most` rows, and a note with the number of rows left out.
     ///
     /// - Parameters:
-    ///   - omitted: the number of items that were counted and not kept.
-    ///   - what: the rows' name in the note.
+    ///   - omitted: the number of items that were counted but not kept.
+    ///   - what: the term for the rows in the note.
     mutating func table<Row>(
         _ head: [String], _ rows: [Row], most: Int, omitted: Int = 0, _ what: String, in place: String = "the export",
         cells: (Row) -> [Cell]
@@ -102,7 +102,7 @@ struct PageWriter {
         if more > 0 { note("\(more.grouped) more \(what) are in \(place).") }
     }
 
-    /// Writes a table of two columns, the first with the names.
+    /// Writes a table of two columns, with the names in the first.
     mutating func pairs(_ rows: [(String, Cell)]) {
         html += "<table class=\"pairs\"><tbody>\n"
         for (name, cell) in rows {
@@ -146,6 +146,6 @@ extension AuditTime {
 }
 
 extension AuditDigest {
-    /// Enough to tell keys apart on a page; the inventory has the complete hash.
+    /// Enough to distinguish keys on a page; the inventory has the complete hash.
     var short: String { String(base64.prefix(8)) + "…" }
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The operations of people, with their reasons and second persons.
+/// The operations of people, with their reasons and approvers.
 struct PeopleSection {
     let builder: ReportBuilder
 
@@ -26,7 +26,7 @@ struct PeopleSection {
         page.requirements(Requirement.ofPeople)
     }
 
-    /// Writes what the rules that were last in force permit.
+    /// Writes the permissions of the rules that were last in force.
     private func writeRules(to page: inout PageWriter) {
         page.subheading("Who can do what alone, by the rules last in force")
         let nodes = builder.system.values.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
@@ -61,7 +61,7 @@ struct PeopleSection {
             "The first rule that matches decides. Who is a member of a group the system says, and not the record.")
     }
 
-    /// Writes which operations had two persons and which one, by the acts themselves and not by the rules.
+    /// Writes which operations involved two people and which only one, as recorded and not as the rules require.
     private func writeSeparation(to page: inout PageWriter) {
         page.subheading("Who did what, alone or with a second person")
         page.table(
@@ -118,7 +118,7 @@ struct PeopleSection {
         }
     }
 
-    /// The beginning of a digest, which is enough to tell it from others.
+    /// The beginning of a digest, which is enough to identify it.
     private static func short(_ what: String) -> String {
         AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
     }

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The HSM tokens' own counts, compared with the record: a part of *Use*.
+/// The HSM tokens' own counts, compared with the record; part of the section *Use*.
 struct ReconciliationSection {
     let builder: ReportBuilder
 

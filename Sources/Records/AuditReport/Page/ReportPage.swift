@@ -1,7 +1,7 @@
 public import AuditChain
 import StrictJSON
 
-/// The whole page, in the order in which an assessor with an hour reads it.
+/// The whole page, in the order in which an assessor who has one hour reads it.
 public struct ReportPage {
     let builder: ReportBuilder
     let export: VerifiedExport
@@ -56,7 +56,7 @@ public struct ReportPage {
         return Array(page.html.utf8)
     }
 
-    /// Within a script element `<` could end it (HTML Living Standard 4.12.1.3).
+    /// In a script element, `<` could end the element (HTML Living Standard 4.12.1.3).
     private static func forScript(_ json: [UInt8]) -> String {
         String(decoding: json, as: UTF8.self).replacing("<", with: "\\u003c")
     }

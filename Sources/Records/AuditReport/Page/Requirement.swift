@@ -1,8 +1,8 @@
-/// A requirement for which a part of the page is evidence, in this project's words, and what of it the page leaves
-/// open.
+/// A requirement for which a part of the page is evidence, in this project's words, and the aspects that the page does
+/// not cover.
 ///
-/// PCI DSS 4.0.1 (June 2024). 3.6 and 3.7 are about keys that protect stored account data; the assessor decides whether
-/// keys that open payment tokens in transit count as such.
+/// PCI DSS 4.0.1 (June 2024). Requirements 3.6 and 3.7 concern keys that protect stored account data; the assessor
+/// decides whether they apply to keys that open payment tokens in transit.
 struct Requirement {
     let number: String
     let shows: String
@@ -115,7 +115,7 @@ struct Requirement {
 }
 
 extension PageWriter {
-    /// Writes the requirements for which a part is evidence.
+    /// Writes the requirements for which a part of the page is evidence.
     mutating func requirements(_ requirements: [Requirement]) {
         raw("<aside><h3>Evidence for</h3>\n")
         table(

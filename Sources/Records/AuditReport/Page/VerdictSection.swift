@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The first part: whether the records are whole, and how an assessor repeats the verification.
+/// The first section: the verdict on the records' integrity, and how an assessor can repeat the verification.
 struct VerdictSection {
     let builder: ReportBuilder
     let export: VerifiedExport
@@ -64,7 +64,7 @@ struct VerdictSection {
                     + "it was archived, \"Old records left the ledger\" below names the file, and audit report --archive reads it."
             )
         }
-        // The table has the intact nodes, with more details.
+        // The table already shows the intact nodes, with more details.
         let faulty = export.verdict.nodes.filter { !$0.isIntact }
         if !faulty.isEmpty { page.list(faulty.map(\.description)) }
     }

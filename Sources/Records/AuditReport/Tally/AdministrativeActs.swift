@@ -1,8 +1,8 @@
 public import AuditChain
 
-/// The operations of people: every administrative act, and every reading of the record.
+/// The operations of people: every administrative act, and every time the record was read.
 public struct AdministrativeActs: Sendable {
-    /// One act, done or refused.
+    /// One act, performed or refused.
     public struct Act: Sendable, Equatable {
         public let time: AuditTime
         public let place: RecordPlace
@@ -18,18 +18,18 @@ public struct AdministrativeActs: Sendable {
         public let approval: String?
     }
 
-    /// A request for a second person, and its end.
+    /// A request for a second person's approval, and its result.
     public struct Approval: Sendable, Equatable {
         public let identifier: String
         public internal(set) var request: Act?
-        /// The decisions that counted: `approve`, `reject` or `withdraw` with the outcome `ok`, or the daemon's
+        /// The decisions that took effect: `approve`, `reject` or `withdraw` with the outcome `ok`, or the daemon's
         /// `expire`.
         public internal(set) var decisions: [Act] = []
 
         /// The last decision, or `open`.
         public var end: String { decisions.last?.what ?? "open" }
 
-        /// The requester, and each person with the decision.
+        /// The requester, and each person who decided, with the decision.
         public var sentence: String {
             let asked = "asked for by \(request?.by ?? "–")"
             guard let decision = decisions.last else { return asked + ", not decided yet" }
@@ -56,15 +56,15 @@ public struct AdministrativeActs: Sendable {
     }
 
     public private(set) var acts: [Act] = []
-    /// The number of acts beyond ``mostActs``, which are counted and not kept one by one.
+    /// The number of acts beyond ``mostActs``, which are counted but not kept.
     public private(set) var omitted = 0
-    /// The people by name. Every act counts, even if it is not kept in ``acts``.
+    /// The people by name. Every act is counted, even if it is not kept in ``acts``.
     public private(set) var people: [String: Person] = [:]
-    /// The approvals of all times, because a request may precede the period in which it is decided.
+    /// The approvals of all times, because a request may precede the period in which it was decided.
     public private(set) var approvals: [String: Approval] = [:]
-    /// The number of requests in the period beyond ``mostApprovals``, which are counted and not kept.
+    /// The number of requests in the period beyond ``mostApprovals``, which are counted but not kept.
     public private(set) var omittedApprovals = 0
-    /// The readings of the record, by caller and event.
+    /// The times that the record was read, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
     public struct Reading: Sendable, Hashable, Comparable {
@@ -92,7 +92,7 @@ public struct AdministrativeActs: Sendable {
         }
         guard Self.administrative.contains(name) else { return }
         let act = Act(entry)
-        // The daemon records the expiry of a request with the code that the approval would have received.
+        // The daemon records the expiry of a request with the code that the approver would have received.
         let isLapse = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
         if entry.outcome == AuditOutcome.ok.text || isLapse, let identifier = act.approval {
             take(act, name, identifier, inPeriod: inPeriod)
@@ -102,7 +102,7 @@ public struct AdministrativeActs: Sendable {
         if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
     }
 
-    /// A sentence on a record's approval; nil for a record without one.
+    /// A sentence about the approval that a record names; nil for a record without one.
     func sentence(ofApproval identifier: String?) -> String? {
         let missing = omittedApprovals > 0 ? "not in this report" : "not in this export"
         return identifier.map { approvals[$0]?.sentence ?? "request \($0), \(missing)" }

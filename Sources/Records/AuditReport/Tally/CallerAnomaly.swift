@@ -1,17 +1,17 @@
 public import AuditChain
 
-/// Unusual uses of a caller. They are reasons to ask, not evidence.
+/// Unusual activity of a caller. It is a reason to ask, not evidence.
 public enum CallerAnomaly {
     /// An hour with far more uses than in any hour of the four weeks before it.
     public struct BusyHour: Sendable, Equatable {
         public let caller: String
         public let hour: AuditTime
         public let uses: Int
-        /// The highest number in one hour of the four weeks before.
+        /// The highest number of uses in one hour of the preceding four weeks.
         public let most: Int
     }
 
-    /// The first use of a key by a caller that had used others for four weeks.
+    /// The first use of a key by a caller that had used other keys for four weeks.
     public struct NewKey: Sendable, Equatable {
         public let caller: String
         public let key: AuditDigest
@@ -19,7 +19,8 @@ public enum CallerAnomaly {
     }
 
     static let weeks = 4
-    /// An hour is busy with more than `factor` times the uses of the busiest hour before, and at least `least` uses.
+    /// An hour is busy if it has more than `factor` times the uses of the busiest hour before, and at least `least`
+    /// uses.
     static let (factor, least) = (3, 20)
 
     static func busyHours(_ uses: KeyUseTally) -> [BusyHour] {
@@ -27,7 +28,7 @@ public enum CallerAnomaly {
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
             guard let beginning = sorted.first?.key else { continue }
-            // The counts in the window that no later count exceeds, the largest first.
+            // The counts in the window that no later count exceeds, largest first.
             var window: [(hour: Int, uses: Int)] = []
             let span = weeks * 7 * 24
             for (hour, count) in sorted {
@@ -45,7 +46,7 @@ public enum CallerAnomaly {
         return found
     }
 
-    /// Uses at an hour of the day without any use on the days of the four weeks before.
+    /// Uses at an hour of the day at which there were none on any day of the preceding four weeks.
     public struct UnusualHour: Sendable, Equatable {
         public let caller: String
         public let hour: AuditTime

@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// The history of one key by the record, in the order of time.
+/// The history of one key according to the record, in chronological order.
 public struct KeyHistory: Sendable, Equatable {
     public enum Step: Sendable, Equatable {
         case generated
@@ -10,11 +10,11 @@ public struct KeyHistory: Sendable, Equatable {
         case certificate
         case state(String)
         case objectsDestroyed
-        /// No step: the state that the key had when the records that led to it were archived.
+        /// Not a step: the state that the key had when earlier records were archived.
         case stated(String)
     }
 
-    /// A step that was taken, not one that was refused.
+    /// A step that was taken, not a refused one.
     public struct Event: Sendable, Equatable {
         public let step: Step
         public let time: AuditTime
@@ -28,7 +28,7 @@ public struct KeyHistory: Sendable, Equatable {
     public let key: AuditDigest
     public internal(set) var merchant: String?
     public internal(set) var events: [Event] = []
-    /// The number of certificate requests and certificates beyond ``mostEvents``, which are counted and not kept. All
+    /// The number of certificate requests and certificates beyond ``mostEvents``, which are counted but not kept. All
     /// other steps are kept.
     public internal(set) var omitted = 0
 
@@ -36,12 +36,13 @@ public struct KeyHistory: Sendable, Equatable {
 
     init(key: AuditDigest) { self.key = key }
 
-    /// The step by which it came into the ledger.
+    /// The step by which the key entered the ledger.
     public var arrival: Event? {
         events.first { [.generated, .imported, .adopted].contains($0.step) }
     }
 
-    /// The step from which it served: its certificate or its adoption. Nil if that came before the export's records.
+    /// The step from which the key was in use: its certificate or its adoption. Nil if that preceded the export's
+    /// records.
     public var activation: Event? {
         let isGenerated =
             if let arrival { arrival.step == .generated } else { statement?.step == .stated("pre-activation") }
@@ -52,18 +53,18 @@ public struct KeyHistory: Sendable, Equatable {
 
     public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
 
-    /// The first stated state; nil if the export may have all records of the key.
+    /// The first stated state; nil if the export may contain all of the key's records.
     public var statement: Event? {
         events.first(where: \.isStatement)
     }
 
-    /// The step from which its releases are late: its first deactivation, or the first statement that it was
-    /// deactivated before.
+    /// The step after which its releases are late: its first deactivation, or the first statement that it had been
+    /// deactivated.
     public var superseded: Event? {
         events.first { $0.step == .state("deactivated") || $0.step == .stated("deactivated") }
     }
 
-    /// The state by the record alone.
+    /// The state according to the record.
     public var state: String {
         let said = events.reversed().lazy.compactMap { event in
             switch event.step {
@@ -80,18 +81,19 @@ public struct KeyHistory: Sendable, Equatable {
             omitted += 1
             return
         }
-        // Nodes are read one after the other; their records are merged by time.
+        // Nodes are read one after the other, so their records are merged by time.
         let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
         events.insert(event, at: place)
         if event.isStatement { leaveOutStatements() }
     }
 
-    /// Returns true for a step that changes nothing: a certificate request, or a certificate after the first one.
+    /// Returns true for a step that does not change the key's state: a certificate request, or a certificate after the
+    /// first one.
     private func isMinor(_ event: Event) -> Bool {
         event.step == .requestMade || event.step == .certificate && events.contains { $0.step == .certificate }
     }
 
-    /// Removes the statements that no figure depends on. Each archive states the states again.
+    /// Removes the statements that no figure depends on, since each archive repeats the states.
     private mutating func leaveOutStatements() {
         let (first, last) = (statement, events.last(where: \.isStatement))
         let deactivated = events.first { $0.step == .stated("deactivated") }
@@ -104,7 +106,7 @@ extension KeyHistory.Event {
         if case .stated = step { true } else { false }
     }
 
-    /// Nil if the record is no step of a key's history, or if the step was refused.
+    /// Nil if the record is not a step in a key's history, or if the step was refused.
     init?(_ entry: AuditEntry) {
         guard entry.outcome == AuditOutcome.ok.text, entry.publicKeyHash != nil else { return nil }
         switch AuditEvent.Name(rawValue: entry.event) {

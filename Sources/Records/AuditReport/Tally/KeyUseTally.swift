@@ -2,7 +2,7 @@ public import AuditChain
 
 /// The uses of the keys, by caller and time: requests for payment data and signatures for merchant sessions.
 public struct KeyUseTally: Sendable {
-    /// A key and a caller; nil for an unknown key, and for a caller that no rule matched.
+    /// A key and a caller. The key is nil if unknown; the caller is nil if no rule matched.
     public struct Pair: Sendable, Hashable {
         public let key: AuditDigest?
         public let caller: String?
@@ -24,15 +24,15 @@ public struct KeyUseTally: Sendable {
     }
 
     public private(set) var uses: [Pair: Use] = [:]
-    /// The refusals that records of `refusals` count in summary, by code.
+    /// The refusals that are counted in records of `refusals`, by code.
     public private(set) var floods: [String: Int] = [:]
     /// The releases, repeats and signatures on each day since 1970, by key and by caller.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     private(set) var daysOfRefusals: [Int: Int] = [:]
-    /// The same in each hour since 1970, by caller, for ``CallerAnomaly``.
+    /// The same for each hour since 1970, by caller, for ``CallerAnomaly``.
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
-    /// True if there are pairs beyond ``mostPairs``, which are counted under a pair without a key and a caller.
+    /// True if there are pairs beyond ``mostPairs``, which are counted in a pair without a key and a caller.
     public private(set) var isCut = false
 
     static let mostPairs = 20_000
@@ -97,6 +97,6 @@ extension KeyUseTally.Use {
 }
 
 extension AuditOutcome {
-    /// The outcomes of a request that was served.
+    /// The outcomes of a successful request.
     static let used: Set<String> = [AuditOutcome.ok.text, AuditOutcome.repeated.text]
 }

@@ -1,12 +1,12 @@
 public import AuditChain
 
-/// The history of the hosts by the record: versions, configurations, and what happened to ledger and clock.
+/// The history of the hosts according to the record: versions, configurations, and events of the ledger and the clock.
 public struct SystemHistory: Sendable {
     public struct Moment: Sendable, Equatable {
         public let time: AuditTime
         public let place: RecordPlace
         public let text: String
-        /// The person who did it; nil for the daemon.
+        /// The person responsible; nil for the daemon.
         public let by: String?
         public let approval: String?
     }
@@ -19,13 +19,13 @@ public struct SystemHistory: Sendable {
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
-        /// Starts that follow no stop: the process had ended without one.
+        /// Starts without a preceding stop: the process had ended without recording one.
         public internal(set) var startsWithoutStop = RecordReferences()
         /// Each version's first start.
         public internal(set) var versions: [Moment] = []
-        /// Each load of a changed file, as the file's SHA-256.
+        /// Each load of a changed file, with the file's SHA-256.
         public internal(set) var configurations: [Moment] = []
-        /// The number of versions and loads beyond ``mostMoments``, which are counted and not kept.
+        /// The number of versions and loads beyond ``mostMoments``, which are counted but not kept.
         public internal(set) var omitted = 0
         /// Records whose time is more than a second before that of the previous record.
         public internal(set) var stepsBack = RecordReferences()
@@ -49,7 +49,7 @@ public struct SystemHistory: Sendable {
     var sortedNodes: [Node] { nodes.values.sorted { $0.node < $1.node } }
     public private(set) var restores: [Moment] = []
     public private(set) var acceptedClocks: [Moment] = []
-    /// Keys that sign checkpoints, taken into service in the period.
+    /// Keys that sign checkpoints and came into use in the period.
     public private(set) var auditKeyChanges: [Moment] = []
     /// Archives that were made in the period.
     public private(set) var archives: [Moment] = []
@@ -122,7 +122,7 @@ public struct SystemHistory: Sendable {
 
     // MARK: Configuration
 
-    /// Takes one part of a load's values. The changes are known with the last part.
+    /// Takes one part of a load's values. The changes are known after the last part.
     private mutating func take(values entry: AuditEntry, of node: inout Node, inPeriod: Bool) {
         if entry.details["part"]?.numberValue?.int == 1 { node.incoming = [:] }
         for member in entry.details["values"]?.objectValue?.members ?? [] where node.incoming.count < 10_000 {
@@ -147,7 +147,7 @@ public struct SystemHistory: Sendable {
         node.incoming = [:]
     }
 
-    /// Keeps a text if it differs from the last one that is kept.
+    /// Keeps a text if it differs from the last one kept.
     private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
         guard moments.count < mostMoments else {

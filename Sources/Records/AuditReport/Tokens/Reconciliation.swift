@@ -2,20 +2,20 @@ public import AuditChain
 
 /// The HSM tokens' counts of their keys' uses, compared with the record.
 ///
-/// Each record says whether an HSM token used the key for certain, or perhaps: a call that ended without an answer may
-/// have been carried out. So the record gives a least and a most. Uses beyond the most did not pass through this
-/// program.
+/// Each record shows that an HSM token certainly used the key, or that it may have: a call that ended without an answer
+/// may have been executed. The record therefore gives a minimum and a maximum. Uses beyond the maximum did not pass
+/// through this program.
 public struct Reconciliation: Sendable {
-    /// The least and the most uses of one key.
+    /// The minimum and maximum number of uses of one key.
     public struct Uses: Sendable, Equatable {
         public var least = 0
         public var most = 0
     }
 
     public let logs: [TokenUseLog]
-    /// The uses that the record explains, one dictionary by key for each log.
+    /// The uses that the record explains: for each log, a dictionary by key.
     public private(set) var recorded: [[AuditDigest: Uses]]
-    /// The same for each day, the most.
+    /// The maximum for each day.
     private(set) var days: [[AuditDigest: [Int: Int]]]
 
     init(_ logs: [TokenUseLog]) {
@@ -24,12 +24,12 @@ public struct Reconciliation: Sendable {
         days = recorded.map { _ in [:] }
     }
 
-    /// A key with both numbers, which may be equal.
+    /// A key with both counts, which may be equal.
     public struct Comparison: Sendable, Equatable {
         public let key: AuditDigest
         public let counted: Int
         public let recorded: Uses
-        /// The uses that no record can have caused.
+        /// The uses that no record accounts for.
         public var unexplained: Int { max(0, counted - recorded.most) }
         /// The recorded uses that the HSM token did not count.
         public var missing: Int { max(0, recorded.least - counted) }
@@ -50,7 +50,7 @@ public struct Reconciliation: Sendable {
         logs.indices.reduce(0) { $0 + comparisons(of: $1).reduce(0) { $0 + $1.unexplained } }
     }
 
-    /// The days on which a log has more uses of a key than the record.
+    /// The days on which a log contains more uses of a key than the record.
     func daysWithMore(_ key: AuditDigest, of log: Int) -> [Int] {
         (logs[log].days[key] ?? [:]).filter { $0.value > days[log][key]?[$0.key] ?? 0 }.keys.sorted()
     }
@@ -60,7 +60,7 @@ public struct Reconciliation: Sendable {
         add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time)
     }
 
-    /// Counts a checkpoint: it is a signature with the audit key, whose keyId is a hash of the public key like any
+    /// Counts a checkpoint as a use of the audit key, since its keyId is a hash of the public key like any
     /// publicKeyHash.
     mutating func take(_ checkpoint: Checkpoint) {
         add(checkpoint.keyId, 1, 1, node: checkpoint.node, token: nil, at: checkpoint.time)
@@ -82,12 +82,13 @@ public struct Reconciliation: Sendable {
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
         case .decrypt, .tlsSignature:
-            // The record names the HSM token once it has answered.
+            // The record names the HSM token once it has responded.
             if entry.hsmToken != nil { return (1, 1) }
             return entry.leavesUseOpen ? (0, 1) : nil
-        // The record names the HSM token before it is asked: a refusal without a name used none.
+        // The record names the HSM token before it is called, so a refusal without a name used none.
         case .csrCreate where isDone || entry.hsmToken != nil: return (isDone ? 1 : 0, 1)
-        // The worker has the HSM token use the key twice with a peer of its own, and compares.
+        // For the test, the worker makes the HSM token use the key twice with a peer that the worker generated, and
+        // compares the results.
         case .keyGenerate where isDone || entry.hsmToken != nil, .keyImport where isDone || entry.hsmToken != nil,
             .keyAdopt where isDone:
             return (0, 2)

@@ -1,7 +1,7 @@
 public import AuditChain
 import StrictJSON
 
-/// An HSM token's own count of its keys' uses, as a small command printed it from a counter or log.
+/// An HSM token's own count of its keys' uses, printed by a small command that reads a counter or log.
 ///
 /// JSON lines, each an object with exactly these members, in any order; *Assessing* explains them:
 ///
@@ -10,10 +10,10 @@ import StrictJSON
 ///     {"time":"2026-01-31T12:00:00Z","publicKeyHash":"…44 characters of Base64…","operation":"derive"}
 ///     {"end":1}
 ///
-/// `node`, `token` and `serial` may be missing. With `"kind":"counter"` the lines between are
-/// `{"publicKeyHash":…,"uses":123}`: each key's uses from `since` on and before `until`. The last line says how many
-/// lines are between, so that an output that was cut off is found. Memory grows with the keys and the days, both of
-/// them bounded, and not with the lines.
+/// `node`, `token` and `serial` may be missing. With `"kind":"counter"` the lines in between are
+/// `{"publicKeyHash":…,"uses":123}`: each key's uses from `since` (inclusive) to `until` (exclusive). The last line
+/// contains the number of lines in between, so that truncated output is detected. Memory use grows with the keys and
+/// the days, both of which are bounded, but not with the lines.
 public struct TokenUseLog: Sendable, Equatable {
     public enum Kind: String, Sendable {
         case log
@@ -23,14 +23,14 @@ public struct TokenUseLog: Sendable, Equatable {
     public let kind: Kind
     /// The node whose uses these are; nil for all nodes that use the HSM token.
     public let node: AuditNode?
-    /// The HSM token's name in records; nil for any.
+    /// The HSM token's name in records; nil for any name.
     public let token: String?
     /// The HSM token's CK_TOKEN_INFO.serialNumber.
     public let serial: String?
-    /// The beginning of the time for which it is complete; the end is `until`, exclusive.
+    /// The beginning of the time for which the log is complete; the end is `until`, exclusive.
     public let since: AuditTime
     public let until: AuditTime
-    /// The uses by key, and for a log by day since 1970.
+    /// The uses by key. For a log, also the uses by day since 1970.
     public private(set) var uses: [AuditDigest: Int] = [:]
     public private(set) var days: [AuditDigest: [Int: Int]] = [:]
     private var lines = 0
@@ -104,15 +104,15 @@ public struct TokenUseLog: Sendable, Equatable {
         }
     }
 
-    /// - Throws: `unended` if the last line is missing: the output was cut off.
+    /// - Throws: `unended` if the last line is missing, so that the output was truncated.
     public func finish() throws(TokenUseLogError) {
         guard isEnded else { throw .unended }
     }
 
     /// Returns true if the log covers a record's uses, and nil if it does not. Returns false if the record's time is so
-    /// near to `since` or `until` that the HSM token's clock may place the use on the other side.
+    /// close to `since` or `until` that the use may be on the other side by the HSM token's clock.
     ///
-    /// - Parameter names: the record's HSM tokens. An import into several names them with commas between; no HSM
+    /// - Parameter names: the record's HSM tokens. An import into several lists their names separated by commas; no HSM
     ///   token's name contains a comma.
     func covers(node: AuditNode, token names: String?, at time: AuditTime) -> Bool? {
         guard self.node == nil || self.node == node else { return nil }
@@ -122,7 +122,7 @@ public struct TokenUseLog: Sendable, Equatable {
         return time >= since + Self.margin && time < until - Self.margin
     }
 
-    /// Milliseconds. A record's time is approximately that of the request's beginning.
+    /// In milliseconds. A record's time is approximately that of the request's beginning.
     static let margin: Int64 = 10_000
 
     /// Returns true if both logs could contain the same use.
