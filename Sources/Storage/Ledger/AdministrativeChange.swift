@@ -31,11 +31,11 @@ public struct AdministrativeChange: Sendable {
         }
     }
 
-    /// Accepts the present clock as right. This node's earlier records no longer count as evidence of the time
+    /// Accepts the current clock as correct. This node's earlier records no longer count as evidence of the time
     /// (``LedgerTimes/newestRecord``), and the range of forgotten claims may be reduced.
     public struct ClockChange: Sendable, Equatable {
-        /// The value of ``LedgerTimes/forgottenBefore`` when the change was planned. The change is refused if it
-        /// differs now.
+        /// The value of ``LedgerTimes/forgottenBefore`` when the change was planned. The change is refused if the value
+        /// now differs.
         public let forgottenBefore: Date?
         /// The new, earlier value of ``LedgerTimes/forgottenBefore``; nil leaves it unchanged. A shared ledger chooses
         /// a later time if its server's clock or another node's window requires one.
@@ -51,19 +51,19 @@ public struct AdministrativeChange: Sendable {
     public enum ApprovalStep: Sendable, Equatable {
         /// Requests the approval.
         case request(Approval)
-        /// Approves the request. The person must be another than the requester, the request must not have expired, and
-        /// the key's state must be unchanged.
+        /// Approves the request. The person must not be the requester, the request must not have expired, and the key's
+        /// state must be unchanged.
         case approve(ApprovalIdentifier, by: PersonIdentities, executes: Bool)
         case reject(ApprovalIdentifier, by: PersonIdentities)
         /// Withdraws the request; only its requester can.
         case withdraw(ApprovalIdentifier, by: PersonIdentities)
-        /// Carries out an approved operation, which its requester repeats.
+        /// Carries out an approved operation when its requester repeats it.
         case use(ApprovalIdentifier, parameters: AuditDigest, by: PersonIdentities)
     }
 
     /// The current time, which decides what has expired.
     public var at: Date
-    /// The key's new record; nil changes none.
+    /// The key's new record; nil to change none.
     ///
     /// A known key keeps its merchant, algorithm, origin and time of creation. Its state changes only as
     /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
@@ -76,14 +76,14 @@ public struct AdministrativeChange: Sendable {
     public var records: [AuditRecord]
     /// Further keys, changed after ``key``. Their records follow ``records``.
     public var furtherKeys: [KeyChange] = []
-    /// A planned audit key that signs the audit checkpoints from now on; nil changes none.
+    /// A planned audit key that signs the audit checkpoints from now on; nil to change none.
     public var auditKey: StoredAuditKey?
-    /// Corrects what the ledger inferred from a wrong clock; nil changes nothing.
+    /// Corrects what the ledger inferred from a wrong clock; nil to change nothing.
     public var clock: ClockChange?
-    /// Takes a restored ledger into service; nil changes nothing.
+    /// Accepts a restored ledger; nil to change nothing.
     public var restore: Restore?
     /// A written and verified archive of this node's records; its audit records are made in the same transaction. Nil
-    /// archives nothing.
+    /// to archive nothing.
     public var archive: RecordArchive?
 
     public init(

@@ -4,12 +4,12 @@ public import Foundation
 public import MerchantKeys
 public import PaymentToken
 
-/// An operation that needs a second person's approval, or had it. It contains no key material: of the operation's
-/// parameters it keeps only a digest.
+/// An operation that needs, or has received, a second person's approval. It contains no key material, only a digest of
+/// the operation's parameters.
 public struct Approval: Sendable, Equatable {
     public enum Status: String, Sendable, CaseIterable {
         case pending
-        /// Approved. An import still has to be repeated by its requester.
+        /// Approved. The requester still has to repeat an import.
         case approved
         /// Approved and carried out.
         case done
@@ -24,18 +24,18 @@ public struct Approval: Sendable, Equatable {
     public let operation: ApprovalOperation
     /// SHA-256 of the operation's parameters, so that only the approved operation can be carried out.
     public let parameters: AuditDigest
-    /// The operation's key and its state at the request; nil if the operation concerns no key.
+    /// The operation's key and its state at the request; nil if no key is affected.
     public let key: PublicKeyHash?
     public let keyState: KeyState?
     public let requester: ApprovalRequester
     /// The node on which the operation was requested. The ledger sets it; nil until then.
     public internal(set) var node: String?
-    /// The stated reason, cleaned like every text in audit records.
+    /// The stated reason, sanitised like all text in audit records.
     public let reason: AuditReason
     public let requestedAt: Date
     public let expires: Date
     public var status: Status
-    /// The uid of the account that decided, and the time.
+    /// The uid of the account that decided, and the time of the decision.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
@@ -58,7 +58,7 @@ public struct Approval: Sendable, Equatable {
         self.decidedAt = decidedAt
     }
 
-    /// Returns the status at `now`. An undecided approval that is out of time is expired, even if the ledger has not
+    /// Returns the status at `now`. An undecided approval whose time has passed is expired, even if the ledger has not
     /// recorded that yet.
     public func status(at now: Date) -> Status {
         switch status {
@@ -69,15 +69,15 @@ public struct Approval: Sendable, Equatable {
 }
 
 extension ApprovalOperation {
-    /// Operations on one node's own HSM token, ledger or clock. Only that node can carry them out.
+    /// Operations on one node's own HSM token, ledger or clock. Only that node can perform them.
     public static let ofOneNode: Set<ApprovalOperation> = [
         .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock,
     ]
 }
 
 extension Approval {
-    /// The most open requests of one account, under any login uids. It keeps one account from crowding out the requests
-    /// of others.
+    /// The maximum number of open requests of one account, under all its login uids. The limit keeps one account from
+    /// crowding out the requests of others.
     static let openLimit = 20
 
     /// Returns the reason why the step is impossible now; nil if it is possible.
@@ -117,10 +117,10 @@ extension Approval {
         ended(at: now) ?? (status == .pending ? nil : .notPending(status))
     }
 
-    /// Returns the reason why this person cannot be the second one; nil if there is none.
+    /// Returns the reason why this person cannot be the approver; nil if there is none.
     ///
-    /// On one host, uids distinguish persons. On another host the same person may have another uid. There the account
-    /// names must differ as well, and an unknown name does not count as different.
+    /// On one host, uids distinguish people. On another host, the same person may have a different uid, so the account
+    /// names must differ as well. An unknown name does not count as different.
     public func requesterConflict(with person: PersonIdentities, on node: String) -> ApprovalConflict? {
         guard person.isAnother(than: requester.person) else { return .samePerson }
         guard let asked = self.node, asked != node else { return nil }
@@ -129,7 +129,7 @@ extension Approval {
         return approvers.isDisjoint(with: requesters) ? nil : .sameAccount(node: asked)
     }
 
-    /// Returns true if the person is the requester. Only the uid on the requesting host decides. A shared login uid
+    /// Returns true if the person is the requester. Only the uid on the requesting host is decisive. An equal login uid
     /// proves less, since a process can set another person's.
     private func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
         person.uid == requester.uid && (self.node ?? node) == node
@@ -177,25 +177,25 @@ public struct ApprovalRequester: Sendable, Equatable {
 public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertible {
     case unknown
     case expired
-    /// The approval was decided, withdrawn or used before.
+    /// The approval was already decided, withdrawn or used.
     case notPending(Approval.Status)
     /// The import has not been approved yet.
     case notApproved
     case samePerson
     /// An account of the approver has the same name as one of the requester's accounts on the requesting node.
     case sameAccount(node: String)
-    /// The approver is on another node and has a uid without an account there.
+    /// The approver is on a different node, and the approver's uid has no account there.
     case accountUnknown(node: String)
     /// The ledger lacks the name of one of the requester's accounts. The uid had no account, or an older version
     /// recorded the request.
     case requestersAccountUnknown(node: String)
     /// The account already has this many open requests.
     case tooMany(Int)
-    /// Only the requester can withdraw or use it.
+    /// Only the requester can withdraw or use the approval.
     case anotherPerson
     /// The key's state has changed since the request.
     case keyChanged(from: KeyState?, to: KeyState?)
-    /// The approval was given for something else.
+    /// The approval was given for a different operation.
     case otherParameters
 
     public var description: String {

@@ -1,8 +1,8 @@
 import AuditChain
 
-/// A section of a node's chain, read page by page, that can be verified by itself. It begins with record 1 or with the
-/// audit checkpoint before its first record. If the beginning of the chain is archived, that is the archive's last
-/// checkpoint.
+/// A section of a node's chain that can be verified by itself, read page by page. It begins with record 1 or with the
+/// audit checkpoint before its first record. If the beginning of the chain is archived, the section can begin with the
+/// archive's last audit checkpoint.
 ///
 /// Records never change once written. Memory use is therefore constant, no snapshot stays open while the export's
 /// reader is slow, and the writer never waits.
@@ -25,7 +25,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private let export: AuditLinePages
-        /// The last sequence read and the last one to read; nil before the first page.
+        /// The last sequence read, and the last one to read; nil before the first page.
         private var extent: (behind: Int, last: Int)?
 
         init(export: AuditLinePages) {
@@ -37,7 +37,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
             guard behind < last else { return nil }
             let lines = try await export.trail.lines(behind + 1...last, limit: export.pageSize)
             guard let reached = lines.last?.sequence, reached > behind else {
-                // Records are missing here. End the export; a verifier detects the gap.
+                // Records are missing at this point. End the export; a verifier detects the gap.
                 extent = (last, last)
                 return nil
             }
@@ -48,7 +48,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
         private mutating func begin() async throws(LedgerFailure) -> Page? {
             let head = try await export.trail.head().sequence
             var last = Swift.min(export.last ?? head, head)
-            // An end between two audit checkpoints would leave the last records unsealed.
+            // Stopping between two audit checkpoints would leave the last records unsealed.
             if last < head, let seal = try await export.trail.firstCheckpoint(from: last) {
                 last = Swift.max(last, seal.checkpoint.sequence)
             }

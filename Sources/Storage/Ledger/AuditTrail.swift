@@ -10,15 +10,15 @@ public protocol AuditTrail: ChainReading {
     /// - Returns: the record's sequence.
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int
 
-    /// Records an event that no caller waits for, such as a refusal, and returns at once.
+    /// Records an event that no caller waits for, such as a refusal, and returns immediately.
     ///
-    /// If the ledger cannot take the record, it is dropped and counted. The ledger records the count, and the time of
+    /// If the ledger cannot accept the record, it is dropped and counted. The ledger records the count, and the time of
     /// the first loss, once it can write again.
     func note(_ record: AuditRecord)
 
-    /// Stores an audit checkpoint. If the sequence already has one, the first stays.
+    /// Stores an audit checkpoint. If the sequence already has one, the existing one remains.
     ///
-    /// - Throws: `foreignCheckpoint` if this node's record of that sequence has another hash.
+    /// - Throws: `foreignCheckpoint` if this node's record of that sequence has a different hash.
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure)
 }
 
@@ -27,8 +27,8 @@ public protocol ChainReading: Sendable {
     /// Returns the end of the chain.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// Returns the last archive, after which the chain begins here; nil if it begins with record 1. The archive's last
-    /// record is still stored, and for a while so are earlier ones.
+    /// Returns the last archive, after which the stored chain begins; nil if it begins with record 1. The archive's
+    /// last record is still stored and, for a while, so are earlier ones.
     func lastArchive() async throws(LedgerFailure) -> RecordArchive?
 
     /// Returns a page of the records that match the filter, without archived ones.
@@ -84,8 +84,7 @@ public enum AuditOrder: Sendable, Equatable {
 }
 
 public struct StoredRecord: Sendable, Equatable {
-    /// The sequence in the table's column, by which the record is found. The line contains its own sequence, which
-    /// verifiers read.
+    /// The sequence in the table's column, which is used to find the record. Verifiers read the sequence in the line.
     public let sequence: Int
     public let hash: AuditDigest
     /// The line as written, without its line feed.
@@ -146,20 +145,20 @@ extension [StoredLine] {
     }
 }
 
-/// The result of comparing a ledger with a chain head that is remembered elsewhere, such as in the HSM token.
+/// The result of comparing a ledger with a chain head that is stored elsewhere, such as in the HSM token.
 public enum HeadComparison: Sendable, Equatable {
     /// The ledger has exactly that record, and perhaps later ones.
     case continues
-    /// The ledger ends before it, with record `last`: it was lost, created again or rolled back.
+    /// The ledger ends earlier, with record `last`: it was lost, recreated or rolled back.
     case behind(last: Int)
-    /// The ledger has another record with that sequence: it continued from an older copy, or was rewritten.
+    /// The ledger has a different record with that sequence: it continued from an older copy, or was rewritten.
     case forked
     /// The head is of another node's chain.
     case anotherNode
 }
 
 extension ChainReading {
-    /// Compares this ledger with a head of its chain that is remembered elsewhere.
+    /// Compares this ledger with a head of its chain that is stored elsewhere.
     public func compare(with remembered: Checkpoint) async throws(LedgerFailure) -> HeadComparison {
         let head = try await head()
         guard head.node == remembered.node else { return .anotherNode }

@@ -8,13 +8,14 @@ public struct ClaimRetention: Sendable, Equatable {
 
     /// Computes the age. A claim must outlive every way in which its payment token could be accepted again: the
     /// configured retention, the repeat period and the signing-time windows. A window admits signing times in the
-    /// future as well as in the past. A payment token released now may therefore be accepted for twice the window.
+    /// future as well as in the past, so a payment token released now may still be accepted after up to twice the
+    /// window.
     ///
     /// - Parameters:
-    ///   - retainClaims: the configured retention; nil keeps claims for ever.
-    ///   - windows: the signing-time windows of verification and of every access rule; nil is a window that is off.
-    /// - Returns: nil if claims are never pruned. If one of these periods has no end, a payment token can be accepted
-    ///   for ever.
+    ///   - retainClaims: the configured retention; nil to keep claims for ever.
+    ///   - windows: the signing-time windows of verification and of every access rule; nil for a window that is off.
+    /// - Returns: nil if claims are never pruned. This is the case if one of these periods is unlimited, since a
+    ///   payment token can then always be accepted.
     public init?(retainClaims: Duration?, repeatFor: Duration, windows: [Duration?]) {
         guard let retainClaims, !windows.isEmpty else { return nil }
         var age = max(retainClaims, repeatFor)
@@ -37,17 +38,17 @@ extension ClaimRetention {
 public enum ClaimPruningOutcome: Sendable, Equatable {
     /// Claims were removed, all made before `before`.
     case pruned(count: Int, before: Date)
-    /// Claims are old enough by the clock, but the clock is more than ``ClaimRetention/longestLead`` ahead of the
-    /// newest claim, so it is unconfirmed. If the clock is right, the next release confirms it. If it is wrong, no
-    /// release occurs, since every payment token is outside the signing-time window.
+    /// According to the clock, claims are old enough, but the clock is more than ``ClaimRetention/longestLead`` ahead
+    /// of the newest claim, so it is unconfirmed. If the clock is correct, the next release confirms it. If it is
+    /// wrong, no release occurs, since every payment token is outside the signing-time window.
     case clockUnconfirmed(newestClaim: Date)
 }
 
 extension ClaimRetention {
-    /// The longest lead of the clock over the newest claim with which claims are pruned.
+    /// The longest lead of the clock over the newest claim at which claims are still pruned.
     ///
     /// A first release requires a signing time, signed by Apple, within the window around the clock. Apple thus
-    /// confirms the time of each claim, and of nothing else in the ledger. A ledger that grows has new claims; one that
+    /// confirms the time of each claim, but of nothing else in the ledger. A growing ledger has new claims; one that
     /// does not grow can wait.
     public static let longestLead = Duration.seconds(86_400)
 
@@ -55,8 +56,8 @@ extension ClaimRetention {
     enum Plan: Equatable {
         case nothing(before: Int64)
         case clockUnconfirmed(newestClaim: Int64)
-        /// Claims made before the first time are removed. The ledger may then no longer know payment tokens signed
-        /// before the second.
+        /// Claims made before the first time are removed. The ledger may then have no claims for payment tokens signed
+        /// before the second time.
         case forget(claimsBefore: Int64, paymentTokensSignedBefore: Int64)
     }
 
@@ -64,7 +65,7 @@ extension ClaimRetention {
     ///
     /// - Parameters:
     ///   - now: the daemon's clock, which may be wrong.
-    ///   - newest: the time of the newest claim; nil if there is none. `oldest` is that of the oldest.
+    ///   - newest: the time of the newest claim; nil if there is none. `oldest` is the time of the oldest claim.
     ///   - ahead: the greatest lead of a released payment token's signing time over the clock at its claim.
     func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64) -> Plan {
         let (present, age) = (StoredTime.milliseconds(now), StoredTime.milliseconds(age))
@@ -72,13 +73,13 @@ extension ClaimRetention {
         guard present - newest <= StoredTime.milliseconds(Self.longestLead) else {
             return .clockUnconfirmed(newestClaim: newest)
         }
-        // If the clock is ahead of the newest claim, the newest claim counts: Apple confirms that time, and nothing
-        // confirms the clock's. However wrong the clock is, no claim is then forgotten whose payment token the window
-        // still admits.
+        // If the clock is ahead of the newest claim, use the time of the newest claim, which Apple confirms, while
+        // nothing confirms the clock. Thus, however wrong the clock is, no claim is forgotten while the window still
+        // admits its payment token.
         //
         // A payment token is signed at most one window after its claim, and the age is at least two windows. If a
-        // window was once wider or off while the clock was slow, the payment token was signed later, and claims stay
-        // that much longer.
+        // window was once wider or off while the clock was slow, the payment token may have been signed later, so
+        // claims are kept that much longer.
         let end = min(present, newest) - age
         return .forget(claimsBefore: end - max(0, ahead - age / 2), paymentTokensSignedBefore: end + age / 2)
     }
@@ -90,8 +91,8 @@ extension ClaimRetention.Plan {
 
     /// Carries out the plan.
     ///
-    /// - Parameter forget: removes at most `limit` claims made before the first time. In the same transaction it notes
-    ///   that claims of payment tokens signed before the second time may be gone. Returns the number removed.
+    /// - Parameter forget: removes at most `limit` claims made before the first time. In the same transaction it
+    ///   records that claims of payment tokens signed before the second time may be gone. Returns the number removed.
     func carryOut(
         _ forget: (
             _ claimsBefore: Int64, _ paymentTokensSignedBefore: Int64, _ limit: Int
@@ -118,8 +119,8 @@ public struct LedgerTimes: Sendable, Equatable {
     /// Payment tokens signed before this time are refused if no claim is found, since their claims may have been
     /// pruned. Nil if none were pruned.
     public var forgottenBefore: Date?
-    /// The fence: the same limit for payment tokens whose claims a restored ledger may lack. Nil if no restored ledger
-    /// was accepted.
+    /// The fence: the corresponding limit for payment tokens whose claims may be missing from a restored ledger. Nil if
+    /// no restored ledger was accepted.
     public var restoreFence: Date?
 
     public init(newestRecord: Date? = nil, forgottenBefore: Date? = nil, restoreFence: Date? = nil) {

@@ -6,7 +6,7 @@ import Synchronization
 /// A node whose HSM tokens hold a key.
 public struct KeyHolder: Sendable, Equatable {
     public let node: String
-    /// The time of the node's last report, by the ledger's clock.
+    /// The time of the node's last report, according to the ledger's clock.
     public let seenAt: Date
 
     public init(node: String, seenAt: Date) {
@@ -15,7 +15,8 @@ public struct KeyHolder: Sendable, Equatable {
     }
 }
 
-/// A ledger that a single node uses. This process keeps what other nodes would otherwise read from the ledger.
+/// A ledger that a single node uses. The process keeps in memory the information that other nodes would otherwise read
+/// from the ledger.
 public protocol SingleNodeLedger: Ledger {
     var nodeState: SingleNodeState { get }
 }
@@ -57,7 +58,7 @@ extension SingleNodeLedger {
 
     public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
-    /// Does nothing. The daemon itself holds this ledger, deciding again at every start, and there is no other node.
+    /// Does nothing. The daemon itself decides at every start to hold this ledger, and there is no other node.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }

@@ -1,12 +1,13 @@
 // The daemon's only store: claims, key records, approvals, audit records and audit checkpoints.
 //
 // Callers: `TokenDecryptor` claims every release here, the commands for keys and approvals change their rows here, and
-// every audit record is appended here. Guarantees: see `Ledger` below. Above all, one transaction claims a payment,
-// checks the key's state and writes the audit record. It is durable before the caller gets an answer.
+// every audit record is appended here. For the guarantees, see `Ledger` below. The most important one: a single
+// transaction claims a payment, checks the key's state and writes the audit record, and is durable before the caller
+// receives an answer.
 //
 // Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then an engine:
 // SQLite/SQLiteLedger.swift for one host, PostgreSQL/PostgreSQLLedger.swift for several. Code outside the engines'
-// folders is common to them: types, rules for claims, approvals, changes and pruning, the queue to the single writer,
+// folders is shared: types, rules for claims, approvals, changes and pruning, the queue to the single writer,
 // deadlines. Every engine passes the same tests (Tests/Storage/LedgerTests/Protocol).
 
 public import AuditChain
@@ -17,13 +18,13 @@ public import PaymentToken
 /// The daemon's only store: released transactions and their callers, permitted uses of keys, and the audit record.
 ///
 /// Each engine is one folder that implements this protocol. All calls are safe from any task and do not block Swift's
-/// task threads. ``release(_:recording:)`` keeps a payment from being credited twice. One transaction checks the key's
-/// state and writes the claim, and it is durable before the verdict is returned. Calls that arrive during a commit
-/// share the next one.
+/// task threads. ``release(_:recording:)`` prevents a payment from being credited twice. One transaction checks the
+/// key's state and writes the claim, and it is durable before the verdict is returned. Calls that arrive during a
+/// commit share the next one.
 ///
 /// Every call returns within `ledger.timeout`, even if the disk or server never responds, and then throws `timedOut`. A
-/// copy (``backup(to:)``) times out after making no progress for that long. Every call throws `overloaded` if too many
-/// are queued.
+/// backup (``backup(to:)``) times out after making no progress for that long. Every call throws `overloaded` if too
+/// many are queued.
 public protocol Ledger: AuditTrail {
     /// This node's name, which every row written by this node contains.
     var node: String { get }
@@ -38,27 +39,27 @@ public protocol Ledger: AuditTrail {
 
     /// Claims a transaction for release, or returns why it must not be released.
     ///
-    /// - Parameter record: the audit record, written in the same transaction with the verdict as its outcome. Nil
-    ///   records nothing.
-    /// - Throws: `unavailable` if the transaction did not become durable or its outcome is unknown. The claim may exist
-    ///   then; the caller repeats with the same reference.
+    /// - Parameter record: the audit record, written in the same transaction with the verdict as its outcome. Nil to
+    ///   record nothing.
+    /// - Throws: `unavailable` if the transaction did not become durable or its outcome is unknown. The claim may then
+    ///   exist; the caller should repeat with the same reference.
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
 
     /// A counter of requests that may soon ask for a release, so that a commit can wait for them.
     var releasesUnderWay: ReleasesUnderWay { get }
 
-    /// Returns the repeatability that ``release(_:recording:)`` would find now. It changes and decides nothing; only
-    /// the claim decides.
+    /// Returns the repeatability that ``release(_:recording:)`` would find now. It changes nothing, and only the claim
+    /// is decisive.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
 
     /// Returns true if this process remembers that all repeats of a transaction are used up. It reads memory only, so
-    /// it is cheap enough for every request. After a start it returns false until a used-up transaction is asked for
-    /// once more.
+    /// it is cheap enough for every request. After a start, it returns false until a used-up transaction is requested
+    /// again.
     func isUsedUp(_ transaction: TransactionIdentifier) -> Bool
 
     /// Counts a repeat that was decrypted and then refused because of its content, which ``release(_:recording:)``
-    /// therefore does not count. Does nothing if the transaction is not released yet or this would not be a repeat of
-    /// it.
+    /// therefore does not count. Does nothing if the transaction has not been released, or if this would not be a
+    /// repeat of it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
     /// Records a signature made with an identity key, if the key may sign. One transaction checks the key's state and
@@ -74,7 +75,7 @@ public protocol Ledger: AuditTrail {
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
 
     /// Returns the uses of each key since `time` on all nodes: claims for a processing key, signatures for an identity
-    /// key. Unused keys are left out and repeats do not count. It reads every claim since `time`, so ask for a few days
+    /// key. Unused keys are omitted, and repeats do not count. It reads every claim since `time`, so request a few days
     /// at most.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
@@ -87,7 +88,7 @@ public protocol Ledger: AuditTrail {
     /// Makes one small durable write, for the readiness check.
     func probe() async throws(LedgerFailure)
 
-    /// Removes claims that are no longer needed, as far as the clock is confirmed.
+    /// Removes claims that are no longer needed, provided that the clock is confirmed.
     ///
     /// - Parameter now: the daemon's clock, which may be wrong.
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome
@@ -95,15 +96,15 @@ public protocol Ledger: AuditTrail {
     /// Returns the times that this ledger records, for checking the clock.
     func times() async throws(LedgerFailure) -> LedgerTimes
 
-    /// Returns the time of the latest first release, by claims and records; nil if there is none. It may scan the
-    /// records.
+    /// Returns the time of the latest first release, according to claims and records; nil if there is none. It may scan
+    /// the records.
     func newestRelease() async throws(LedgerFailure) -> Date?
 
     /// Returns the time of the first release to each uid among this node's records of these sequences. Repeats do not
-    /// count. It reads every one of the records: ten thousand take some ten milliseconds.
+    /// count. It reads every record in the range: ten thousand take about ten milliseconds.
     func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
 
-    /// Makes a consistent copy during operation. The copy can be taken into service in place of the ledger.
+    /// Makes a consistent copy during operation. The copy can replace the ledger.
     ///
     /// - Parameter path: an absolute path at which no file exists. The copy is readable by its owner only and synced to
     ///   disk.
@@ -121,9 +122,9 @@ public protocol Ledger: AuditTrail {
     ///   - `conflict` if the key's change is not permitted.
     ///   - `approval` if its approval is not valid for it.
     ///   - `auditKeyConflict` if the audit key was not planned.
-    ///   - `timesConflict` if the forgotten range is not as planned.
-    ///   - `holdsConflict` and `windowOff` if a restored ledger cannot be accepted like this.
-    ///   - `archive` if it is not the next archive.
+    ///   - `timesConflict` if the forgotten range differs from the plan.
+    ///   - `holdsConflict` and `windowOff` if a restored ledger cannot be accepted in this way.
+    ///   - `archive` if the archive is not the next one.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 
@@ -151,14 +152,14 @@ public protocol Ledger: AuditTrail {
     //
     // No release depends on these: each release is decided in the store.
 
-    /// Reports changes within about a second, including this node's own. The first element says that anything may have
-    /// changed. So does the first one after the store was unreachable. The stream ends when the ledger is closed, and
-    /// at once if a single node uses the ledger. Only one task may iterate it.
+    /// Reports changes within about a second, including this node's own. The first element means that anything may have
+    /// changed, as does the first one after the store was unreachable. The stream ends when the ledger is closed, and
+    /// immediately if a single node uses the ledger. Only one task may iterate it.
     func administrativeUpdates() -> AsyncStream<AdministrativeUpdates>
 
     // MARK: Restored ledgers
     //
-    // Shared by all nodes: a ledger may be older than it was.
+    // A ledger that was restored may be older than its nodes remember. This affects all nodes.
 
     /// True if other nodes use this ledger too. HSM tokens may then contain audit keys and heads of other nodes.
     var isShared: Bool { get }
@@ -170,8 +171,8 @@ public protocol Ledger: AuditTrail {
     /// finding.
     func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)
 
-    /// Compares this node's chain with the head that its HSM token remembers, on the server that takes the writes. If
-    /// they agree, it notes that this node has compared there. Nil if the token remembers nothing.
+    /// Compares this node's chain with the head that its HSM token remembers, on the server that accepts writes. If
+    /// they agree, it records that this node has compared its chain there. Nil if the HSM token remembers nothing.
     func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
 
     /// Sets the widest of this node's signing-time windows in force; nil while one is off. Until the first call, no
@@ -190,17 +191,17 @@ public protocol Ledger: AuditTrail {
     /// Plans an audit key, durably when the call returns. Planning the same key again changes nothing.
     ///
     /// - Parameter identifier: 16 bytes.
-    /// - Throws: `auditKeyConflict` for another size.
+    /// - Throws: `auditKeyConflict` for any other size.
     func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure)
 
     /// Records the public key of a planned key.
     ///
     /// - Parameters:
     ///   - publicKey: the uncompressed point on P-256, 65 bytes.
-    ///   - record: the audit record, written in the same transaction. Nil records nothing.
+    ///   - record: the audit record, written in the same transaction. Nil to record nothing.
     /// - Returns: the record's sequence. Nil without a record, and if the key was already confirmed with this public
     ///   key; then nothing is written.
-    /// - Throws: `auditKeyConflict` if the key was not planned or has another public key.
+    /// - Throws: `auditKeyConflict` if the key was not planned or has a different public key.
     @discardableResult
     func confirmAuditKey(
         identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
@@ -214,7 +215,8 @@ public protocol Ledger: AuditTrail {
     /// complete only when every node that has the key has destroyed it.
     func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
 
-    /// Returns the nodes that have each key, ordered by name. For a node that has been away, its last report counts.
+    /// Returns the nodes that have each key, ordered by name. A node that is down is listed according to its last
+    /// report.
     func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]]
 
     /// Returns every node that the ledger knows of, including this one, ordered by name; at most 1,024.
@@ -243,7 +245,8 @@ public protocol Ledger: AuditTrail {
 
     /// Removes records and audit checkpoints before the last record of ``ChainReading/lastArchive()``, oldest first.
     ///
-    /// - Parameter limit: the most records to remove in this one transaction, so that releases can run in between.
+    /// - Parameter limit: the maximum number of records to remove in this one transaction, so that releases can run in
+    ///   between.
     /// - Returns: the number of removed records; 0 if none is left.
     func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
 }
@@ -256,11 +259,11 @@ extension Ledger {
 /// An event of the writer, for metrics and logs. It is delivered on the writer's thread, or on the thread whose note
 /// was dropped. The observer must not block.
 public enum LedgerEvent: Sendable, Equatable {
-    /// A batch of `writes` became durable, `after` the time from its beginning to the end of its sync.
+    /// A batch of `writes` became durable; `after` is the time from its beginning to the end of its sync.
     case committed(writes: Int, after: Duration)
     /// This node's record is durable up to this sequence, including records that no caller waits for.
     case recorded(upTo: Int)
-    /// A batch was not acknowledged. Its writes that are found in the store still succeed.
+    /// A batch was not acknowledged. Those of its writes that are found in the store still succeed.
     case failed(writes: Int, reason: String)
     /// Notes were dropped because the ledger could not take them. Their number is recorded once it can write again.
     case dropped(notes: Int)
@@ -268,24 +271,24 @@ public enum LedgerEvent: Sendable, Equatable {
     case exchanged(roundTrips: Int)
     /// The result of reading back a commit whose acknowledgement was lost.
     case readBack(ReadBackOutcome)
-    /// The store is older than what this process has written to it. All nodes hold from now on.
+    /// The store lacks data that this process has written. From now on, all nodes hold.
     case held(LedgerHold.Finding)
     /// The store is being opened, and waits for another daemon's lease of this node's name. That daemon may have ended
-    /// without giving it back.
+    /// without returning the lease.
     case awaitsName(NodeNameHolder)
 }
 
 /// The state of an unacknowledged commit, as read from the store; `paytokend_ledger_reads_back_total{outcome}`.
 public enum ReadBackOutcome: String, Sendable, CaseIterable {
-    /// The commit took place and is durable wherever it has to be.
+    /// The commit was made and is durable wherever required.
     case found
-    /// The commit did not take place, and never will.
+    /// The commit was not made and never will be.
     case absent
     /// The state could not be read in time.
     case unresolved
 }
 
-/// The kernel's name for this machine; the resolver could wait for a network.
+/// The kernel's name for this machine; a resolver might wait for the network.
 enum HostName {
     static var current: String {
         let text = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)) ?? ""

@@ -8,13 +8,14 @@ import SQLiteFiles
 
 /// The reason why the ledger did not carry out a call.
 public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The ledger cannot be written or read now: a full or read-only disk, a lock, an I/O error. The next call may
-    /// succeed without a restart. The reason is for the log and contains no value of any row.
+    /// The ledger cannot be written or read now, for example because of a full or read-only disk, a lock, or an I/O
+    /// error. The next call may succeed without a restart. The reason is for the log and contains no value of any row.
     case unavailable(reason: String)
-    /// The ledger did not respond within `ledger.timeout`: a disk that hangs, a file that another program keeps locked.
+    /// The ledger did not respond within `ledger.timeout`, for example because a disk hangs or another program keeps
+    /// the file locked.
     ///
-    /// - Parameter mayStand: true if the write may have been made or may still be made. If false, it was not begun and
-    ///   never will be.
+    /// - Parameter mayStand: true if the write may have been made or may still be made. If false, it was not and never
+    ///   will be made.
     case timedOut(after: Duration, mayStand: Bool)
     /// Too many writes are queued for the writer. Nothing was written.
     case overloaded
@@ -28,11 +29,12 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case auditKeyConflict
     /// The archive does not follow the last archive of this node's records.
     case archive(ArchiveConflict)
-    /// The forgotten range is not the one for which the change of the clock was planned.
+    /// The forgotten range differs from the one for which the change of the clock was planned.
     case timesConflict
-    /// The nodes' findings are not those for which the acceptance of a restored ledger was planned.
+    /// The nodes' findings differ from those for which the acceptance of a restored ledger was planned.
     case holdsConflict
-    /// A signing-time window of these nodes is off or not known yet, so nothing limits what a restored ledger may lack.
+    /// A signing-time window of these nodes is off or not known yet, so nothing limits the releases that a restored
+    /// ledger may lack.
     case windowOff(nodes: [String])
 
     public var description: String {
@@ -81,16 +83,16 @@ extension LedgerFailure: StoreFailure {
 
 /// The reason why a key's record was not changed.
 public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The key is recorded for another merchant, which never changes.
+    /// The key is recorded for a different merchant. A key's merchant never changes.
     case anotherMerchant
-    /// The key is recorded with another algorithm, which never changes.
+    /// The key is recorded with a different algorithm. A key's algorithm never changes.
     case anotherAlgorithm
-    /// The key is recorded for the other use, which never changes.
+    /// The key is recorded for the other use. A key's use never changes.
     case anotherUse
-    /// The merchant already has the most active identity keys that Apple permits.
+    /// The merchant already has the maximum number of active identity keys that Apple permits.
     case tooManyIdentities
     case transition(from: KeyState, to: KeyState)
-    /// Another change to the key's state came after this one was decided and before it was made.
+    /// Another change to the key's state was made after this one was decided but before it was carried out.
     case changedMeanwhile
 
     public var description: String {
@@ -114,7 +116,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 extension KeyRecord {
-    /// The most Merchant Identity certificates that Apple permits to be active for one merchant.
+    /// The maximum number of Merchant Identity certificates that Apple permits to be active for one merchant.
     public static let mostActiveIdentities = 3
 
     /// Returns the record to keep when `self` replaces `known`.
@@ -132,7 +134,7 @@ extension KeyRecord {
     }
 }
 
-/// The reason why a ledger was not opened: what is wrong, with what, and the remedy.
+/// The reason why a ledger was not opened: the fault, the file or server affected, and the remedy.
 public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConvertible {
     case noDirectory(path: String)
     /// The owner, mode or type of the directory or file lets other accounts change or read the ledger.
@@ -141,7 +143,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case inUse(path: String)
     /// A newer program wrote the ledger.
     case newerSchema(path: String, found: Int, known: Int)
-    /// The file is another program's database, or no database.
+    /// The file is another program's database, or not a database.
     case notALedger(path: String)
     case anotherNode(path: String, recorded: String, configured: String)
     /// The node's name is not 1 to 64 letters, digits, dots, hyphens and underscores.
@@ -149,21 +151,22 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     /// The engine cannot guarantee durability here.
     case notDurable(path: String, why: String)
     case cannotOpen(path: String, reason: String)
-    /// A full or read-only disk, an I/O error, a lock. The ledger may open later with the same configuration.
+    /// The ledger cannot be opened because of a full or read-only disk, an I/O error or a lock. It may open later with
+    /// the same configuration.
     case notNow(path: String, reason: String)
     /// The database server is unreachable, or accepts no sessions or no writes now.
     case unreachable(server: String, reason: String)
     /// Another daemon uses this node's name and keeps renewing its lease.
     case nodeInUse(node: String, server: String)
-    /// The database has no schema of ours.
+    /// The database does not contain this program's schema.
     case noSchema(server: String)
     /// The daemon's role lacks a right that it needs.
     case missingRights(server: String, missing: String)
     /// An older program made the schema, and the daemon's role cannot upgrade it.
     case olderSchema(server: String, found: Int, known: Int)
-    /// The schema needs an upgrade, and daemons of these nodes still write to the older one.
+    /// The schema needs an upgrade, but daemons of these nodes still write to the older one.
     case nodesServe(server: String, nodes: [String])
-    /// A restore from a copy was interrupted; the former ledger is at `aside`.
+    /// A restore from a copy was interrupted; the previous ledger is at `aside`.
     case restoreBrokenOff(path: String, aside: String)
     /// The file's content is being moved into a database, and the file does not show whether the database has accepted
     /// it.

@@ -2,9 +2,9 @@ public import AuditChain
 import DatabaseKit
 public import Foundation
 
-/// A node's finding that the ledger is older than what its HSM token or its process remembers. The ledger was restored
-/// from an older copy, or a standby that lacked data took over. No node releases anything until an administrator
-/// accepts this.
+/// A node's finding that the ledger is older than the state that its HSM token or its process remembers. The ledger was
+/// restored from an older copy, or a standby that lacked data took over. No node releases anything until an
+/// administrator accepts this.
 public struct LedgerHold: Sendable, Equatable {
     public enum Kind: String, Sendable, CaseIterable {
         /// The node's chain is gone, but its HSM token has the chain's audit key or head.
@@ -13,11 +13,11 @@ public struct LedgerHold: Sendable, Equatable {
         case rolledBack = "rolled_back"
         /// The chain has another record with the remembered record's sequence.
         case forked
-        /// The ledger's file is a backup or was restored from one. What the HSM token remembers does not matter.
+        /// The ledger's file is a backup or was restored from one, whatever the HSM token remembers.
         case restored
     }
 
-    /// The details of what a node found.
+    /// The details of a node's finding.
     public struct Finding: Sendable, Equatable {
         public let kind: Kind
         /// The last sequence of the node's chain in the ledger; 0 if there is none.
@@ -55,7 +55,7 @@ public struct LedgerHold: Sendable, Equatable {
 
     public let node: String
     public let finding: Finding
-    /// The time by the ledger's clock, in whole milliseconds. Together with the node it identifies this hold.
+    /// The time according to the ledger's clock, in whole milliseconds. Together with the node it identifies this hold.
     public let foundAt: Date
     /// The node on which the hold was accepted; nil if it is not accepted, and nothing is released.
     public let acceptedOn: String?
@@ -72,14 +72,14 @@ public struct LedgerHold: Sendable, Equatable {
 public struct LedgerReleaseStatus: Sendable, Equatable {
     /// Holds that are not accepted, ordered by node. While there is one, no node releases anything.
     public var holds: [LedgerHold] = []
-    /// This node's own hold after it was accepted on another node, until this node has taken that up.
+    /// This node's own hold after another node accepted it, until this node has processed the acceptance.
     public var accepted: LedgerHold?
-    /// True if this node has compared its chain on the present server.
+    /// True if this node has compared its chain on the current server.
     public var hasCompared = true
-    /// Live nodes, possibly including this one, that have not compared on the present server yet. Nothing is released
-    /// before they have.
+    /// Live nodes, possibly including this one, that have not yet compared their chains on the current server. Nothing
+    /// is released until they have.
     public var comparing: [String] = []
-    /// True if the present server is not the one on which all nodes have compared.
+    /// True if the current server is not the one on which all nodes have compared their chains.
     public var isServerChanged = false
     /// Nodes with a signing-time window that is off or not reported yet. No restored ledger is accepted while there are
     /// any.
@@ -118,21 +118,21 @@ extension LedgerHold.Finding {
 }
 
 extension AdministrativeChange {
-    /// Takes a ledger that is older than what is remembered into service.
+    /// Accepts a ledger that is older than the state that a node remembers.
     ///
-    /// The change's record of ``AuditChain/AuditEvent/ledgerAcceptRestore(_:)`` gets the fence. From then on every node
-    /// refuses payment tokens that were signed before the fence and have no claim. The fence is the acceptance time, by
-    /// the ledger's clock, plus the widest signing-time window of any node. A forgotten release was claimed before the
-    /// acceptance, and signed at most one window after its claim.
+    /// The change's record of ``AuditChain/AuditEvent/ledgerAcceptRestore(_:)`` contains the fence. From then on, every
+    /// node refuses payment tokens that were signed before the fence and have no claim. The fence is the acceptance
+    /// time, according to the ledger's clock, plus the widest signing-time window of any node. A forgotten release was
+    /// claimed before the acceptance, and its payment token was signed at most one window after the claim.
     public enum Restore: Sendable, Equatable {
-        /// Ends all holds, which must be exactly these.
+        /// Ends all holds. They must be exactly these.
         ///
         /// - Parameters:
         ///   - newestRelease: the latest release known to the ledger or remembered outside it. If the clock is earlier,
         ///     the fence is this time plus the window.
-        ///   - approval: the approval that permits it; nil if one person may accept.
+        ///   - approval: the approval that permits it; nil if one person alone may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
-        /// Takes up an acceptance from another node, which has set the fence.
+        /// Processes an acceptance from another node, which has set the fence.
         case takeUp
     }
 }
@@ -145,7 +145,7 @@ struct ReleaseLimits: Sendable, Equatable {
     /// Claims of payment tokens signed before this time may be missing from a restored ledger.
     var restoreFence: Int64?
 
-    /// Returns the acceptance time plus the widest window, rounded up to whole seconds, as answers and records show it.
+    /// Returns the acceptance time plus the widest window, rounded up to whole seconds, as in responses and records.
     static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
         let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
         return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000

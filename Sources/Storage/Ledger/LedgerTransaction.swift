@@ -6,19 +6,19 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-/// The part of an engine's transaction that administrative work needs. The extension decides, in the same way for every
-/// engine.
+/// The part of an engine's transaction that administrative work needs. The extension makes the decisions, in the same
+/// way for every engine.
 protocol LedgerTransaction: AnyObject, StoredQueries {
     var node: AuditNode { get }
 
-    /// The end of a SELECT that locks the rows until the transaction ends.
+    /// The end of a SELECT statement that locks the rows until the transaction ends.
     static var rowLock: String { get }
 
     /// Makes the next line of the chain and stores it in the transaction.
     func append(_ record: AuditRecord) throws -> AuditLine
 
-    /// Removes ended approvals that could not have been decided since `time`, and of the other ended ones the oldest
-    /// beyond `count`.
+    /// Removes ended approvals whose time to decide passed before `time`. Of the other ended approvals, it keeps only
+    /// the `count` newest.
     ///
     /// - Returns: the number of removed approvals.
     func forgetApprovals(expiredBefore time: Date, keeping count: Int) throws -> Int
@@ -29,10 +29,10 @@ protocol LedgerTransaction: AnyObject, StoredQueries {
     /// - Parameter sequence: the archive's record, written in this transaction.
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
-    /// Returns the earliest time, in milliseconds, from which payment tokens are served after a clock was accepted. Nil
-    /// if only the daemon's own clock and windows decide.
+    /// Returns the earliest signing time, in milliseconds, of the payment tokens that are served after a clock was
+    /// accepted. Nil if this depends only on the daemon's own clock and windows.
     func earliestServed() throws -> Int64?
-    /// - Parameter sequence: the record of the acceptance, from which on records count for the newest time.
+    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time..
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
 
     /// Returns the fence for an acceptance at `now`, in milliseconds.
@@ -112,7 +112,7 @@ extension LedgerTransaction {
             record.event = .ledgerAcceptClock(clock)
         }
         if case .keyStateChange(var stateChange) = record.event {
-            // The state in this transaction, not the one that the caller read earlier.
+            // Use the state in this transaction, not the one that the caller read earlier.
             stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
             record.event = .keyStateChange(stateChange)
         }
@@ -168,9 +168,9 @@ extension LedgerTransaction {
             [.text(status.rawValue), .integer(Int64(person.uid)), .time(now), .bytes(identifier.bytes)])
     }
 
-    /// Ends approvals that were not decided in time, and writes a record for each.
+    /// Expires approvals that were not decided in time, and writes a record for each.
     ///
-    /// - Returns: the number of ended approvals.
+    /// - Returns: the number of expired approvals.
     func expireApprovals(at now: Date) throws -> Int {
         let overdue = try ApprovalRow.overdue(at: now, lock: Self.rowLock, self)
         for approval in overdue {

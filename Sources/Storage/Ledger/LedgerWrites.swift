@@ -7,7 +7,7 @@ typealias LedgerDeadlines = Deadlines<LedgerFailure>
 typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>
 
 extension CommitQueue where Write.Failure == LedgerFailure {
-    /// The queue of a ledger's writes, in which the notes are audit records.
+    /// The queue of a ledger's writes. Its notes are audit records.
     ///
     /// - Parameter recording: makes the write of a record that no caller waits for.
     convenience init(
@@ -27,9 +27,9 @@ extension CommitQueue where Write.Failure == LedgerFailure {
     }
 }
 
-/// Counts the releases that will soon reach the ledger: their work is with the HSM or has just returned.
+/// Counts the releases that will soon reach the ledger: those that the HSM is processing or has just processed.
 ///
-/// A commit costs the same for one release as for many. Under load the next releases arrive within a moment, so the
+/// A commit costs the same for one release as for many. Under load, the next releases arrive almost immediately, so the
 /// writer waits for them. It waits 40 µs for each, less than a tenth of what each has already waited for the HSM, and 5
 /// ms at most. A single release waits for no other.
 public final class ReleasesUnderWay: Sendable {
@@ -40,7 +40,7 @@ public final class ReleasesUnderWay: Sendable {
 
     public init() {}
 
-    /// Counts a release; ``end()`` must follow, also after a failure.
+    /// Counts a release; ``end()`` must follow, even after a failure.
     public func begin() { count.add(1, ordering: .relaxed) }
 
     public func end() { count.subtract(1, ordering: .relaxed) }
@@ -53,7 +53,7 @@ public final class ReleasesUnderWay: Sendable {
     }
 }
 
-/// The end of the chain after this process's last write: one head, or two if a commit's outcome is unknown.
+/// The end of the chain after this process's last write: one head, or two heads if a commit's outcome is unknown.
 ///
 /// There is no other writer, so the next transaction must find the chain ending there. If it does not, another program
 /// has changed the ledger or replaced it with an older copy. Claims may then be gone along with the records.
@@ -68,10 +68,10 @@ final class LastWrittenHead: Sendable {
     /// The last end known to be written; nil before the first commit.
     var known: ChainHead? { ends.withLock { $0.first } }
 
-    /// Returns true if the chain may end there.
+    /// Returns true if the chain may end with this head.
     func permits(_ head: ChainHead) -> Bool { ends.withLock { $0.isEmpty || $0.contains(head) } }
 
-    /// Returns `head` if the chain may end there, and throws otherwise.
+    /// Returns `head` if the chain may end with it, and throws otherwise.
     func checked(_ head: ChainHead) throws(LedgerFailure) -> ChainHead {
         guard permits(head) else {
             throw .unavailable(

@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// A key that seals a node's records, as the ledger gives it. Any account that can write to the ledger can change it.
+/// A key that seals a node's records, as listed in the ledger. Any account that can write to the ledger can change it.
 public struct NodeAuditKey: Sendable, Equatable {
     public let node: AuditNode
     public let key: StoredAuditKey
@@ -18,6 +18,6 @@ extension SingleNodeLedger {
 
     public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey] { [] }
 
-    /// Returns nothing: there is no other node whose keys this one would need to know.
+    /// Returns nothing, since there is no other node whose keys this one would need.
     public func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord] { [] }
 }

@@ -17,7 +17,7 @@ public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible
 }
 
 extension LedgerTransaction {
-    /// Records an archive, together with the key states that the ledger keeps outside the record and that are checked
+    /// Records an archive, along with the key states, which the ledger stores outside the record and which are checked
     /// against it.
     func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)

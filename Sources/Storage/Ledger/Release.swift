@@ -15,12 +15,12 @@ public struct Release: Sendable {
     public let publicKeyHash: PublicKeyHash
     /// The caller's name from the access rules.
     public let caller: String
-    /// SHA-256 of the caller's reference, 32 bytes. Nil without a reference; a repeat is then impossible.
+    /// SHA-256 of the caller's reference, 32 bytes. Nil without a reference, which makes a repeat impossible.
     public let referenceDigest: [UInt8]?
     /// SHA-256 of the payment token's signed content, 32 bytes.
     public let contentDigest: [UInt8]
-    /// The name of the caller's attempt, and the attempts that it may follow. Nil if the caller names none; it may then
-    /// follow any.
+    /// The name of the caller's attempt, and the attempts that it may follow. Nil if the caller names none; the attempt
+    /// may then follow any.
     public let named: NamedAttempt?
     /// 16 bytes unique to this release, by which a commit with a lost acknowledgement can be read back
     /// (``StoredAttempt``).
@@ -28,7 +28,7 @@ public struct Release: Sendable {
     public let at: Date
     /// The time when Apple signed the payment token. If claims from that time have been pruned or lost and no claim is
     /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. Nil if
-    /// the payment token is known to be younger.
+    /// the payment token is known to be newer.
     public var signedAt: Date?
     /// False if the signing time is outside the window. A repeat is then decided as usual, and an unknown transaction
     /// is not claimed: the verdict is ``ReleaseVerdict/replayed``.
@@ -48,8 +48,8 @@ public struct Release: Sendable {
         self.at = at
     }
 
-    /// The most repeats of a released transaction. Each repeat is an HSM operation, so a caller that repeats for ever
-    /// would take capacity from the others. A backend that recovers a lost answer needs a few.
+    /// The maximum number of repeats of a released transaction. Each repeat is an HSM operation, so a caller that
+    /// repeats for ever would take capacity from others. A backend that recovers a lost answer needs only a few.
     public static let mostRepeats = 100
 
     /// Returns 16 bytes from the system's random number generator.
@@ -83,7 +83,7 @@ public typealias RecordedVerdict = Recorded<ReleaseVerdict>
 public enum ReleaseVerdict: Sendable, Equatable {
     /// The claim is new and durable; release the payment data.
     case released
-    /// A repeat in time by the same caller, with the same reference and the same signed content; release again.
+    /// A timely repeat by the same caller, with the same reference and the same signed content; release again.
     case repeated
     /// The transaction was released before, and this is not a repeat.
     case replayed
@@ -95,8 +95,8 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case releasedByOther
     /// No claim was found, but one may have existed: claims of payment tokens signed before this time are forgotten.
     case forgotten(before: Date)
-    /// No claim was found, but one may have existed: a restored ledger was accepted. Payment tokens signed before this
-    /// time may have a release that it lacks.
+    /// No claim was found, but one may have existed: a restored ledger was accepted. The restored ledger may lack
+    /// releases of payment tokens signed before this time.
     case beforeRestore(until: Date)
     /// No node releases anything at present (``LedgerReleaseStatus``).
     case held
@@ -126,7 +126,7 @@ struct Claim: Sendable {
     let caller: String
     let referenceDigest: [UInt8]?
     let contentDigest: [UInt8]
-    /// The attempt that made the claim, followed by the attempt of the last released repeat.
+    /// The attempt that made the claim, later replaced by the attempt of the last released repeat.
     let attempt: [UInt8]
     var repeatAttempt: [UInt8]?
     /// The time of the claim in milliseconds (``StoredTime``).
@@ -136,7 +136,7 @@ struct Claim: Sendable {
     /// True if no further repeat is possible.
     var isUsedUp: Bool { repeats >= Release.mostRepeats }
 
-    /// Returns the repeatability. A repeat has the same caller, reference and signed content, and comes at most
+    /// Returns the repeatability. A repeat has the same caller, reference and signed content, and arrives at most
     /// `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
     func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
         guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
@@ -150,13 +150,13 @@ struct Claim: Sendable {
     private func follows(_ release: Release) -> Bool {
         guard let named = release.named else { return true }
         let last = repeatAttempt ?? attempt
-        // The release's own commit, not acknowledged before, is not another attempt.
+        // If the release's own commit was not acknowledged, it does not count as another attempt.
         if last == release.attempt { return true }
         return StoredAttempt.name(in: last).map(named.after.contains) ?? false
     }
 }
 
-/// The part of a merchant key's record that decides on its use.
+/// The part of a merchant key's record that determines its eligibility for use.
 struct KeyEligibility: Sendable {
     let use: KeyUse
     let state: KeyState
@@ -174,7 +174,7 @@ struct KeyEligibility: Sendable {
 extension Release {
     /// Returns the reason why an unclaimed transaction must not be claimed now; nil if it may.
     ///
-    /// - Parameter limits: called only if the limits matter.
+    /// - Parameter limits: called only if needed.
     func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
         guard allowsFirstRelease else { return .replayed }
         guard let signedAt else { return nil }
@@ -202,7 +202,7 @@ extension Release {
 extension ReleaseVerdict {
     /// Returns true if no further repeat is possible.
     ///
-    /// - Parameter isUsedUp: returns whether the claim is used up after this verdict; called only if it matters.
+    /// - Parameter isUsedUp: returns whether the claim is used up after this verdict; called only if needed.
     func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {
         switch self {
         case .repeated: try isUsedUp()
@@ -244,8 +244,8 @@ final class UsedUpRepeats: Sendable {
         var next = 0
     }
 
-    /// The most transactions to remember; a million repeats fill it. A forgotten transaction costs one more HSM
-    /// operation, and is then remembered again.
+    /// The maximum number of transactions to remember, which takes a million repeats to reach. A forgotten transaction
+    /// costs one more HSM operation, and is then remembered again.
     private let capacity: Int
     private let state = Mutex(State())
 
@@ -273,7 +273,7 @@ final class UsedUpRepeats: Sendable {
 
 /// The caller's name for one release request: 8 bytes, not all zero, chosen at random for each request and used once.
 public struct AttemptName: Sendable, Hashable {
-    /// The 8 bytes as a big-endian number; never zero.
+    /// The 8 bytes as a big-endian number, never zero.
     private let number: UInt64
 
     /// Parses 16 lower-case hexadecimal digits; nil for any other text and for zero.
@@ -295,13 +295,12 @@ public struct AttemptName: Sendable, Hashable {
 
 /// A request's name, and the names of the attempts that it may follow.
 ///
-/// A caller whose answer got lost cannot know whether that attempt was released. After a restore of its own store from
-/// a copy, it does not even know all its attempts. It therefore names in advance the attempts that it knows, and
-/// asserts that none of them led to a payment. A transaction whose last release was by any other attempt is not
-/// released.
+/// A caller that lost an answer cannot know whether that attempt was released. After a restore of its own store from a
+/// copy, it does not even know all its attempts. It therefore names in advance the attempts that it knows, and asserts
+/// that none of them led to a payment. A transaction whose last release was by any other attempt is not released.
 public struct NamedAttempt: Sendable {
     public let name: AttemptName
-    /// The attempts that, as the caller knows, led to no payment. At most a hundred (`DecryptRequest.mostAfter`).
+    /// The attempts that the caller knows led to no payment. At most a hundred (`DecryptRequest.mostAfter`).
     public let after: [AttemptName]
 
     public init(_ name: AttemptName, after: [AttemptName] = []) {
@@ -310,7 +309,7 @@ public struct NamedAttempt: Sendable {
     }
 }
 
-/// The 16 bytes that a claim keeps of an attempt. The first 8 are its name, or zeros if the caller gave none; the
+/// The 16 bytes that identify an attempt in a claim. The first 8 are its name, or zeros if the caller gave none; the
 /// others are random. All 16 identify a release whose commit was not acknowledged, so two attempts with the same name
 /// remain distinct.
 ///

@@ -3,7 +3,7 @@ public import Foundation
 public import PaymentToken
 import Refusals
 
-/// A signature that an identity key has made and that has not left the process.
+/// A signature that an identity key has made and that has not yet left the process.
 public struct SignatureUse: Sendable, Equatable {
     /// The identity key. Its state is checked in the record's transaction.
     public let publicKeyHash: PublicKeyHash
@@ -17,12 +17,12 @@ public struct SignatureUse: Sendable, Equatable {
 
 /// The verdict on a ``SignatureUse``.
 public enum SignatureVerdict: Sendable, Equatable {
-    /// The signature may leave.
+    /// The signature may leave the process.
     case granted
     /// The ledger has no record of the key, or the key is not an identity key or not active. The signature must not
-    /// leave.
+    /// leave the process.
     case keyNotActive
-    /// No signature leaves on any node at present (``LedgerReleaseStatus``).
+    /// No node lets a signature leave at present (``LedgerReleaseStatus``).
     case held
 
     /// The outcome for the audit record and the caller.
@@ -40,6 +40,6 @@ public typealias RecordedSignature = Recorded<SignatureVerdict>
 typealias SignatureDecision = Decision<SignatureVerdict>
 
 extension SignatureUse {
-    /// - Parameter key: the key as the ledger has it; nil if the ledger does not know it.
+    /// - Parameter key: the ledger's record of the key; nil if the ledger does not know it.
     func verdict(_ key: KeyEligibility?) -> SignatureVerdict { key?.signs(at: at) == true ? .granted : .keyNotActive }
 }

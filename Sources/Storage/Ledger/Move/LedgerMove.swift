@@ -1,11 +1,11 @@
 // Moves a stopped host's ledger from its file into a database that several hosts share: `paytokenctl ledger move`.
 //
 // Guarantee: the node's records, claims, keys, approvals and audit keys are moved once and completely, and the file and
-// the database never both serve. The steps follow. A process may be killed after any of them, and the next run
+// the database never both serve. These are the steps. The process may be killed after any of them, and the next run
 // continues from there:
 //
-//  1. Both sides are checked, and the file's chain is verified. Nothing has changed.
-//  2. The database notes that the node is being moved (`moved_ledger`), so no daemon takes its name there. The file
+//  1. Both sides are checked, and the file's chain is verified. Nothing is changed.  2. The database notes that the
+//     node is being moved (`moved_ledger`), so no daemon takes its name there. The file
 //     still serves.
 //  3. Records and claims are copied, a thousand in a transaction. The file still serves; the next run copies what it
 //     adds.
@@ -33,7 +33,7 @@ public struct LedgerMove: Sendable {
     public let version: String
     var faults = LedgerMoveFaults()
 
-    /// - Parameter passwordFile: the file with the owner's password on one line. Nil logs in without a password, or
+    /// - Parameter passwordFile: the file with the owner's password on one line. Nil to log in without a password, or
     ///   with one that libpq finds.
     public init(path: String, url: PostgreSQLURL, passwordFile: String?, version: String) {
         self.path = path
@@ -44,7 +44,7 @@ public struct LedgerMove: Sendable {
 
     public typealias Progress = @Sendable (LedgerMoveProgress) -> Void
 
-    /// Checks both sides and reports what would be moved and what both have. Changes nothing.
+    /// Checks both sides and reports what would be moved and what both sides have. Changes nothing.
     ///
     /// - Parameter progress: called on another thread.
     public func preview(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
@@ -60,8 +60,8 @@ public struct LedgerMove: Sendable {
         try await blocking { try move(progress) }
     }
 
-    /// Cancels the move, after which the file serves again. Possible until the database accepts it; repeating it
-    /// changes nothing.
+    /// Cancels the move, after which the file serves again. This is possible until the database accepts the node.
+    /// Repeating it changes nothing.
     public func giveUp() async throws(LedgerMoveError) -> LedgerMoveReport {
         try await blocking {
             let (file, database) = (try MovedFile(path: path), try MoveDestination(url, passwordFile: passwordFile))
@@ -88,7 +88,7 @@ public struct LedgerMove: Sendable {
         throw .elsewhere(path: path, server: mark.server)
     }
 
-    /// Requires that everything the database has of the node is from this file and from this move.
+    /// Requires that everything in the database about this node is from this file and from this move.
     private func requireOwn(
         _ stored: MoveDestination.StoredNode, _ file: MovedFile, _ database: MoveDestination
     ) throws {

@@ -1,4 +1,4 @@
-/// The reason why a ledger's file was not moved, with what was begun and the remedy.
+/// The reason why a ledger's file was not moved, with the steps already begun and the remedy.
 public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible {
     /// There is no file at this path.
     case noFile(path: String)
@@ -16,7 +16,7 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
     case database(LedgerOpeningError)
     /// A daemon with this node's name uses the database.
     case nodeInUse(node: String, server: String)
-    /// The database has records or audit keys of a node with this name that are not from this file.
+    /// The database has records or audit keys of a node with this name, and they are not from this file.
     case nodeKnown(node: String, server: String)
     /// The file was moved, or is being moved, to another ledger.
     case elsewhere(path: String, server: String)
@@ -24,7 +24,7 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
     case key(hash: String, KeyRecordConflict)
     /// The database has accepted the file, so the move cannot be cancelled.
     case accepted(path: String, server: String)
-    /// Another program moves a file of this node or has cancelled the move.
+    /// Another program is moving a file of this node, or has cancelled the move.
     case overtaken(node: String)
     /// The move was interrupted. Completed steps remain, and file and database do not both serve.
     case brokenOff(reason: String)

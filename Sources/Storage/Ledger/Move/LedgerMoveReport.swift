@@ -2,7 +2,7 @@ public import Foundation
 public import MerchantKeys
 public import PaymentToken
 
-/// The extent of a move, made or possible.
+/// The extent of a completed or possible move.
 public struct LedgerMoveReport: Sendable, Equatable {
     /// A key whose record differs between the file and the database.
     public struct DifferingKey: Sendable, Equatable {
@@ -37,8 +37,8 @@ public struct LedgerMoveReport: Sendable, Equatable {
     public var keys = 0
     public var differingKeys: [DifferingKey] = []
     public var approvals = 0
-    /// The later of both sides' times: payment tokens signed before it and without a claim are refused. Nil if there is
-    /// none.
+    /// The later of the times on both sides. Payment tokens that were signed before it and have no claim are refused.
+    /// Nil if there is none.
     public var forgottenBefore: Date?
     /// The later fence of the two sides.
     public var restoreFence: Date?
@@ -56,19 +56,19 @@ public enum LedgerMoveProgress: Sendable, Equatable {
     case claims(Int, of: Int)
 }
 
-/// The moments, in order, at which tests end a move as if the process were killed.
+/// The points, in order, at which tests end a move as if the process were killed.
 enum LedgerMoveMoment: Sendable, CaseIterable {
-    /// Both sides are checked.
+    /// Both sides have been checked.
     case looked
     /// The database has noted that the node is being moved.
     case begun
-    /// Part of the records is copied.
+    /// Part of the records have been copied.
     case recordsCopied
-    /// Part of the claims is copied.
+    /// Part of the claims have been copied.
     case claimsCopied
     /// The file no longer serves.
     case marked
-    /// Everything is sent except the commit by which the database accepts the node.
+    /// Everything has been sent except the commit by which the database accepts the node.
     case accepting
     /// The database has accepted the node.
     case accepted

@@ -4,10 +4,10 @@ import Foundation
 import MerchantKeys
 import PostgreSQLClient
 
-// The transaction by which the database accepts a node, and those around it.
+// The transaction by which the database accepts a node, and the transactions before and after it.
 extension MoveDestination {
-    /// Copies everything except records and claims, which are already there: keys, approvals, audit keys, times, and
-    /// the node itself. No node releases during this transaction, which is short because these rows are few.
+    /// Copies everything except records and claims, which have already been copied: keys, approvals, audit keys, times,
+    /// and the node itself. No node releases during this transaction, which is short because these rows are few.
     ///
     /// - Parameters:
     ///   - head: the end of the file's chain.
@@ -40,8 +40,8 @@ extension MoveDestination {
         return merged.differing
     }
 
-    /// Merges the file's keys with the database's, keeping what both sides permit. Keys that change nothing here are
-    /// left out.
+    /// Merges the file's keys with the database's, permitting only what both sides permit. Keys that change nothing
+    /// here are omitted.
     func merge(_ keys: [KeyRecord]) throws -> (records: [KeyRecord], differing: [LedgerMoveReport.DifferingKey]) {
         let (known, now) = try self.keys()
         var records: [KeyRecord] = []
@@ -68,7 +68,8 @@ extension MoveDestination {
         return (records, differing)
     }
 
-    /// Copies an approval unchanged: an open one can from then on be decided on any node, an ended one is only shown.
+    /// Copies an approval unchanged: an open one can from then on be decided on any node; an ended one is only
+    /// displayed.
     private static func put(_ approval: Approval) throws -> PostgreSQLStatement {
         guard let node = approval.node.flatMap(AuditNode.init) else {
             throw LedgerFailure.unavailable(reason: "An approval in the file names no node.")
@@ -127,8 +128,8 @@ extension MoveDestination {
         ])
     }
 
-    /// Confirms an acceptance. One that is visible may not have reached the standby; it counts once a later commit is
-    /// acknowledged.
+    /// Confirms an acceptance. A visible one may not have reached the standby, so it counts only after a later commit
+    /// is acknowledged.
     func confirm(_ node: AuditNode) throws {
         try exchange([
             PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
@@ -140,7 +141,7 @@ extension MoveDestination {
     /// Deletes the copied records of the node, unless the database has accepted it. Claims stay, since those
     /// transactions were released.
     ///
-    /// - Parameter check: checks what the database has of the node.
+    /// - Parameter check: checks the database's data on the node.
     /// - Returns: false if the database has accepted the node.
     func forget(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws -> Bool {
         try exchange([PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on")])

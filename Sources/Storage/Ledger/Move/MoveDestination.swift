@@ -7,16 +7,16 @@ import PostgreSQLClient
 
 /// The database into which a file is moved, through one session of its owner; blocking.
 ///
-/// Records and claims, which are many, are copied in transactions of a thousand rows, each made once however often the
-/// move is interrupted. One transaction copies everything else and accepts the node. Before it no daemon can take the
-/// node's name; after it the file is no longer needed.
+/// The many records and claims are copied in transactions of a thousand rows, each of which is made once, however often
+/// the move is interrupted. One transaction copies everything else and accepts the node. Before that transaction, no
+/// daemon can take the node's name. After it, the file is no longer needed.
 final class MoveDestination {
     /// The database's data on a node.
     struct StoredNode: Equatable {
         /// The sequence of the last copied record; 0 if there is none.
         var sequence: Int64 = 0
         var hash: [UInt8]?
-        /// True if a daemon has the name.
+        /// True if a daemon has a lease of the name.
         var isLeased = false
         /// True if there are audit keys or audit checkpoints.
         var hasKeys = false
@@ -37,7 +37,7 @@ final class MoveDestination {
     let identity: String
     let insecureSettings: Set<InsecureLedgerSetting>
     private let connection: PostgreSQLConnection
-    /// This program's number among the runs that have worked on the move.
+    /// The number of this run among all runs of the move.
     private(set) var currentRun: Int64 = 0
 
     /// The longest wait for a response from the server.
@@ -64,7 +64,7 @@ final class MoveDestination {
             for setting in [
                 "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
                 "default_transaction_isolation = 'read committed'", "enable_seqscan = off", "timezone = 'UTC'",
-                // A stopped program must not keep all nodes from releasing.
+                // A stopped program must not prevent all nodes from releasing.
                 "idle_in_transaction_session_timeout = '30s'",
             ] { _ = try run("SET \(setting)") }
             guard let row = try run("SELECT identity FROM ledger_state").first else {
@@ -119,11 +119,11 @@ final class MoveDestination {
         return stored
     }
 
-    /// Notes in the database that the node is being moved. From then on no daemon takes its name there.
+    /// Records in the database that the node is being moved. From then on no daemon takes its name there.
     ///
-    /// - Parameter check: checks what the database has of the node, which cannot change meanwhile.
+    /// - Parameter check: checks the database's data on the node, which cannot change in the meantime.
     func begin(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws {
-        // Taking a name changes the table, so the lock keeps any daemon from taking this one unnoticed.
+        // Taking a name changes the table, so with this lock no daemon can take the name unnoticed.
         try exchange([
             PostgreSQLStatement("BEGIN"), PostgreSQLStatement("LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"),
         ])
@@ -139,7 +139,7 @@ final class MoveDestination {
         currentRun = try row.integer(0)
     }
 
-    /// Begins a transaction and locks the move's row. A concurrent run of the move waits for the end of the
+    /// Begins a transaction and locks the move's row. A concurrent run of the move waits for the end of this
     /// transaction, or is detected.
     ///
     /// - Parameter first: statements that run before the lock is taken.
@@ -189,8 +189,8 @@ final class MoveDestination {
     /// Adds claims, sorted by transaction as in batches.
     ///
     /// A transaction that another node has claimed keeps that row and loses its reference. It was released to two
-    /// callers, or twice to one, so no caller may get it again by a repeat. A row of this node is from an earlier run
-    /// of the move, and is updated from the file.
+    /// callers, or twice to one, so no caller may receive it again as a repeat. A row of this node comes from an
+    /// earlier run of the move, and is updated from the file.
     func insert(claims: [any StoredRow], of node: AuditNode) throws {
         func texts(_ column: Int) throws -> PostgreSQLValue { .texts(try claims.map { try $0.text(column) }) }
         func integers(_ column: Int) throws -> PostgreSQLValue {
@@ -250,9 +250,9 @@ final class MoveDestination {
         return ReleaseLimits(forgottenBefore: try row.integerIfAny(0), restoreFence: try row.integerIfAny(1))
     }
 
-    /// Ends the current transaction with a commit that is known to be safe, also on the standby if one is named.
+    /// Ends the current transaction with a commit that is known to be safe, including on the standby if one is named.
     ///
-    /// - Throws: `brokenOff` if that is not known. A repeat of the move finds out.
+    /// - Throws: `brokenOff` if that is not known. Repeating the move determines it.
     func commit() throws(LedgerMoveError) {
         let results: [PostgreSQLResult]
         do throws(PostgreSQLFailure) {

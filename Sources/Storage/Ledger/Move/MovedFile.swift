@@ -6,7 +6,7 @@ import Glibc
 import MerchantKeys
 import SQLiteFiles
 
-/// A stopped host's file that is being moved into a database. No other process uses it meanwhile.
+/// A stopped host's file that is being moved into a database. No other process uses the file in the meantime.
 final class MovedFile {
     let path: String
     let node: AuditNode
@@ -25,7 +25,7 @@ final class MovedFile {
             attributes[.type] as? FileAttributeType != .typeDirectory
         else { throw .noFile(path: path) }
         // Only the daemon's account may open the file, and files that this program creates next to it must belong to
-        // that account too.
+        // that account as well.
         guard (attributes[.ownerAccountID] as? NSNumber)?.uint32Value == geteuid() else {
             throw .anotherAccount(path: path)
         }
@@ -107,7 +107,7 @@ final class MovedFile {
 
     func approvals() throws -> [Approval] { try read { db in try ApprovalRow.all(limit: .max, db) } }
 
-    /// Returns the audit keys' ordinals, identifiers, public keys and planning times.
+    /// Returns the ordinals, identifiers, public keys and planning times of the audit keys.
     func auditKeys() throws -> [any StoredRow] {
         try read { db in
             try db.run(
@@ -135,7 +135,8 @@ final class MovedFile {
         }
     }
 
-    /// Returns records after `sequence`. Of the archived ones it returns only the last, which may come first.
+    /// Returns records after `sequence`. Of the archived records it returns only the last one, if `sequence` precedes
+    /// it.
     func records(after sequence: Int64, limit: Int) throws -> [MovedRecord] {
         try read { db in
             let sequence = max(sequence, Int64(try rows.lastArchive(db)?.last ?? 0) - 1)
@@ -207,7 +208,7 @@ final class MovedFile {
             return entry
         }
         // After archiving, the chain begins with the audit checkpoint of the last archived record, which is kept for
-        // that.
+        // this purpose.
         let archives = try archives().map(\.archive)
         let base = try read(rows.lastArchive)
         var recorded: [RecordArchive] = []

@@ -7,8 +7,8 @@ extension KeyRecord {
     /// the rest is this record's.
     ///
     /// The strictest state wins: destroyed, then compromised, suspended, deactivated, pre-activation, active. A key
-    /// that one side has deactivated, or suspended after that, decrypts until the earlier cut-off at most. When it is
-    /// resumed it returns to deactivated, which its cut-off shows.
+    /// that one side has deactivated, or deactivated and then suspended, decrypts no later than the earlier cut-off.
+    /// When it is resumed, it returns to deactivated, as its cut-off shows.
     ///
     /// - Parameter now: the cut-off for a key that was deactivated without one and that the other side has suspended.
     func stricter(with other: KeyRecord, at now: Date) throws(KeyRecordConflict) -> KeyRecord {

@@ -5,7 +5,7 @@ public import Foundation
 // Audit records of this node, pruning, and times.
 extension PostgreSQLLedger {
     public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        // If the deadline passes during the commit and the record turns out not to be written, the record counts as
+        // If the deadline passes during the commit and the record turns out not to have been written, it counts as
         // dropped.
         try await writer.write(lost: writer.writes.loss()) { .record(record, answer: $0) }.sequence
     }
@@ -28,7 +28,7 @@ extension PostgreSQLLedger {
                 """, []
             ).first
             guard let row else { throw LedgerFailure.unavailable(reason: "The ledger returned no times.") }
-            // By the server's clock or this host's, whichever is earlier.
+            // The earlier of the server's clock and this host's.
             return retention.covering(window: try row.integerIfAny(4) ?? 0).plan(
                 now: min(now, try row.date(0)), newestClaim: try row.integerIfAny(1),
                 oldestClaim: try row.integerIfAny(2),

@@ -22,7 +22,7 @@ enum BatchedWrite: Sendable {
         }
     }
 
-    /// The key whose state decides.
+    /// The key whose state is decisive.
     var publicKeyHash: PublicKeyHash? {
         if case .signature(let signature, _, _) = self { signature.publicKeyHash } else { release?.publicKeyHash }
     }
@@ -38,14 +38,14 @@ struct BatchedDecision {
 /// The batched writes of one transaction, decided in the order of their arrival.
 ///
 /// The transaction's first round trip includes three statements. They lock the keys' rows (shared), insert the claims
-/// that may be new, and read the claims that others made. A batch that waits for other nodes' commits waits in the
-/// order of transaction identifiers, so two nodes never wait for each other. The isolation level is READ COMMITTED, and
-/// a separate statement reads the claims that an insertion met. In a race, one statement for both would find no row.
+/// that may be new, and read the existing claims. A batch waits for other nodes' commits in the order of transaction
+/// identifiers, so two nodes never wait for each other. The isolation level is READ COMMITTED, and a separate statement
+/// reads the claims that conflicted with an insertion. In a race, a single statement for both would find no row.
 struct PostgreSQLBatch {
     let writes: [BatchedWrite]
     let node: String
     let repeatFor: Duration
-    /// The server on which the batch is decided. Nothing is released if not all nodes have compared on it.
+    /// The server on which the batch is decided. Nothing is released until all nodes have compared their chains on it.
     let server: ServerIdentity?
 
     private var releases: [Release] { writes.compactMap(\.release) }
@@ -227,8 +227,8 @@ private struct BatchClaims {
         countRepeat(release, by: nil)
     }
 
-    /// - Parameter attempt: the released attempt; nil for a repeat that is counted and refused, which leaves the last
-    ///   release unchanged.
+    /// - Parameter attempt: the released attempt; nil for a repeat that is counted but refused, so that the last
+    ///   release is unchanged.
     private mutating func countRepeat(_ release: Release, by attempt: [UInt8]?) {
         claims[release.transactionId]?.repeats += 1
         if let attempt { claims[release.transactionId]?.repeatAttempt = attempt }

@@ -20,7 +20,7 @@ extension PostgreSQLLedger {
     public func nodes() async throws(LedgerFailure) -> [AuditNode] {
         try await read { queries in
             // Includes nodes that have only records, since a row of `node` could be removed unnoticed. The recursion
-            // reads one name after the other from the index, and no records.
+            // reads one name at a time from the index, but no records.
             let rows = try queries.run(
                 """
                 WITH RECURSIVE recorded AS (
@@ -31,7 +31,7 @@ extension PostgreSQLLedger {
                 SELECT name FROM recorded WHERE name IS NOT NULL UNION SELECT name FROM node UNION SELECT node FROM audit_key
                 ORDER BY 1 LIMIT \(ChainVerifier.maximumNodes)
                 """, [])
-            // Skips invalid names, which no daemon has written.
+            // Skip invalid names, which no daemon has written.
             return try rows.compactMap { AuditNode(try $0.text(0)) }.sorted()
         }
     }
@@ -71,7 +71,7 @@ extension PostgreSQLLedger {
 }
 
 extension PostgreSQLTables {
-    /// The condition of the index, which statements must repeat word for word to use it.
+    /// The condition of the index. Statements must repeat it verbatim to use the index.
     static let auditKeyEvents = "event IN ('audit_key_prepare', 'audit_key_pinned', 'audit_key_conflict')"
 
     /// The index with which a node finds its records about audit keys at every start, among millions of records.

@@ -7,7 +7,7 @@ import PostgreSQLClient
 struct PostgreSQLClaims {
     let repeatFor: Duration
 
-    /// Returns the refusals that releases would get now, by attempt; releases without a refusal are left out.
+    /// Returns the refusals that releases would get now, by attempt; releases that would not be refused are omitted.
     func refusals(of releases: [Release], _ queries: PostgreSQLReader.Queries) throws -> [[UInt8]: ReleaseVerdict] {
         let results = try queries.results([
             PostgreSQLStatement(

@@ -7,7 +7,8 @@ import PostgreSQLClient
 
 /// The writes of one transaction and their state.
 final class PostgreSQLUnit {
-    /// 16 random bytes that the commit leaves in the node's row, by which it is found if its acknowledgement is lost.
+    /// 16 random bytes that the commit leaves in the node's row, so that it can be found if its acknowledgement is
+    /// lost.
     let identifier = Release.randomIdentifier()
     let writes: [PostgreSQLWrite]
     let deadline: ContinuousClock.Instant
@@ -22,7 +23,8 @@ final class PostgreSQLUnit {
     private(set) var decisions: [BatchedDecision] = []
     /// The server on which the transaction began.
     private var server: ServerIdentity?
-    /// True once the outcome of a commit in doubt was reported. It is reported once, however often it is read back.
+    /// True once the outcome of a commit in doubt has been reported. It is reported only once, however often it is read
+    /// back.
     private var isReadBackObserved = false
 
     init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
@@ -30,7 +32,7 @@ final class PostgreSQLUnit {
         self.deadline = deadline
     }
 
-    /// Returns a unit with the same writes and another identifier, for another transaction.
+    /// Returns a unit with the same writes and a new identifier, for another transaction.
     func retried() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
 
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
@@ -41,7 +43,7 @@ final class PostgreSQLUnit {
                 writer.lease, writer.node, connection, excludesReleases: excludesReleases, until: deadline)
         } else {
             let opening = batch(writer).opening
-            // After the statements that begin every transaction.
+            // Not counting the statements that begin every transaction.
             let hasClaims = opening.count > PostgreSQLBatch.insertion
             claims = hasClaims ? PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion : nil
             (transaction, opened) = try PostgreSQLTransaction.begin(
@@ -76,8 +78,8 @@ final class PostgreSQLUnit {
         observe(.readBack(outcome))
     }
 
-    /// Answers the writes after their transaction was found in spite of a lost acknowledgement. A granted use counts
-    /// only if its key still permits it.
+    /// Answers the writes after their transaction was found despite a lost acknowledgement. A granted use counts only
+    /// if its key still permits it.
     func answer(asLongAs serves: (GrantedUse) -> Bool) {
         for (write, decision) in zip(writes, decisions) {
             if let use = decision.granted, !serves(use) {
@@ -115,24 +117,24 @@ enum GrantedUse {
 
 // A commit is in doubt if it was not acknowledged, was cancelled, or came with a warning. Another session with the
 // primary reads back its outcome. That session first locks the node's row, which the session in doubt keeps locked
-// until its transaction has ended. After that, what is absent is absent for good. What is present may be on that server
-// only, for example after a cancelled wait for the standby or a crash. It counts once another commit, which follows it
-// in the same log, is acknowledged without a warning.
+// until its transaction has ended. If the commit is then absent, it will never appear. If it is present, it may be on
+// that server only, for example after a cancelled wait for the standby or a crash. It counts once a later commit in the
+// same log is acknowledged without a warning.
 //
-// Until then no other write is sent. A session whose standby is away keeps waiting on the server, with its locks. The
-// next session waits for these locks and sends no commit before it has them. A server thus never has more than two: one
-// that waits for the standby, and one that waits for the first.
+// Until then, no other write is sent. A session whose standby is unavailable keeps waiting on the server and keeps its
+// locks. The next session waits for these locks and sends no commit before it has them. A server thus never has more
+// than two such sessions: one that waits for the standby, and one that waits for the first.
 extension PostgreSQLWriter {
     /// Reads back a commit in doubt and answers its writes. Writes that were not committed are done again.
     ///
-    /// - Returns: true if no commit is in doubt any more; false at the deadline.
+    /// - Returns: true if no commit is in doubt any longer; false at the deadline.
     func settle(until deadline: ContinuousClock.Instant) -> Bool {
         var pause = Duration.milliseconds(20)
         while let unit = doubt {
             do {
                 try settle(unit, until: deadline)
             } catch {
-                // After any error the next session finds the same doubt.
+                // After an error, the next session finds the same commit in doubt.
                 slot.drop()
                 guard .now + pause < deadline else {
                     // The callers receive no other answer, even if the outcome is found later.
@@ -159,7 +161,7 @@ extension PostgreSQLWriter {
                 lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
         } catch let error where error is LedgerFailure || error is UnreadableColumn {
             let failure = LedgerFailure(error)
-            // Another daemon has the name, or the schema has changed: this process cannot find out any more.
+            // Another daemon has the name, or the schema has changed: this process can no longer determine the outcome.
             doubt = nil
             unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, failure)
@@ -173,7 +175,7 @@ extension PostgreSQLWriter {
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
         let keys = try KeyEligibilityRow.all(results[0].rows)
-        // The transaction keeps the last batch's identifier, so that the batch in doubt could be found once more.
+        // The transaction keeps the last batch's identifier, so that the batch in doubt can still be found.
         let closed = try connection.exchange(
             transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],
             until: deadline)
@@ -184,7 +186,7 @@ extension PostgreSQLWriter {
         lease.renewed()
         guard isConsistent else {
             unit.observe(readBack: .unresolved, observe)
-            // Every later batch finds the same and reports it.
+            // Every later batch finds this as well, and reports it.
             do {
                 try checked(transaction)
             } catch let behind as DatabaseRolledBack {
@@ -201,8 +203,9 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        // If a server was promoted meanwhile, the claim counts although not all nodes have compared. It was made on a
-        // server that had lost nothing, and is present here. It does not count if a node has found a loss.
+        // If a server was promoted in the meantime, the claim counts although not all nodes have compared their chains:
+        // it was made on a server that had lost nothing, and it is present here. It does not count if a node has found
+        // a loss.
         unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

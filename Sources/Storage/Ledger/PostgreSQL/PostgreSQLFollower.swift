@@ -4,8 +4,8 @@ import PaymentToken
 import PostgreSQLClient
 import Synchronization
 
-/// Reports other nodes' changes to keys and approvals. It has a session and a thread of its own. It checks once a
-/// second, and at once when the server notifies it. A lost notification costs at most that second.
+/// Reports other nodes' changes to keys and approvals. It has its own session and thread. It checks once a second, and
+/// immediately when the server notifies it. A lost notification delays it by at most that second.
 final class PostgreSQLFollower: Sendable {
     /// The channel that is notified of changes to key records and approvals.
     static let channel = "paytokend_administration"
@@ -94,7 +94,7 @@ final class PostgreSQLFollower: Sendable {
 extension PostgreSQLTables {
     /// The statements by which nodes notice changes by others.
     static let following = [
-        // Change numbers follow the order of commits, since every change to a key record excludes all others
+        // Change numbers follow the order of commits, since a change to a key record excludes all others
         // (exclude_releases).
         "ALTER TABLE merchant_key ADD COLUMN change bigint NOT NULL DEFAULT 0",
         "CREATE SEQUENCE key_change",
@@ -111,7 +111,8 @@ extension PostgreSQLTables {
         CREATE TRIGGER number_change BEFORE INSERT OR UPDATE ON merchant_key
         FOR EACH ROW EXECUTE FUNCTION number_key_change()
         """,
-        // Never in a release's transaction: a notification makes all commits of the database wait for each other.
+        // Do not notify in a release's transaction, since a notification makes all commits of the database wait for
+        // each other.
         """
         CREATE FUNCTION notify_administration() RETURNS trigger LANGUAGE plpgsql
         SET search_path = paytokend, pg_temp AS $$

@@ -9,7 +9,7 @@ import Synchronization
 /// The ledger in a PostgreSQL database that several hosts share; a transaction is released once across all of them.
 ///
 /// It has four sessions with the primary, each on its own thread. One writes, one reads what decisions need, one reads
-/// for searches, and one follows other nodes' changes. A session that ends is opened again, without a restart.
+/// for searches, and one follows other nodes' changes. A session that ends is reopened without a restart.
 ///
 /// Where to start: PostgreSQLWriter.swift (how writes share a commit), PostgreSQLBatch.swift (how releases are
 /// decided), PostgreSQLDoubt.swift (commits that were not acknowledged), PostgreSQLNodeLease.swift (why no other daemon
@@ -41,18 +41,18 @@ public final class PostgreSQLLedger: StoredLedger {
         public var node: String
         /// The daemon's version, which other nodes' status shows.
         public var version: String
-        /// The time after its release in which a transaction can be released again by its reference; zero permits no
+        /// The time after its release in which a transaction can be released again by its reference; zero to permit no
         /// repeat.
         public var repeatFor: Duration
-        /// The most writes that may be queued for the writer; further ones are refused as `overloaded`.
+        /// The maximum number of writes queued for the writer; further ones are refused as `overloaded`.
         public var waiting: Int
-        /// The longest time that a call may take; it then throws `timedOut`.
+        /// The maximum duration of a call, after which it throws `timedOut`.
         public var timeout: Duration
-        /// The time for which a daemon that ended without giving its name back keeps others from taking it.
+        /// The time for which other daemons cannot take the name of a daemon that ended without returning its lease.
         public var lease: Duration
         /// True if ``Ledger/probe()`` fails while the server names no synchronous standby.
         public var requiresStandby: Bool
-        /// The time that a statement waits for another session's lock. Nil is a quarter of ``timeout``, which leaves
+        /// The time that a statement waits for another session's lock. Nil for a quarter of ``timeout``, which leaves
         /// time to report it.
         var lockTimeout: Duration?
         /// True if the session listens for notifications of other nodes' changes; it checks for changes in any case.
@@ -76,7 +76,7 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 
     /// Opens a ledger that `ledger create` has made, and takes the node's name. If another daemon had the name and did
-    /// not give it back, this waits for one lease. If that daemon renews its lease, this throws `nodeInUse`.
+    /// not return its lease, this waits for one lease. If that daemon renews its lease, this throws `nodeInUse`.
     ///
     /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(
@@ -101,7 +101,7 @@ public final class PostgreSQLLedger: StoredLedger {
                 ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
                 // A daemon that stops inside a transaction must not keep its name locked for longer than its lease.
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
-                // A batch finds its rows by keys; a plan made while the tables were empty would scan them.
+                // A batch finds its rows by key; a plan made while the tables were empty would scan them.
                 ("enable_seqscan", "off"),
                 // Plans statements once; otherwise the server would plan the keys' statement again for each batch.
                 ("plan_cache_mode", "force_generic_plan"),
@@ -122,7 +122,7 @@ public final class PostgreSQLLedger: StoredLedger {
         let reading = [
             ("default_transaction_read_only", "on"),
             // Read pages in an index's order, even if the server's statistics of a table that has just grown are out of
-            // date. With a plan that sorts the rest, each page would cost as much as the whole table.
+            // date. With a plan that sorts the remaining rows, each page would cost as much as the whole table.
             ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
         ]
         reader = PostgreSQLReader(
@@ -169,7 +169,7 @@ public final class PostgreSQLLedger: StoredLedger {
 
     public var database: PostgreSQLLedger? { self }
 
-    /// The insecure settings in force, as the newest session found them.
+    /// The insecure settings in force, as found by the newest session.
     public var insecureSettings: Set<InsecureLedgerSetting> { facts.current.insecureSettings }
 
     /// The state of this daemon's lease.
@@ -217,7 +217,7 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes.
+        // Only this process knows the number of dropped notes, so a probe records them.
         if writer.writes.hasDropped { try? await probe() }
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             writer.close { caller.resume(.success(())) }
@@ -235,7 +235,7 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 }
 
-/// The facts that sessions reported about the server; the newest count.
+/// The facts that sessions reported about the server; the newest ones apply.
 private final class FactsInForce: Sendable {
     private let state = Mutex(PostgreSQLSession.Facts())
 

@@ -4,10 +4,11 @@ import PostgreSQLClient
 import Synchronization
 
 /// This daemon's lease of its node's name. A row contains a time until which no other daemon may take the name, and a
-/// fencing number that each daemon that takes it increments. Every batch locks the row and compares the number. Nothing
-/// therefore commits, however late, under a name that another daemon has taken. All times are the server's.
+/// fencing number, which each daemon increments when it takes the name. Every batch locks the row and compares the
+/// number. A batch under a name that another daemon has taken therefore never commits, however late it arrives. All
+/// times are the server's.
 ///
-/// An advisory lock would not do: it ends with its session, and a broken connection must not release the name.
+/// An advisory lock would not suffice: it ends with its session, but a broken connection must not release the name.
 final class PostgreSQLNodeLease: Sendable {
     private struct State {
         var renewed = ContinuousClock.now
@@ -39,8 +40,8 @@ final class PostgreSQLNodeLease: Sendable {
     static let taken = LedgerFailure.unavailable(
         reason: "Another daemon has taken this node's name, so this one no longer writes. Stop one of them.")
 
-    /// Takes the name; blocks. If another daemon has it, waits until that lease ends, and fails if it is renewed
-    /// meanwhile.
+    /// Takes the name; blocks. If another daemon has it, waits until that lease ends, and fails if it is renewed in the
+    /// meantime.
     static func take(
         _ settings: PostgreSQLLedger.Settings, _ connection: PostgreSQLConnection
     ) throws -> PostgreSQLNodeLease {
@@ -92,8 +93,8 @@ final class PostgreSQLNodeLease: Sendable {
         ]
     }
 
-    /// Locks the row, so that later transactions of the name wait for this one to end. It also makes this transaction
-    /// wait for disk and standby, independently of the role's settings.
+    /// Locks the row, so that later transactions under this name wait for this one to end. It also makes this
+    /// transaction wait for disk and standby, independently of the role's settings.
     var lock: PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -105,9 +106,9 @@ final class PostgreSQLNodeLease: Sendable {
     /// Renews the lease.
     ///
     /// - Parameters:
-    ///   - batch: the identifier of the renewing batch; nil keeps the last one's.
-    ///   - records: an insertion that is combined with the renewal into one statement. A separate statement costs the
-    ///     server about as much as its work.
+    ///   - batch: the identifier of the renewing batch; nil to keep the last one's.
+    ///   - records: an insertion to combine with the renewal into one statement. The overhead of a separate statement
+    ///     is about as high as the cost of its work.
     func renewal(batch: [UInt8]?, signedAhead: Int64, behind records: PostgreSQLStatement? = nil) -> PostgreSQLStatement
     {
         let first = (records?.values.count ?? 0) + 1
@@ -126,7 +127,7 @@ final class PostgreSQLNodeLease: Sendable {
             "WITH recorded AS (\(records.sql)) \(sql)", records.values + values, prepared: "records_and_node_renewal")
     }
 
-    /// Gives the name back, so that the next daemon need not wait.
+    /// Returns the lease, so that the next daemon need not wait.
     var end: PostgreSQLStatement {
         PostgreSQLStatement(
             "UPDATE node SET lease_until = '-infinity' WHERE name = $1 AND fence = $2", [.text(node), .integer(fence)])

@@ -9,7 +9,7 @@ import Synchronization
 /// Callers wait until the ledger's deadline. A read whose deadline passes before it begins is skipped. If it has begun,
 /// its session is abandoned, and the server ends it by its own time-out.
 final class PostgreSQLReader: Sendable {
-    /// The most queued reads; only a server that hangs lets more queue up.
+    /// The maximum number of queued reads. Only with a server that hangs do more queue up.
     static let capacity = 1024
 
     /// The queries of one ``PostgreSQLReader/read(_:)``.
@@ -42,7 +42,7 @@ final class PostgreSQLReader: Sendable {
         self.deadlines = deadlines
     }
 
-    /// - Parameter body: reads only; called again on a new session if the first session turns out to have ended.
+    /// - Parameter body: reads only; called again with a new session if the first one turns out to have ended.
     func read<T: Sendable>(_ body: @escaping @Sendable (Queries) throws -> T) async throws(LedgerFailure) -> T {
         let isAdmitted = state.withLock { state in
             guard state.waiting < Self.capacity else { return false }
@@ -59,7 +59,7 @@ final class PostgreSQLReader: Sendable {
         }
     }
 
-    /// Reads for a caller that does not wait here; `then` is called on this thread.
+    /// Reads for a caller that does not wait; `then` is called on this thread.
     func read<T: Sendable>(
         _ body: @escaping @Sendable (Queries) throws -> T,
         then: @escaping @Sendable (Result<T, LedgerFailure>) -> Void

@@ -4,13 +4,13 @@ import Foundation
 public import PaymentToken
 import PostgreSQLClient
 
-/// The database's chain is not the one that this process has written. The database was restored, or a standby that
-/// lacked data took over.
+/// The database's chain differs from the one that this process has written. The database was restored, or a standby
+/// that lacked data took over.
 struct DatabaseRolledBack: Error {
     let finding: LedgerHold.Finding
 }
 
-// Holds, and the nodes' reports to each other.
+// Holds, and the reports that nodes make to each other.
 extension PostgreSQLLedger {
     public var isShared: Bool { true }
 
@@ -96,10 +96,10 @@ extension PostgreSQLLedger {
 }
 
 extension PostgreSQLTransaction {
-    /// This node and its fencing number, as parameters of the schema's functions.
+    /// This node and its fencing number, as parameters for the schema's functions.
     var holder: [PostgreSQLValue] { [.text(node.name), .integer(fencingNumber)] }
 
-    /// Compares like ``AuditTrail/compare(with:)``, on the server that takes the writes.
+    /// Compares like ``AuditTrail/compare(with:)``, on the server that accepts writes.
     func compare(with remembered: Checkpoint) throws -> HeadComparison {
         guard remembered.node == node else { return .anotherNode }
         guard start.sequence >= remembered.sequence else { return .behind(last: start.sequence) }
@@ -107,7 +107,7 @@ extension PostgreSQLTransaction {
         return stored == remembered.hash ? .continues : .forked
     }
 
-    /// Returns the fence by the server's clock; `now`, by this host's, is ignored.
+    /// Returns the fence according to the server's clock; `now`, from this host's clock, is ignored.
     func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64 {
         let row = try exchange(
             """
@@ -178,10 +178,9 @@ enum HoldRow {
     }
 }
 
-// A process that writes its chain knows the chain's end more exactly than its HSM token, which is updated once a
-// minute.
+// A process that writes its chain knows its end more precisely than its HSM token, which is updated once a minute.
 extension PostgreSQLWriter {
-    /// - Throws: ``DatabaseRolledBack`` if the database's chain is not the one that this process has written.
+    /// - Throws: ``DatabaseRolledBack`` if the database's chain differs from the one that this process has written.
     func checked(_ transaction: PostgreSQLTransaction) throws {
         guard let known = lastEnd.known, !lastEnd.permits(transaction.start) else { return }
         let found = transaction.start
@@ -195,15 +194,16 @@ extension PostgreSQLWriter {
             throw DatabaseRolledBack(
                 finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
         }
-        // All records are there, and more after them: not a restore, but another program that writes under this name.
+        // All records are present, and more follow: this is not a restore, but another program that writes under this
+        // name.
         _ = try lastEnd.checked(found)
     }
 
     /// Puts all nodes on hold and continues from the database's chain. From then on this process writes only records,
-    /// and one of them is the acceptance. If the hold cannot be written, every later batch finds the same.
+    /// one of which is the acceptance. If the hold cannot be written, every later batch tries again.
     ///
-    /// A daemon unknown to the restored database cannot write, so every batch of it finds this. The hold is written
-    /// once, since each hold must be accepted separately.
+    /// A daemon that is unknown to the restored database cannot write, so each of its batches finds this again. The
+    /// hold is written only once, since each hold must be accepted separately.
     func hold(_ finding: LedgerHold.Finding) -> LedgerFailure {
         let isFromBefore = lease.status.isLost
         let failure = LedgerFailure.unavailable(

@@ -6,10 +6,10 @@ enum PostgreSQLRight {
     case select
     case insert(table: String)
     case update(table: String, columns: [String])
-    /// EXECUTE on a function, which is given with its parameters' types, as in `present()`.
+    /// EXECUTE on a function, which is named with its parameters' types, as in `present()`.
     case execute(String)
 
-    /// The tables that this version knows. Other tables in the schema do not matter here.
+    /// The tables that this version knows. Other tables in the schema are ignored.
     static let tables = [
         "ledger_state", "node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval", "hold",
         "key_holder", "moved_ledger", "archive",

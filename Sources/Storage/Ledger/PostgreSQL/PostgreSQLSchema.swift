@@ -24,16 +24,15 @@ public enum PostgreSQLSchema {
         public let insecureSettings: Set<InsecureLedgerSetting>
     }
 
-    /// Creates a missing schema, upgrades an older one, and grants a role the least rights that the daemon needs.
-    /// Everything happens in one transaction, or nothing does. An older schema is not upgraded while a daemon serves
-    /// with it.
+    /// Creates a missing schema, upgrades an older one, and grants a role the minimal rights that the daemon needs, all
+    /// in one transaction. An older schema is not upgraded while a daemon uses it.
     ///
     /// - Parameters:
     ///   - url: the server, with an account that may create a schema in the database or owns the existing one.
-    ///   - role: an existing role; nil grants nothing.
-    ///   - connections: the role's CONNECTION LIMIT; nil leaves it unchanged.
+    ///   - role: an existing role; nil to grant nothing.
+    ///   - connections: the role's CONNECTION LIMIT; nil to leave it unchanged.
     ///   - dryRun: true to check only.
-    ///   - timeout: the longest time for the whole call. An upgrade of large tables may take long.
+    ///   - timeout: the time limit for the whole call. Upgrading large tables may take long.
     public static func create(
         _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, connections: Int? = nil,
         dryRun: Bool = false, timeout: Duration = .seconds(600)
@@ -94,8 +93,8 @@ public enum PostgreSQLSchema {
         }
     }
 
-    /// Requires that no daemon holds a lease. A daemon that knows only the older schema releases nothing once there is
-    /// a newer one. A daemon that knows the newer schema does not serve before. An upgrade would thus cut off every
+    /// Requires that no daemon holds a lease. A daemon that supports only the older schema releases nothing after the
+    /// upgrade. A daemon that needs the newer schema does not serve before it. An upgrade would thus cut off every
     /// leased node.
     private static func requireNoServingNode(
         _ change: PostgreSQLSchemaChange, _ url: PostgreSQLURL

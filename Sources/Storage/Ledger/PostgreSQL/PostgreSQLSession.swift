@@ -7,8 +7,8 @@ import Synchronization
 /// Opens sessions with a ledger's server.
 ///
 /// Opening a session resolves names, which can block for as long as the resolver takes. Each attempt therefore runs on
-/// its own thread, and callers wait for it until a deadline. There is one attempt at a time; one that ends too late
-/// serves the next caller.
+/// its own thread, and callers wait for it until a deadline. There is one attempt at a time; if it ends too late, its
+/// session is given to the next caller.
 final class PostgreSQLSession: Sendable {
     /// The facts that a session's server reported when it was opened.
     struct Facts: Sendable {
@@ -37,8 +37,8 @@ final class PostgreSQLSession: Sendable {
 
     /// - Parameters:
     ///   - settings: the session's settings, in addition to those that all sessions have.
-    ///   - requiresStandby: refuses a server on which the role's or database's setting lets commits skip the standby's
-    ///     disk.
+    ///   - requiresStandby: true to refuse a server on which the settings of the role or database let commits skip the
+    ///     standby's disk.
     ///   - opened: receives the facts of each new session.
     init(
         _ url: PostgreSQLURL, passwordFile: String?, application: String, timeout: Duration,
@@ -60,7 +60,7 @@ final class PostgreSQLSession: Sendable {
             if let current { return current }
             let new = Attempt()
             current = new
-            // A thread of its own: libdispatch's few shared threads may all be blocked, in resolvers too.
+            // Use a dedicated thread: all of libdispatch's few shared threads may be blocked, even in resolvers.
             Thread.detachNewThread { [self] in
                 let result = Result { () throws(LedgerOpeningError) in try connect(until: .now + timeout) }
                 new.result.withLock { $0 = result }
@@ -106,7 +106,7 @@ final class PostgreSQLSession: Sendable {
             guard let facts = results.first?.rows.first, let found = try results.last?.rows.first?.integer(0) else {
                 throw LedgerOpeningError.notALedger(path: url.server)
             }
-            // A pooler has its own sessions with the server and returns another process number, which reveals it.
+            // A pooler has its own sessions with the server and returns a different process number, which reveals it.
             guard try facts.integer(6) == connection.serverProcess else { throw Self.pooled(url) }
             try PostgreSQLSchema.requireVersion(Int(found), url)
             let read = try Self.read(facts, connection)
@@ -201,7 +201,7 @@ extension LedgerOpeningError {
     }
 }
 
-/// A place for one connection, which is opened when needed and again after it was dropped. Only one thread at a time
+/// A place for one connection, which is opened when needed and reopened after it was dropped. Only one thread at a time
 /// uses it.
 final class PostgreSQLSlot: @unchecked Sendable {
     private let session: PostgreSQLSession

@@ -1,22 +1,23 @@
 public import Foundation
 import PostgreSQLClient
 
-/// The holder of a node's name, as far as the server can tell.
+/// The holder of a node's name, as far as the server knows.
 public struct NodeNameHolder: Sendable, Equatable {
     public let node: String
     /// The daemon's version.
     public let version: String
-    /// The address of the daemon's session; nil if it has no session, or one over a socket on the server's host.
+    /// The address of the daemon's session; nil if it has no session, or if it is connected through a socket on the
+    /// server's host.
     public let address: String?
     /// True if the daemon has a session with the server.
     public let isConnected: Bool
-    /// The end of the lease unless it is renewed, by the server's clock.
+    /// The end of the lease unless it is renewed, according to the server's clock.
     public let until: Date
 }
 
-// Checks at a start, before it takes the node's name.
+// Checks at startup, before the daemon takes the node's name.
 extension PostgreSQLLedger {
-    /// - Throws: `missingRights` if the role lacks a right. Otherwise only releases would discover that.
+    /// - Throws: `missingRights` if the role lacks a right, which would otherwise be discovered only by releases.
     static func requireRights(_ connection: PostgreSQLConnection, server: String, timeout: Duration) throws {
         let row = try connection.exchange([PostgreSQLRight.missing], until: .now + timeout)[0].rows.first
         guard let missing = try row?.text(0) else { throw LedgerOpeningError.notALedger(path: server) }

@@ -5,11 +5,11 @@ public import PostgreSQLClient
 public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, CustomStringConvertible {
     /// The connection uses TCP, and TLS does not verify the server's identity.
     case databaseTLS = "database_tls"
-    /// No synchronous standby is named, so releases may be lost with the server.
+    /// No synchronous standby is named, so releases may be lost if the server is lost.
     case databaseStandby = "database_standby"
-    /// `synchronous_commit` is weaker than `on` for the daemon's role. Every batch sets it to `on` itself.
+    /// `synchronous_commit` is weaker than `on` for the daemon's role. Every batch sets it to `on` anyway.
     case databaseSynchronousCommit = "database_synchronous_commit"
-    /// The daemon logs in as a superuser or as an owner of the tables, so that grants do not limit it.
+    /// The daemon logs in as a superuser or as an owner of the tables, so grants do not restrict it.
     case databaseOwner = "database_owner"
 
     public var description: String {
@@ -31,18 +31,18 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
     }
 }
 
-/// The status that a PostgreSQL ledger's server reports of itself and of the nodes that share it.
+/// The status of a PostgreSQL ledger's server and of the nodes that share it, as the server reports it.
 public struct PostgreSQLStatus: Sendable, Equatable {
     /// A node of the ledger, this one or another.
     public struct Node: Sendable, Equatable {
         public let name: String
         /// The daemon's version.
         public let version: String
-        /// The time of its last commit, by the server's clock.
+        /// The time of its last commit, according to the server's clock.
         public let lastSeen: Date
         /// True if its lease has not ended.
         public let isLeased: Bool
-        /// True if it has compared the ledger with what it remembers on the present server.
+        /// True if it has compared its chain, on the current server, with what it remembers.
         public let hasCompared: Bool
     }
 
@@ -60,7 +60,7 @@ public struct PostgreSQLStatus: Sendable, Equatable {
     public let schemaVersion: Int
     public let nodes: [Node]
 
-    /// A warning for each node that was down when the server changed. No other node knows its last releases.
+    /// A warning for each node that was down when the server changed. No other node knows that node's last releases.
     public var warnings: [String] {
         nodes.filter { !$0.isLeased && !$0.hasCompared }.map { node in
             "Node \(node.name) is down and has not compared the ledger with what it remembers since the ledger's server changed. If "
@@ -76,12 +76,12 @@ public struct NodeLeaseStatus: Sendable, Equatable {
     public let fencingNumber: Int64
     /// The time since the last commit that renewed the lease; `paytokend_node_lease_age_seconds`.
     public let age: Duration
-    /// True if another daemon has taken the name. This one commits nothing any more and must be stopped.
+    /// True if another daemon has taken the name. This daemon commits nothing any longer and must be stopped.
     public let isLost: Bool
 }
 
 extension PostgreSQLURL {
-    /// The insecure settings that the URL alone shows, without a service file or the server.
+    /// The insecure settings that are evident from the URL alone, without a service file or the server.
     public var insecureSettings: Set<InsecureLedgerSetting> { hasUnverifiedServer ? [.databaseTLS] : [] }
 
     /// - Parameter parameters: libpq's parameters by keyword.

@@ -1,6 +1,6 @@
 extension PostgreSQLTables {
-    /// Rules that every change of a row must keep, even with the login of the daemon's role. All other rules for keys
-    /// are the daemons'.
+    /// Rules that every change of a row must follow, even with the login of the daemon's role. The daemons enforce all
+    /// other rules for keys.
     static let guards = [
         // A compromised or destroyed key never serves again.
         """

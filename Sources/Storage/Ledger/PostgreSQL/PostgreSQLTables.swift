@@ -1,12 +1,12 @@
 /// The tables, and the rights of the daemon's role. All are in the schema `paytokend`, which belongs to the account
-/// that ran `ledger create`. Times are milliseconds since 1970, except for the nodes' leases, which only the server's
-/// clock decides.
+/// that ran `ledger create`. Times are milliseconds since 1970, except for the nodes' leases, which depend only on the
+/// server's clock.
 enum PostgreSQLTables {
     static let schema = "paytokend"
 
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
-    /// never change, since existing databases were made with them. Of a function that a later step replaces, only the
-    /// last definition is kept (`prune_claims`, `limit_forgotten`).
+    /// never change, since existing databases were made with them. If a later step replaces a function, only its last
+    /// definition is kept (`prune_claims`, `limit_forgotten`).
     static let steps = [version1, version2 + following + guards, version3, version4, version5, version6, version7]
 
     /// The current version, which rises with every change of a table.
@@ -24,9 +24,9 @@ enum PostgreSQLTables {
             guard            smallint NOT NULL DEFAULT 0
         )
         """,
-        // One row for each node, which its every batch locks and changes. `last_batch` identifies the last committed
-        // batch, by which a commit with a lost acknowledgement is found. Each daemon that takes the name increments
-        // `fence`.
+        // One row for each node, which each of its batches locks and changes. `last_batch` identifies the last
+        // committed batch, so that a commit with a lost acknowledgement can be found. Each daemon increments `fence`
+        // when it takes the name.
         """
         CREATE TABLE node (
             name                 text COLLATE "C" NOT NULL PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -103,7 +103,8 @@ enum PostgreSQLTables {
             PRIMARY KEY (node, sequence)
         )
         """,
-        // The keys that sign audit checkpoints: planned first, with their public key once the HSM token has them.
+        // The keys that sign audit checkpoints: planned first, then with their public key once the HSM token contains
+        // them.
         """
         CREATE TABLE audit_key (
             node       text COLLATE "C" NOT NULL,
@@ -115,7 +116,7 @@ enum PostgreSQLTables {
             UNIQUE (node, identifier)
         )
         """,
-        // Operations that need a second person's approval, or had it.
+        // Operations that need, or have received, a second person's approval.
         """
         CREATE TABLE approval (
             identifier       bytea  NOT NULL PRIMARY KEY,
@@ -138,14 +139,14 @@ enum PostgreSQLTables {
         )
         """,
         "CREATE INDEX approval_by_expiry ON approval (status, expires_at)",
-        // The server's time, by which claims are pruned.
+        // The server's time, which determines the claims to prune.
         """
         CREATE FUNCTION present() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = paytokend, pg_temp AS $$
             SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
         $$
         """,
-        // Waits for current batches and makes later ones wait, each in the order of its arrival. With row locks alone,
-        // batches, which share them, could overtake a change for ever. The tables are locked in the order in which
+        // Waits for current batches and makes later ones wait, in the order of their arrival. With row locks alone,
+        // which batches share, batches could overtake a change for ever. The tables are locked in the order in which
         // batches lock them.
         """
         CREATE FUNCTION exclude_releases() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
@@ -155,8 +156,8 @@ enum PostgreSQLTables {
             LOCK TABLE merchant_key IN EXCLUSIVE MODE;
         END $$
         """,
-        // Removes ended approvals: those that could not have been decided since `expired`, and of the others the oldest
-        // beyond `most`.
+        // Removes ended approvals whose time to decide passed before `expired`. Of the other ended approvals, it keeps
+        // only the `most` newest.
         """
         CREATE FUNCTION forget_approvals(expired bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -176,8 +177,8 @@ enum PostgreSQLTables {
         """,
     ]
 
-    /// Returns the grants of the daemon's role, which every `ledger create` renews. They permit no deletion of records,
-    /// audit checkpoints or claims, and of a claim only its repeats can be changed.
+    /// Returns the grants of the daemon's role, which every `ledger create` renews. They do not permit deleting
+    /// records, audit checkpoints or claims, nor changing anything in a claim except its repeats.
     ///
     /// - Parameter role: the role, quoted as an identifier.
     static func grants(to role: String) -> [String] {

@@ -2,10 +2,10 @@ extension PostgreSQLTables {
     /// The data that several hosts share: the nodes that have a key, the server of the last comparison, holds, and the
     /// fence after a restore.
     static let version2 = [
-        // `system_identifier` and `timeline` identify the server on which all live nodes have compared. On another
-        // server nothing is released: a restore or a promotion changes these values, but not the row that came with the
-        // data. `held_since`: a row of `hold` is not accepted. `restore_fence`: payment tokens signed before it are
-        // refused for good if they have no claim.
+        // `system_identifier` and `timeline` identify the server on which all live nodes have compared their chains. On
+        // any other server nothing is released: a restore or a promotion changes the server's values, but not this row,
+        // which came with the data. `held_since` is set while a row of `hold` is not accepted. `restore_fence`: payment
+        // tokens signed before it are permanently refused if they have no claim.
         """
         ALTER TABLE ledger_state
             ADD COLUMN system_identifier text,
@@ -14,15 +14,16 @@ extension PostgreSQLTables {
             ADD COLUMN restore_fence     bigint
         """,
         // `widest_window`: the widest of the node's signing-time windows in milliseconds; NULL while one is off, and
-        // until it is reported. `system_identifier` and `timeline`: the server on which the node last compared.
+        // until it is reported. `system_identifier` and `timeline`: the server on which the node last compared its
+        // chain.
         """
         ALTER TABLE node
             ADD COLUMN widest_window     bigint CHECK (widest_window >= 0),
             ADD COLUMN system_identifier text,
             ADD COLUMN timeline          bigint
         """,
-        // Nodes that have found the database older than what their HSM token or process remembers. An accepted row
-        // stays until its node has taken it up.
+        // Nodes that have found the database older than the state that their HSM token or process remembers. An
+        // accepted row stays until its node has processed the acceptance.
         """
         CREATE TABLE hold (
             node                text COLLATE "C" NOT NULL PRIMARY KEY CHECK (node ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -56,7 +57,7 @@ extension PostgreSQLTables {
             FROM pg_control_system() AS c
         $$
         """,
-        // Requires that the caller's daemon still has the node's name, by its fencing number.
+        // Requires that the calling daemon still has the node's name, as its fencing number shows.
         """
         CREATE FUNCTION require_node(named text, held bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -66,7 +67,7 @@ extension PostgreSQLTables {
             END IF;
         END $$
         """,
-        // Sets the keys that the node's HSM tokens have.
+        // Sets the keys that the node's HSM tokens contain.
         """
         CREATE FUNCTION note_key_holder(named text, held bigint, hashes bytea[]) RETURNS void LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -94,14 +95,14 @@ extension PostgreSQLTables {
             UPDATE ledger_state SET held_since = coalesce(held_since, present());
         END $$
         """,
-        // The earliest permitted fence, by the server's clock; NULL while a node's window is off or unknown.
+        // The earliest permitted fence, according to the server's clock; NULL while a node's window is off or unknown.
         """
         CREATE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql STABLE SET search_path = paytokend, pg_temp AS $$
             SELECT floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint + max(widest_window)
             FROM node HAVING bool_and(widest_window IS NOT NULL)
         $$
         """,
-        // Ends all holds, which must be exactly those shown to the persons who decided, and sets the fence. The
+        // Ends all holds, which must be exactly those shown to the people who decided, and sets the fence. The
         // acceptance must be recorded, and an approval that it names must have been given.
         """
         CREATE FUNCTION accept_restore(named text, held bigint, recorded bigint, approved bytea, served_from bigint,
@@ -132,7 +133,7 @@ extension PostgreSQLTables {
             RETURN true;
         END $$
         """,
-        // Ends an accepted hold after its node has taken up the acceptance, which must be in that node's records too.
+        // Ends an accepted hold after its node has processed the acceptance, which must also be in that node's records.
         """
         CREATE FUNCTION end_hold(named text, held bigint, recorded bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -146,7 +147,8 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
-        // Notes that the node has compared on this server. Once all live nodes have, it becomes the ledger's server.
+        // Records that the node has compared its chain on this server. Once all live nodes have, it becomes the
+        // ledger's server.
         """
         CREATE FUNCTION compare_server(named text, held bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -171,8 +173,8 @@ extension PostgreSQLTables {
         """,
     ]
 
-    /// The first server that counts as compared: the one on which the schema was made, or upgraded to version 2. Each
-    /// daemon compares at its start in any case.
+    /// The first server on which all nodes count as having compared their chains: the one on which the schema was
+    /// created, or upgraded to version 2. Each daemon compares its chain at startup in any case.
     static let firstServer = """
         UPDATE ledger_state SET system_identifier = here.system_identifier, timeline = here.timeline
         FROM this_server() AS here WHERE ledger_state.system_identifier IS NULL

@@ -3,8 +3,8 @@ import PostgreSQLClient
 extension PostgreSQLTables {
     /// Support for moving a host's file into the database (`paytokenctl ledger move`).
     static let version3 = [
-        // The identity by which a moved file recognises this ledger under any server name and on any server of a
-        // cluster. A copy of the database is the same ledger.
+        // The identity by which a moved file recognises this ledger, whatever the server's name and whichever server of
+        // a cluster it is on. A copy of the database has the same identity.
         "ALTER TABLE ledger_state ADD COLUMN identity text NOT NULL DEFAULT gen_random_uuid()::text",
         // The nodes whose files were moved here or are being moved. Until `accepted_at` only the file serves under the
         // node's name. Each run of the move increments `run`, so that late statements of an earlier run change nothing.
@@ -18,8 +18,8 @@ extension PostgreSQLTables {
             last_hash     bytea  CHECK (octet_length(last_hash) = 32)
         )
         """,
-        // Without this, a daemon could take the name of a node whose file is not accepted yet. It would find its
-        // records older than what its HSM token remembers, and put all nodes on hold.
+        // Without this, a daemon could take the name of a node whose file is not accepted yet. It would find that its
+        // records are older than its HSM token remembers, and put all nodes on hold.
         """
         CREATE FUNCTION keep_moving_node_out() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -1,7 +1,7 @@
 extension PostgreSQLTables {
     /// The use of a key, and an index for its signatures.
     static let version5 = [
-        // Until this version all keys were for payments. The daemon's role may insert the use but never change it.
+        // Before this version all keys were for payments. The daemon's role may insert the use but never change it.
         """
         ALTER TABLE merchant_key ADD COLUMN key_use text COLLATE "C" NOT NULL DEFAULT 'processing'
             CHECK (key_use IN ('processing', 'identity'))

@@ -24,8 +24,8 @@ extension PostgreSQLTables {
                 AND EXISTS (SELECT FROM checkpoint AS c WHERE c.node = a.node AND c.sequence >= a.recorded)
         $$
         """,
-        // Notes an archive that is in the node's records. Thirteen months are at least 393 days: nothing recorded later
-        // can be removed, even with the daemon's login.
+        // Stores an archive that is in the node's records. Thirteen months are at least 393 days. Nothing recorded
+        // later than that can be removed, even with the daemon's login.
         """
         CREATE FUNCTION put_archive(named text, held bigint, first_record bigint, last_record bigint, last_hash bytea,
             file_digest bytea, file_size bigint, recorded_as bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
@@ -46,7 +46,8 @@ extension PostgreSQLTables {
             RETURN true;
         END $$
         """,
-        // Removes some of the node's archived records, oldest first, and the audit checkpoints before the rest.
+        // Removes some of the node's archived records, oldest first, and the audit checkpoints that precede the
+        // remaining ones.
         """
         CREATE FUNCTION remove_archived(named text, held bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$

@@ -3,17 +3,18 @@ extension PostgreSQLTables {
     /// clock.
     static let version7 = [
         // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
-        // requests from before this version.
+        // requests made by earlier versions.
         "ALTER TABLE approval ADD COLUMN requester_account text, ADD COLUMN requester_login_account text",
-        // The greatest lead of a released payment token's signing time over its claim. Nodes do not note leads up to 30
-        // seconds.
+        // The greatest lead of a released payment token's signing time over its claim. Nodes do not record leads of up
+        // to 30 seconds.
         """
         CREATE FUNCTION signing_lead() RETURNS bigint LANGUAGE sql STABLE SET search_path = paytokend, pg_temp AS $$
             SELECT greatest(30000, max(signed_ahead)) FROM node
         $$
         """,
         // The widest signing-time window that a node has reported, but at least half of the shortest `retain_claims`.
-        // The daemon's role can report less, so only what is served depends on this, not the safety of claims.
+        // The daemon's role can report a narrower window. Therefore only the range of payment tokens that are served
+        // depends on this value, not the safety of claims.
         """
         CREATE FUNCTION widest_known_window() RETURNS bigint LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$
@@ -31,11 +32,12 @@ extension PostgreSQLTables {
         CREATE TRIGGER keep_signed_ahead BEFORE UPDATE ON node
         FOR EACH ROW WHEN (NEW.signed_ahead < OLD.signed_ahead) EXECUTE FUNCTION keep_signed_ahead()
         """,
-        // Removes claims made before `horizon`, and notes that payment tokens signed before `signed` may have had one.
+        // Removes claims made before `horizon`, and records that payment tokens signed before `signed` may have had
+        // one.
         //
         // The payment token of a removed claim was signed less than the lead after the claim, so before `signed`. After
-        // this commit it is refused by its signing time, which Apple set, independently of the server's clock. And
-        // `signed` is so old that no window admits an earlier signing time.
+        // this commit it is refused because of its signing time, which Apple set independently of the server's clock.
+        // In addition, `signed` is so old that no window admits an earlier signing time.
         """
         CREATE OR REPLACE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -56,9 +58,9 @@ extension PostgreSQLTables {
             RETURN removed;
         END $$
         """,
-        // The time from which payment tokens may be served again when the claims forgotten by a wrong clock are
-        // corrected. The payment tokens of pruned claims were signed before the pruning. The window and the lead allow
-        // for a server clock that was fast then or is slow now.
+        // The time from which payment tokens may be served again when the effects of a wrong clock on forgotten claims
+        // are corrected. The payment tokens of pruned claims were signed before the pruning. The window and the lead
+        // allow for a server clock that was fast then or is slow now.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -66,9 +68,9 @@ extension PostgreSQLTables {
                 + greatest(signing_lead(), widest_known_window())
         $$
         """,
-        // Corrects the limit that a wrong clock had set; false if it is not `expected` any more. It never permits
-        // payment tokens signed before `earliest_served()`. That is by the clock at this moment, not at the beginning
-        // of a transaction that may have been kept open.
+        // Corrects the limit that a wrong clock had set; false if it is no longer `expected`. It never permits payment
+        // tokens signed before `earliest_served()`, which uses the clock at this moment and not at the beginning of a
+        // transaction that may have been kept open.
         """
         CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -82,15 +84,15 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
-        // The time that a daemon's transaction may take from its beginning to the acceptance of a restore.
+        // The maximum time of a daemon's transaction from its beginning to the acceptance of a restore.
         """
         CREATE FUNCTION acceptance_time() RETURNS bigint LANGUAGE sql IMMUTABLE SET search_path = paytokend, pg_temp AS $$
             SELECT 30000::bigint
         $$
         """,
-        // The earliest fence of a restore, by the server's clock; NULL while a node's window is off or unknown. It
-        // counts from the beginning of the transaction, but keeping a transaction open for longer does not make it
-        // earlier.
+        // The earliest fence of a restore, according to the server's clock; NULL while a node's window is off or
+        // unknown. It is computed from the beginning of the transaction, but keeping a transaction open for longer does
+        // not make it earlier.
         """
         CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -7,16 +7,16 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// One transaction of this node: its beginning, its state, and what is sent with its commit.
+/// One transaction of this node: its beginning, its state, and the statements sent with its commit.
 ///
-/// It begins by locking the node's row, whose fencing number is compared, and by taking a shared lock on
-/// `ledger_state`. The node's chain and the release limits thus cannot change until the commit. Records are collected
-/// and inserted together with the commit.
+/// It begins by locking the node's row, comparing its fencing number, and taking a shared lock on `ledger_state`. The
+/// node's chain and the release limits thus cannot change until the commit. Records are collected and inserted together
+/// with the commit.
 final class PostgreSQLTransaction: LedgerTransaction {
     let node: AuditNode
     let limits: ReleaseLimits
-    /// True if nothing is released, because a node has put releases on hold or not all nodes have compared on this
-    /// server.
+    /// True if nothing is released, because a node has put releases on hold or because not all nodes have compared
+    /// their chains on this server.
     let isHeld: Bool
     /// True if a node has put releases on hold.
     let hasHold: Bool
@@ -37,12 +37,12 @@ final class PostgreSQLTransaction: LedgerTransaction {
     private let connection: PostgreSQLConnection
     private let deadline: ContinuousClock.Instant
 
-    /// The number of statements that begin every batch, before its own.
+    /// The number of statements at the beginning of every batch, before those of the batch itself.
     static let beginning = 3
 
     /// - Parameters:
-    ///   - excludesReleases: waits for all nodes' batches and keeps new ones out until the commit.
-    ///   - further: statements sent with the beginning.
+    ///   - excludesReleases: true to wait for all nodes' batches and keep new ones out until the commit.
+    ///   - further: statements to send with the beginning.
     /// - Returns: the transaction, and the results of `further`.
     static func begin(
         _ lease: PostgreSQLNodeLease, _ node: AuditNode, _ connection: PostgreSQLConnection,
@@ -50,7 +50,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
         until deadline: ContinuousClock.Instant
     ) throws -> (PostgreSQLTransaction, [PostgreSQLResult]) {
         var statements = [PostgreSQLStatement("BEGIN", prepared: "begin"), lease.lock]
-        // Before the shared row lock: upgrading a lock afterwards would deadlock with another node's.
+        // This must precede the shared row lock: upgrading a lock later could deadlock with another node.
         if excludesReleases { statements.append(PostgreSQLStatement("SELECT exclude_releases()")) }
         let state = statements.count
         statements.append(Self.state(andHeadOf: node))
@@ -61,7 +61,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
     }
 
     /// Selects the head first. This statement runs after the one that locks the node's row. The head thus stays valid
-    /// until the commit, even if `ledger_state` is locked for long.
+    /// until the commit, even if `ledger_state` is locked for a long time.
     private static func state(andHeadOf node: AuditNode) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -88,7 +88,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
         guard let row = row.rows.first, try row.integer(0) == lease.fence else {
             let found = try row.rows.first?.integer(0) ?? 0
             lease.lost()
-            // Fencing numbers only grow: a smaller one, or none, is from before this daemon's start.
+            // Fencing numbers only grow: a smaller one, or none, dates from before this daemon's start.
             guard found > lease.fence else {
                 throw DatabaseRolledBack(
                     finding: LedgerHold.Finding(
@@ -157,7 +157,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
         if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
     }
 
-    /// Returns everything left to send except the commit.
+    /// Returns all statements left to send, except the commit.
     func closing(_ lease: PostgreSQLNodeLease, batch: [UInt8]?) -> [PostgreSQLStatement] {
         let records = records.isEmpty ? nil : Self.insertion(of: records, node)
         return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, behind: records)]

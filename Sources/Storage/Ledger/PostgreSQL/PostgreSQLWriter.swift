@@ -6,7 +6,7 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// A queued write with the callbacks of its owner. Exactly one callback is called, once.
+/// A queued write with the callbacks for its owner. Exactly one callback is called, once.
 struct PostgreSQLWrite: QueuedWrite {
     enum Work: Sendable {
         /// A write that shares its transaction with others.
@@ -24,7 +24,7 @@ struct PostgreSQLWrite: QueuedWrite {
 }
 
 extension PostgreSQLWrite {
-    /// - Parameter refusals: refusals by the releases' attempts.
+    /// - Parameter refusals: the refusals, by the attempts of the releases.
     fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
         guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
             return fail(failure)
@@ -49,7 +49,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let repeatFor: Duration
     let timeout: Duration
     let observe: @Sendable (LedgerEvent) -> Void
-    /// Reads for callers whose writes fail, since a refusal needs no write.
+    /// Reads on behalf of callers whose writes fail, since a refusal needs no write.
     let reader: PostgreSQLReader
     let lastEnd = LastWrittenHead()
     let queue = DispatchQueue(label: "ledger.postgresql.writer")
@@ -58,9 +58,10 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let slot: PostgreSQLSlot
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLUnit?
-    /// Writes to repeat after a commit that was not made.
+    /// Writes to repeat because their commit was not made.
     var backlog: [PostgreSQLWrite] = []
-    /// The finding that every batch of a daemon from before a restore makes, once all nodes are on hold for it.
+    /// The finding for which all nodes are on hold. Every batch of a daemon that started before the restore makes it
+    /// again.
     var heldFor: LedgerHold.Finding?
 
     init(
@@ -82,8 +83,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
 
     /// Queues a write and waits for its answer until the deadline.
     ///
-    /// - Parameter lost: called if nothing was written and the deadline had passed, when the caller no longer receives
-    ///   the failure.
+    /// - Parameter lost: called if nothing was written and the deadline has passed, since the caller then no longer
+    ///   receives the failure.
     func write<Answer: Sendable>(
         lost: @escaping @Sendable () -> Void = {},
         _ make: (_ answer: @escaping @Sendable (Answer) -> Void) -> BatchedWrite
@@ -95,7 +96,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// - Parameter excludesReleases: true keeps all nodes' batches out during the work, for changes of keys and of the
+    /// - Parameter excludesReleases: true to keep all nodes' batches out during the work, for changes to keys and
     ///   release limits.
     func administer<Answer: Sendable>(
         excludingReleases excludesReleases: Bool = false,
@@ -136,7 +137,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// Runs the writes in order; neighbours that can share a transaction do.
+    /// Runs the writes in order. Adjacent writes share a transaction if possible.
     private func perform(_ batch: [PostgreSQLWrite]) {
         var shared: [PostgreSQLWrite] = []
         func performShared() {
@@ -246,14 +247,14 @@ final class PostgreSQLWriter: @unchecked Sendable {
         guard results.last?.tag == "COMMIT" else {
             throw LedgerFailure.unavailable(reason: "PostgreSQL rolled the transaction back.")
         }
-        // For example, a cancelled wait for the standby: the commit is then on this server only.
+        // For example, a cancelled wait for the standby: the commit may then be on this server only.
         guard !connection.hasWarned else {
             throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL sent a warning at the commit."))
         }
     }
 
-    /// Answers writes after a failure. A release that the database alone justifies refusing gets that refusal; the
-    /// others fail.
+    /// Answers writes after a failure. If the database alone suffices to refuse a release, the release gets that
+    /// refusal; the others fail.
     func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
         var releases: [Release] = []
         for write in writes {
@@ -273,7 +274,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
             })
     }
 
-    /// Waits for current work, gives the node's name back, and ends the session.
+    /// Waits for current work, returns the lease of the node's name, and ends the session.
     func close(then: @escaping @Sendable () -> Void) {
         writes.close()
         queue.async { [self] in

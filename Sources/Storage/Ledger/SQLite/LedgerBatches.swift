@@ -3,7 +3,7 @@ import DatabaseKit
 import GRDB
 import SQLiteFiles
 
-/// The ledger's part of a batch. It checks that the chain ends where this process left it.
+/// The ledger's part of a batch. It checks that the chain still ends where this process left it.
 struct LedgerBatches: SQLiteBatches {
     let records: RecordStatements
     let reads: TransactionReads
@@ -49,7 +49,7 @@ typealias SQLiteLedgerWriter = SQLiteWriter<LedgerBatches>
 
 extension SQLiteWriter where Batches == LedgerBatches {
     /// Appends a record for a caller that waits until the deadline. If the deadline passes during the commit and the
-    /// record turns out not to be written, the record counts as dropped.
+    /// record turns out not to have been written, it counts as dropped.
     func append(_ record: AuditRecord, in records: RecordStatements) async throws(LedgerFailure) -> Int {
         try await write(
             { db, head in try db.append(record, to: &head) },

@@ -1,19 +1,18 @@
 import Foundation
 import Glibc
 
-/// Puts a restored ledger in place of the former one. At no moment can a program start without a ledger or on a mixture
-/// of the two.
+/// Replaces a ledger with a restored one. At no time can a program start without a ledger or with a mixture of the two.
 ///
 /// Either would repeat releases. A start without a file creates an empty ledger, and SQLite applies any log that it
-/// finds next to a file, even another file's. The former file therefore keeps its log until a dangling symbolic link
-/// has replaced it, which no version opens. After a loss of power the place contains the former ledger, that link, or
-/// the restored ledger.
+/// finds next to a file, even a log of a different file. The previous file therefore keeps its log until a dangling
+/// symbolic link, which no version opens, has replaced it. After a power loss, the path contains the previous ledger,
+/// that link, or the restored ledger.
 struct LedgerFileExchange {
     /// The ledger's absolute path, which this process has locked.
     let path: String
     /// The restored ledger: one file, synced, in the same directory.
     let restored: String
-    /// The path to which the former ledger moves.
+    /// The path to which the previous ledger is moved.
     let aside: String
     let found: Place
 
@@ -21,18 +20,18 @@ struct LedgerFileExchange {
     enum Place: Equatable {
         case nothing
         case file
-        /// The link of an interrupted restore. The former ledger, or most of it, is at `aside`.
+        /// The link of an interrupted restore. The previous ledger, or most of it, is at `aside`.
         case brokenOff(aside: String)
     }
 
     /// The suffixes of files that can accompany a database: its log, the log's index, and a rollback journal.
     static let sideFiles = ["-wal", "-shm", "-journal"]
     private static let linkEnding = ".restoring"
-    /// The text after the ledger's name, and before the time of the restore, in the name of the former ledger.
+    /// The text after the ledger's name, and before the time of the restore, in the name of the previous ledger.
     static let asideMark = ".before-restore-"
     private var link: String { path + ".restoring-link" }
 
-    /// - Throws: `brokenOff` if the path contains neither a file nor an interrupted restore's link, or if the former
+    /// - Throws: `brokenOff` if the path contains neither a file nor an interrupted restore's link, or if the previous
     ///   ledger's new name is taken.
     init(path: String, restored: String, aside: String) throws(LedgerFileRestoreError) {
         self.path = path
@@ -76,14 +75,14 @@ struct LedgerFileExchange {
 
     /// Runs the steps; durable when it returns.
     ///
-    /// - Returns: the former ledger's path; nil if there was none.
+    /// - Returns: the previous ledger's path; nil if there was none.
     func carryOut() throws(LedgerFileRestoreError) -> String? {
         for step in steps { try step() }
         return Self.exists(aside) ? aside : nil
     }
 
     /// Removes names that an interrupted restore gave the ledger before it changed anything else. Otherwise, writes to
-    /// the ledger would also change what appears to be an earlier copy.
+    /// the ledger would also change the file that appears to be an earlier copy.
     private static func removeSecondNames(of path: String) {
         let place = URL(filePath: path)
         let beginning = place.lastPathComponent + asideMark
@@ -100,7 +99,7 @@ struct LedgerFileExchange {
         return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
-    /// Adds a second name, so that the file has a name at every moment.
+    /// Adds a second name, so that the file always has a name.
     private func nameFormer() throws(LedgerFileRestoreError) {
         guard unsafe Glibc.link(path, aside) == 0 else { throw .failed("\(path) cannot get the second name \(aside)") }
     }

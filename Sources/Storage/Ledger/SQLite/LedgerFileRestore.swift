@@ -8,12 +8,12 @@ import SQLiteFiles
 
 /// Puts a copy made by ``SQLiteLedger/backup(to:)`` in place of a stopped daemon's ledger.
 ///
-/// The copy is first copied, and exactly the verified file is put in place. Verification requires that SQLite finds it
-/// intact and that it is a ledger of this schema or an older one. Its chain must be complete, with every audit
-/// checkpoint signed by one of its own keys. No key may be permitted more than its last recorded state change allows.
-/// The former ledger is set aside with its side files (``LedgerFileExchange``). The file is then marked as restored,
-/// and releases nothing until that is accepted (``AdministrativeChange/Restore``). Open requests for a second person
-/// expire.
+/// The copy is itself copied first, so that exactly the verified file is put in place. Verification requires that
+/// SQLite finds it intact and that it is a ledger with this schema or an older one. Its chain must be complete, with
+/// every audit checkpoint signed by one of its own keys. No key's row may permit more than the key's last recorded
+/// state change allows. The previous ledger is set aside with its side files (``LedgerFileExchange``). The file is then
+/// marked as restored, and releases nothing until that is accepted (``AdministrativeChange/Restore``). Open requests
+/// for a second person expire.
 ///
 /// Data outside the records is only as trustworthy as the copy: claims, cut-offs, and records after its last audit
 /// checkpoint. Any account that can write to the copy can forge these. Its SHA-256, which `ledger_backup` records,
@@ -41,7 +41,7 @@ public struct LedgerFileRestore: Sendable {
         public let copySchema: Int
         /// SHA-256 of the copy, without its log.
         public let digest: AuditDigest
-        /// The former ledger's path; nil if there was none.
+        /// The previous ledger's path; nil if there was none.
         public internal(set) var setAside: String?
     }
 
@@ -63,8 +63,8 @@ public struct LedgerFileRestore: Sendable {
         self.now = now
     }
 
-    /// Restores the copy. It blocks and is durable when it returns. If it throws, either the former ledger is still in
-    /// its place, or a link there shows that a restore was interrupted. The next restore continues from there.
+    /// Restores the copy. It blocks and is durable when it returns. If it throws, either the previous ledger is still
+    /// in place, or a link in its place shows that a restore was interrupted. The next restore continues from there.
     ///
     /// - Parameter changes: if false, verifies everything and changes nothing.
     public func carryOut(changes: Bool = true) throws(LedgerFileRestoreError) -> Report {
@@ -78,7 +78,7 @@ public struct LedgerFileRestore: Sendable {
         let partial = path + ".restoring"
         let exchange = try LedgerFileExchange(
             path: path, restored: partial, aside: path + LedgerFileExchange.asideMark + AuditTime(now).fileNameText)
-        // Left over from an interrupted restore; the lock excludes a concurrent one.
+        // This is left over from an interrupted restore; the lock excludes a concurrent one.
         Self.remove(partial)
         defer { Self.remove(partial) }
         let digest = try fill(partial, from: copy)
@@ -100,11 +100,11 @@ public struct LedgerFileRestore: Sendable {
             let mark = SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: report.lastRecord)
             try change(partial) { db in
                 try mark.write(db)
-                // Expire open requests: none can be approved or used any more.
+                // Expire open requests: they can no longer be approved or used.
                 try db.run(
                     "UPDATE approval SET expires_at = min(expires_at, $1) WHERE status IN ('pending', 'approved')",
                     [.time(now)])
-                // Remove what is left of archived records, which nothing here verifies.
+                // Remove remaining archived records, since nothing here verifies them.
                 if let node = AuditNode(report.node) { _ = try db.removeArchivedRecords(of: node, limit: .max) }
             }
         } catch {
@@ -218,14 +218,14 @@ public struct LedgerFileRestore: Sendable {
     }
 }
 
-/// The reason why a copy did not replace the ledger.
+/// The reason why the ledger was not replaced by a copy.
 public enum LedgerFileRestoreError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The ledger's file is in use, not private, or another account's.
+    /// The ledger's file is in use, not private, or belongs to another account.
     case file(LedgerOpeningError)
     /// The copy is damaged, not a ledger, or its chain is incomplete.
     case broken(copy: String, fault: String)
-    /// A failing disk, a missing right or a full file system interrupted the restore. The next restore continues where
-    /// this one ended.
+    /// A failing disk, a missing permission or a full file system interrupted the restore. The next restore continues
+    /// where this one stopped.
     case brokenOff(reason: String)
 
     public var description: String {

@@ -3,14 +3,14 @@ import MerchantKeys
 
 /// The last recorded state of each key.
 ///
-/// Key states are rows, which no hash covers. Every change is recorded, so a row that permits more than the record was
-/// written by another program. A key without a `key_state_change`, and missing from all `key_states`, is not checked:
-/// its arrival is another event.
+/// Key states are rows, which no hash covers. Every change is recorded, so if a row permits more than the record,
+/// another program wrote it. A key that has no `key_state_change` and is in no `key_states` is not checked: its arrival
+/// is a different event.
 struct RecordedKeyStates {
     private var states: [AuditDigest: KeyState] = [:]
 
     mutating func take(_ entry: AuditEntry) {
-        // The states that the archived records had left.
+        // The states that resulted from the archived records.
         if let part = KeyStatesPart(entry) {
             for (key, state) in part.states { states[key] = KeyState(rawValue: state.rawValue) }
         }
@@ -30,7 +30,7 @@ struct RecordedKeyStates {
         }?.publicKeyHash.base64
     }
 
-    /// Ranks a state: higher if the key may do more, now or after one more step.
+    /// Ranks a state: the more the key can do, now or after one more step, the higher the rank.
     private static func freedom(_ state: KeyState) -> Int {
         switch state {
         case .destroyed: 0

@@ -9,8 +9,8 @@ import SQLiteFiles
 /// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
 /// log, and other connections read and write meanwhile.
 ///
-/// A copy for keeping is marked as one (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger
-/// releases nothing until the restore is accepted, since the copy lacks later releases.
+/// A backup is marked as a copy (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger releases
+/// nothing until the restore is accepted, since the copy lacks later releases.
 enum SQLiteBackup {
     /// The pages copied in one step, and the bytes written between two syncs.
     private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)
@@ -30,7 +30,7 @@ enum SQLiteBackup {
                     source.path, label: "ledger.backup", busyTimeout: busyTimeout)
                 defer { try? connection.close() }
                 return try connection.read { db in
-                    // Checked after opening, so that no other file than the one in use is copied.
+                    // Check after opening, so that only the file in use is copied.
                     try source.requireUnchanged()
                     return try copy(db, node: node, to: path, markedAt: now, isAwaited: isAwaited)
                 }
@@ -67,7 +67,7 @@ enum SQLiteBackup {
             throw .unavailable(reason: LedgerFailure(error).description)
         }
         let (bytes, digest) = try finish(partial, isAwaited: isAwaited)
-        // Unlike a rename, a link does not replace a file that has appeared meanwhile.
+        // Unlike a rename, a link does not replace a file that has appeared in the meantime.
         guard unsafe link(partial, path) == 0 else {
             throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
         }

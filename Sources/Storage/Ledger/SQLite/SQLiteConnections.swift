@@ -13,7 +13,7 @@ final class SQLiteConnections: Sendable {
     let checkpointing: WALCheckpointing
     /// The connection for short reads.
     let reader: SQLiteReader<LedgerFailure>
-    /// The connection for reads that may take long; they wait only for each other.
+    /// The connection for reads that may take long, and that delay only each other.
     let searcher: SQLiteReader<LedgerFailure>
 
     /// Opens the connections; blocks. Throws GRDB's errors and ``LedgerOpeningError``.

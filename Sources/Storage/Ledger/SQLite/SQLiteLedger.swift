@@ -9,8 +9,8 @@ import Synchronization
 
 /// The ledger in one SQLite file, for one host.
 ///
-/// Concurrent writes share one commit, in WAL mode with `synchronous = FULL`: each is on disk before it is answered.
-/// One process uses the file at a time, which the lock file next to it (`.lock`) enforces.
+/// Concurrent writes share one commit, in WAL mode with `synchronous = FULL`: each write is on disk before it is
+/// answered. One process uses the file at a time, which the lock file next to it (`.lock`) enforces.
 public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public let node: String
     public let path: String
@@ -40,14 +40,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         public var path: String
         /// The node's name. Nil takes the host name for a new ledger, and the recorded name for an existing one.
         public var node: String?
-        /// The time after its release in which a transaction can be released again by its reference; zero permits no
+        /// The time after its release in which a transaction can be released again by its reference; zero to permit no
         /// repeat.
         public var repeatFor: Duration
-        /// The time that a call waits for a lock that another program, such as a backup or a shell, holds on the file.
+        /// The maximum wait for a lock that another program, such as a backup or a shell, has on the file.
         public var busyTimeout: Duration
-        /// The most writes that may be queued for the writer; further ones are refused as `overloaded`.
+        /// The maximum number of writes queued for the writer; further ones are refused as `overloaded`.
         public var waiting: Int
-        /// The longest time that a call may take; it then throws `timedOut`.
+        /// The maximum duration of a call, after which it throws `timedOut`.
         public var timeout: Duration
 
         public init(
@@ -63,8 +63,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         }
     }
 
-    /// Opens the ledger. A missing one is created, and an older one is upgraded, which may take any time. Everything
-    /// else fails with `notNow` after ``Settings/timeout``.
+    /// Opens the ledger. A missing one is created, and an older one is upgraded, which may take any length of time.
+    /// Everything else fails with `notNow` after ``Settings/timeout``.
     ///
     /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(
@@ -94,8 +94,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         return try opened.get()
     }
 
-    /// Checks the file's place as opening does, and creates nothing. Do not call it in a process that has the ledger
-    /// open.
+    /// Checks the file's location as opening it would, but creates nothing. Do not call it in a process that has the
+    /// ledger open.
     public static func examine(path: String) throws(LedgerOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw LedgerOpeningError(error)
@@ -302,14 +302,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes.
+        // Only this process knows the number of dropped notes, so a probe records them.
         if writer.writes.hasDropped { try? await probe() }
         writer.writes.close()
         guard let held = takeLock() else { return }
-        // A connection that hangs is closed, and its lock released, when the process ends.
+        // If a connection hangs, it is closed and its lock is released when the process ends.
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             DispatchQueue.global().async { [connections] in
-                // A connection that cannot close is closed at the process's end. Release the lock in any case.
+                // A connection that cannot be closed now is closed when the process ends. Release the lock in any case.
                 try? connections.close()
                 held.release()
                 caller.resume(.success(()))
@@ -326,14 +326,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 }
 
 extension DatabaseError {
-    /// True if the error can end without a change of configuration: space on the disk is freed, or another program
-    /// releases its lock.
+    /// True if the error can end without a change of configuration: for example, disk space is freed, or another
+    /// program releases its lock.
     var isPassing: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }
 }
 
-/// Names and values in `ledger_meta`, by which a ledger's file describes itself.
+/// Names and values in `ledger_meta`, with which a ledger's file describes itself.
 enum SQLiteLedgerMeta {
     static func value(_ name: String, _ db: any StoredQueries) throws -> String? {
         try db.run("SELECT value FROM ledger_meta WHERE name = $1", [.text(name)]).first?.text(0)

@@ -3,8 +3,8 @@ import DatabaseKit
 /// A ledger file's mark of its move into a database: the move's state, and the database.
 ///
 /// The mark is written just before the database accepts the copied content. Until then the file serves. From then on it
-/// does not, since only the database knows whether it accepted the content. `schema_version` gets the same word, so
-/// that programs from before there were moves refuse the file too.
+/// does not, since only the database knows whether it accepted the content. `schema_version` is set to the same word,
+/// so that older programs, which do not know moves, refuse the file too.
 struct SQLiteMoveMark: Sendable, Equatable {
     enum State: String, Sendable {
         /// The move is under way; the file does not show whether the database has accepted it.

@@ -3,9 +3,9 @@ import Foundation
 
 /// The mark of a copy of a ledger's file, and of a ledger restored from it until the restore is accepted.
 ///
-/// Releases after the copy are in no file any more. An HSM token reveals this only while it remembers a later record
-/// than the copy has. The HSM token may have been restored from the same day. The file is therefore marked itself, also
-/// in its schema version (``SQLiteSchemaVersion``), so that an older program does not release from it either.
+/// Releases after the copy are no longer in any file. An HSM token reveals this only if it remembers a later record
+/// than the copy has, but the HSM token may have been restored from the same day. Therefore the file itself is marked,
+/// including in its schema version (``SQLiteSchemaVersion``), so that an older program does not release from it either.
 struct SQLiteRestoreMark: Sendable, Equatable {
     /// The time of the copy or its restore, in milliseconds (``StoredTime``).
     let restoredAt: Int64

@@ -9,12 +9,11 @@ struct SQLiteSchema {
     /// The configured name of the node.
     let node: String?
 
-    /// Creates the tables in an empty database, upgrades older ones, or checks that existing ones are ours and this
-    /// node's. Before an upgrade it copies the ledger to `….schema-N`, where N is the old version. The copy is marked
-    /// like a backup (``SQLiteRestoreMark``).
+    /// Creates the tables in an empty database, upgrades older ones, or checks that existing ones belong to this
+    /// program and this node. Before an upgrade it copies the ledger to `….schema-N`, where N is the old version. The
+    /// copy is marked like a backup (``SQLiteRestoreMark``).
     ///
-    /// - Parameter beforeUpgrade: called before the copy and the upgrade, which take the longer the larger the ledger
-    ///   is.
+    /// - Parameter beforeUpgrade: called before the copy and the upgrade, whose duration grows with the ledger.
     /// - Returns: this node's name.
     func prepare(_ db: Database, beforeUpgrade: () -> Void = {}) throws -> AuditNode {
         if let older = try db.durably({ try existing(db) }), older.version < SQLiteTables.version {
@@ -28,7 +27,7 @@ struct SQLiteSchema {
         }
     }
 
-    /// Upgrades a file that no other process uses and that is itself a copy, so no copy is made of it.
+    /// Upgrades a file that no other process uses. It is itself a copy, so no further copy is made.
     ///
     /// - Returns: the previous version.
     func bringUpToDate(_ db: Database) throws -> Int {
@@ -70,13 +69,13 @@ struct SQLiteSchema {
 
     private func migrate(_ db: Database, from version: Int) throws {
         for statement in SQLiteTables.steps[version...].joined() { try db.execute(sql: statement) }
-        // An unaccepted restore stays unaccepted.
+        // Preserve the mark of an unaccepted restore.
         let isRestored = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
     /// Copies the file before an upgrade. A start that ended between copy and upgrade has left a copy, which may be
-    /// older than the latest writes. It is kept, and this copy gets a number.
+    /// older than the latest writes. It is kept, and the new copy's name gets a number.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
@@ -101,8 +100,8 @@ struct SQLiteSchema {
 
 /// The schema version as stored in a file.
 ///
-/// A restore that is not accepted makes it `restored-4`, for example. Programs from before this mark accept only a
-/// number there, and refuse the file instead of releasing from it.
+/// For an unaccepted restore it is, for example, `restored-4`. Programs from before this mark accept only a number, so
+/// they refuse the file instead of releasing from it.
 struct SQLiteSchemaVersion: Sendable, Equatable {
     var number: Int
     var isRestored: Bool
@@ -122,8 +121,8 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
     }
 }
 
-/// The tables. Types and STRICT are SQLite's. Everything else here, and nearly all statements elsewhere, is SQL that
-/// PostgreSQL reads the same way. Times are milliseconds since 1970.
+/// The tables. Types and STRICT are specific to SQLite. Everything else here, and nearly all statements elsewhere, is
+/// SQL that has the same meaning in PostgreSQL. Times are milliseconds since 1970.
 enum SQLiteTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing files were made with them.
@@ -182,7 +181,8 @@ enum SQLiteTables {
             node                TEXT    NOT NULL
         ) STRICT
         """,
-        // The released transactions and their callers. Rows are found by transaction only, so the table is the index.
+        // The released transactions and their callers. Rows are only looked up by transaction, so the table itself is
+        // the index.
         """
         CREATE TABLE claim (
             transaction_id   BLOB    NOT NULL PRIMARY KEY CHECK (length(transaction_id) = 32),
@@ -222,7 +222,8 @@ enum SQLiteTables {
         "CREATE UNIQUE INDEX audit_record_by_sequence ON audit_record (node, sequence)",
         "CREATE INDEX audit_record_by_time ON audit_record (node, time, sequence)",
         "CREATE INDEX audit_record_by_outcome ON audit_record (outcome, node, sequence) WHERE outcome <> 'ok'",
-        // No index by caller, merchant or key: each would cost every release a write, and few values share all records.
+        // There is no index by caller, merchant or key: each would cost every release a write, and all records share a
+        // few values.
         """
         CREATE INDEX audit_record_by_transaction ON audit_record (transaction_id, node, sequence)
         WHERE transaction_id IS NOT NULL
@@ -236,7 +237,8 @@ enum SQLiteTables {
             PRIMARY KEY (node, sequence)
         ) STRICT
         """,
-        // The keys that sign audit checkpoints: planned first, with their public key once the HSM token has them.
+        // The keys that sign audit checkpoints: planned first, then with their public key once the HSM token contains
+        // them.
         """
         CREATE TABLE audit_key (
             node       TEXT    NOT NULL,
@@ -251,7 +253,7 @@ enum SQLiteTables {
     ]
 
     private static let version3 = [
-        // Operations that need a second person's approval, or had it.
+        // Operations that need, or have received, a second person's approval.
         """
         CREATE TABLE approval (
             identifier      BLOB    NOT NULL PRIMARY KEY,
@@ -277,7 +279,7 @@ enum SQLiteTables {
     ]
 
     private static let version4 = [
-        // The use of a key. Until this version all were for payments.
+        // The use of a key. Before this version all keys were for payments.
         "ALTER TABLE merchant_key ADD COLUMN key_use TEXT NOT NULL DEFAULT 'processing'",
         // The uses of an identity key are its records; a release writes nothing here.
         """
@@ -306,7 +308,7 @@ enum SQLiteTables {
 
     private static let version6 = [
         // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
-        // requests from before this version.
+        // requests made by earlier versions.
         "ALTER TABLE approval ADD COLUMN requester_account TEXT",
         "ALTER TABLE approval ADD COLUMN requester_login_account TEXT",
     ]

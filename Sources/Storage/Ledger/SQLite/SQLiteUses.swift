@@ -35,8 +35,8 @@ struct SQLiteUses {
         return repeatability.verdict
     }
 
-    /// Returns the decision if this very attempt is found after an unacknowledged commit. A release without its record
-    /// does not count, even if the claim exists.
+    /// Returns the decision if exactly this attempt is found after an unacknowledged commit. A release without its
+    /// record does not count, even if the claim exists.
     func stands(_ decision: ReleaseDecision, _ release: Release, _ db: Database) throws -> ReleaseDecision? {
         if let line = decision.line { return try records.holds(line, db) ? decision : nil }
         let claim = try ClaimRow.find(release.transactionId, db)
@@ -44,15 +44,15 @@ struct SQLiteUses {
             switch decision.verdict {
             case .released: claim?.attempt == release.attempt
             case .repeated: claim?.repeatAttempt == release.attempt
-            // Nothing was to be written, so the verdict holds if it would be the same again.
+            // Nothing had to be written, so the verdict is valid if it would be the same now.
             case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
                 try refusal(of: release, db)?.verdict == decision.verdict
             }
         return stands ? decision : nil
     }
 
-    /// Returns the refusal that the database alone justifies, for when nothing could be written. A refusal keeps its
-    /// code even without its record.
+    /// Returns the refusal that follows from the database alone, for use when nothing could be written. A refusal keeps
+    /// its code even without its record.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseDecision? {
         release.refusal(
             try TransactionReads().key(release.publicKeyHash, db), try ClaimRow.find(release.transactionId, db),
@@ -95,8 +95,8 @@ struct SQLiteUses {
         return true
     }
 
-    /// - Parameter attempt: the released attempt; nil for a repeat that is counted and refused, which leaves the last
-    ///   release unchanged.
+    /// - Parameter attempt: the released attempt; nil for a repeat that is counted but refused, so that the last
+    ///   release is unchanged.
     private func countRepeat(_ release: Release, by attempt: [UInt8]?, _ db: Database) throws {
         try db.run(
             """
@@ -117,13 +117,13 @@ struct SQLiteUses {
         return SignatureDecision(verdict: verdict, line: try db.append(record, to: &head))
     }
 
-    /// Returns the decision if its record is found after an unacknowledged commit. Without the record the signature
-    /// must not leave.
+    /// Returns the decision if its record is found after an unacknowledged commit. Without the record, the signature
+    /// must not leave the process.
     func stands(_ decision: SignatureDecision, _ db: Database) throws -> SignatureDecision? {
         try decision.line.map { try records.holds($0, db) } == true ? decision : nil
     }
 
-    /// Returns the refusal that the database alone justifies, for when nothing could be written.
+    /// Returns the refusal that follows from the database alone, for use when nothing could be written.
     func refusal(of signature: SignatureUse, _ db: Database) throws -> SignatureDecision? {
         let verdict = signature.verdict(try TransactionReads().key(signature.publicKeyHash, db))
         return verdict == .granted ? nil : SignatureDecision(verdict: verdict, line: nil)
@@ -131,8 +131,8 @@ struct SQLiteUses {
 }
 
 /// A cache of the rows that all releases of one transaction read: the state of their keys, and the release limits. No
-/// other connection writes during the transaction. A cached row stays valid until one of the transaction's own writes
-/// may change it.
+/// other connection writes during the transaction, so a cached row stays valid until one of the transaction's own
+/// writes may change it.
 ///
 /// The writer clears the cache when a transaction begins, and after every write except those known to leave these rows
 /// unchanged.
@@ -148,7 +148,8 @@ final class TransactionReads: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// Returns the key's state and use, which decide whether it may be used now; nil if there is no record of it.
+    /// Returns the key's state and use, which decide whether it may be used now; nil if the ledger does not know the
+    /// key.
     fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyEligibility? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }

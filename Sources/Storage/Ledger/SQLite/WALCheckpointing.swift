@@ -4,21 +4,21 @@ import GRDBSQLite
 import SQLiteFiles
 import Synchronization
 
-/// Copies the write-ahead log into the database's file concurrently with the writer.
+/// Copies the write-ahead log into the database's file while the writer continues.
 ///
 /// SQLite by default copies in the commit that makes the log too long. That is about every thousandth release, and
 /// every release that waits for that commit or the next one takes 20 ms longer. Here a separate connection copies while
-/// the writer continues (a PASSIVE checkpoint blocks no connection), and then once more for the pages added meanwhile.
-/// The writer copies the rest, a few pages, between two batches. SQLite restarts the log only if all of it is copied
-/// and nothing is added in between.
+/// the writer continues (a PASSIVE checkpoint blocks no connection), and then a second time for the pages added in the
+/// meantime. The writer copies the rest, a few pages, between two batches. SQLite restarts the log only if all of it is
+/// copied and nothing is added in between.
 ///
-/// A failed copy is left for the next time, since the log keeps what is not copied. A long read keeps the log from
-/// restarting, as with SQLite's default.
+/// A failed copy is retried the next time, since the log keeps the pages that are not copied. A long read prevents the
+/// log from restarting, as with SQLite's default.
 final class WALCheckpointing: Sendable {
     /// The log's length in pages before it is copied: 16 MiB instead of SQLite's 4, so that pages changed by many
     /// commits are copied once. On a full disk this leaves 12 MiB less for records.
     static let interval = 4000
-    /// The log's length in pages at which the commit itself copies it, because concurrent copying is too slow or fails.
+    /// The log's length in pages at which the commit itself copies it, in case concurrent copying is too slow or fails.
     static let mostPages = 4 * interval
 
     private enum State {
@@ -26,7 +26,7 @@ final class WALCheckpointing: Sendable {
         case writing(pages: Int)
         /// The separate connection is copying.
         case copying
-        /// The separate connection has copied; pages added since remain.
+        /// The separate connection has finished copying; pages added since then remain.
         case copied
         /// The separate connection is closed or about to be. Using it then would make SQLite end the process.
         case closed
@@ -46,7 +46,7 @@ final class WALCheckpointing: Sendable {
         configuration.qos = DurableSQLite.threadQuality
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            // The file is synced before the log restarts.
+            // The file must be synced before the log restarts.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
@@ -63,7 +63,7 @@ final class WALCheckpointing: Sendable {
                 state = .writing(pages: pages + written)
             case .writing:
                 state = .copying
-                // Inside the lock, so that the copy is queued on the connection before its close, or not at all.
+                // Inside the lock, so that the copy is queued on the connection before it is closed, or not at all.
                 copy()
             case .copying, .closed: break
             case .copied:
@@ -82,7 +82,7 @@ final class WALCheckpointing: Sendable {
 
     private func copy() {
         connection.asyncWriteWithoutTransaction { [self] db in
-            // Twice: the second copy is shorter, so fewer pages are added during it.
+            // Copy twice: the second copy is shorter, so fewer pages are added while it runs.
             Self.checkpoint(db)
             Self.checkpoint(db)
             state.withLock { if case .copying = $0 { $0 = .copied } }
@@ -93,16 +93,16 @@ final class WALCheckpointing: Sendable {
         _ = try? db.checkpoint(.passive)
     }
 
-    /// Returns the number of pages that the connection has written since the last call. All went into the log and have
-    /// to be copied.
+    /// Returns the number of pages that the connection has written since the last call. All of them are in the log and
+    /// have to be copied.
     private static func takePagesWritten(_ db: Database) -> Int {
         var (pages, highest) = (CInt(0), CInt(0))
         let code = unsafe sqlite3_db_status(db.sqliteConnection, SQLITE_DBSTATUS_CACHE_WRITE, &pages, &highest, 1)
         return code == SQLITE_OK ? Int(pages) : 0
     }
 
-    /// Closes the connection; blocks until current work has ended. The writer may continue, and copies what is left
-    /// when it is closed.
+    /// Closes the connection; blocks until current work has ended. The writer may continue, and copies the remaining
+    /// pages when it is closed.
     func close() throws {
         state.withLock { $0 = .closed }
         try connection.close()

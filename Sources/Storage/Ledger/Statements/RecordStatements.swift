@@ -189,8 +189,8 @@ struct RecordStatements {
     }
 }
 
-/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have no index, since every
-/// release would pay for it. A search through a million records takes about a second.
+/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have no index, since it would
+/// slow every release. A search through a million records takes about a second.
 private struct RecordConditions {
     private(set) var sql = "node = $1"
     private(set) var values: [StoredValue]
@@ -202,7 +202,7 @@ private struct RecordConditions {
         if let until = filter.until { add("time <", .integer(until.milliseconds)) }
         if let outcome = filter.outcome {
             add("outcome =", .text(outcome.text))
-            // The same text as in the index's condition, so that the index can be used; it has only these records.
+            // The same text as in the index's condition, so that the index can be used; it contains only these records.
             if outcome != .ok {
                 sql += " AND outcome <> 'ok'"
                 index = "audit_record_by_outcome"

@@ -57,15 +57,15 @@ extension StoredChain {
     }
 }
 
-/// The operations that both engines do with the same statements.
+/// The operations that both engines implement with the same statements.
 protocol StoredLedger: StoredChain, Ledger {
     var repeatFor: Duration { get }
 
     /// Runs one transaction, durable when the call returns.
     ///
     /// - Parameters:
-    ///   - excludesReleases: true if no other node may release meanwhile, since the work changes what releases depend
-    ///     on.
+    ///   - excludesReleases: true if no other node may release in the meantime, since the work changes data that
+    ///     releases depend on.
     ///   - readBack: returns the answer if the write is found after an unacknowledged commit, and nil if not. An engine
     ///     that always knows a commit's outcome does not call it.
     func administer<Answer: Sendable>(
@@ -76,7 +76,7 @@ protocol StoredLedger: StoredChain, Ledger {
 
 // Claims, keys and approvals.
 extension StoredLedger {
-    /// Runs work that the next call repeats if its outcome is unknown.
+    /// Runs work whose outcome, if unknown, need not be read back, since the next call repeats it.
     private func administer<Answer: Sendable>(
         _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {
@@ -107,7 +107,7 @@ extension StoredLedger {
 
     public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
         try await search { queries in
-            // Newest first, so that a key in use is found at once.
+            // Newest first, so that a key in use is found immediately.
             let claims = try queries.run(
                 """
                 SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2
@@ -158,7 +158,7 @@ extension StoredLedger {
     @discardableResult
     public func expireApprovals(now: Date) async throws(LedgerFailure) -> Int {
         var total = 0
-        // Read first: there is rarely anything to write.
+        // Read first, since there is rarely anything to write.
         while try await !read({ try ApprovalRow.overdue(at: now, $0) }).isEmpty {
             total += try await administer { try $0.expireApprovals(at: now) }
         }
@@ -174,7 +174,7 @@ extension StoredLedger {
 
 extension AdministrativeChange {
     /// Returns the lines if the change is found in the ledger after an unacknowledged commit, and nil if not. The
-    /// records are there exactly if the change is.
+    /// records exist if and only if the change was made.
     fileprivate func stands(
         _ lines: [AuditLine], _ records: RecordStatements, _ queries: any StoredQueries
     ) throws -> [AuditLine]? {

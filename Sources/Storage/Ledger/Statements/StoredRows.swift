@@ -6,9 +6,10 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-// Conversions from rows. A value that this version does not know is a fault of the ledger and never becomes a default.
+// Conversions from rows. A value that this version does not know is treated as a fault of the ledger, never as a
+// default.
 
-/// The key's state and use, which decide on releases and signatures.
+/// The key's state and use, which determine releases and signatures.
 enum KeyEligibilityRow {
     static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyEligibility? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
