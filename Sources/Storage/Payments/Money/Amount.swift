@@ -1,8 +1,8 @@
-/// An amount of money as a whole number of its currency's minor units. Never floating point: 0.1 has no binary
-/// representation.
+/// An amount of money as a whole number of its currency's minor units. It is never a floating-point number, since 0.1
+/// has no binary representation.
 ///
-/// Apple's payment data have such a number too (`transactionAmount`). That it counts the minor unit of ISO 4217 is
-/// verified only for currencies with two decimals: Apple's reference shows none with zero or three decimals
+/// Apple's payment data also contain such a number (`transactionAmount`). It is known to count minor units of ISO 4217
+/// only for currencies with two decimals, since Apple's reference has no example with zero or three decimals
 /// (``isAppleUnitVerified``).
 public struct Amount: Sendable, Hashable {
     /// From 0 to ``most``.
@@ -12,18 +12,18 @@ public struct Amount: Sendable, Hashable {
     /// The largest number with twelve digits, the size of ISO 8583's field 4 and EMV's tag 9F02.
     public static let most: Int64 = 999_999_999_999
 
-    /// Nil if it is negative, or more than ``most``.
+    /// Nil if the amount is negative, or more than ``most``.
     public init?(minorUnits: Int64, currency: Currency) {
         guard (0...Self.most).contains(minorUnits) else { return nil }
         (self.minorUnits, self.currency) = (minorUnits, currency)
     }
 
-    /// Parses a decimal in major units, such as `10.99`: digits, optionally followed by a point and at least one digit,
-    /// at most as many as the currency has decimals. No sign, exponent, blank or grouping; no leading zero before
-    /// another digit.
+    /// Parses a decimal in major units, such as `10.99`: digits, optionally followed by a point and one or more further
+    /// digits, at most as many as the currency has decimals. It must not have a sign, exponent, blank or grouping, nor
+    /// a leading zero before another digit.
     ///
-    /// `10` and `10.9` are accepted, because they can mean only one amount. `10.990` dollars are not, because the
-    /// writer may have meant another currency.
+    /// `10` and `10.9` are accepted, because they can mean only one amount. `10.990` is not accepted for dollars,
+    /// because the writer may have meant another currency.
     public init?(decimal: String, currency: Currency) {
         let parts = decimal.utf8.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
         let (whole, fraction) = (Array(parts[0]), parts.count == 2 ? Array(parts[1]) : [])
@@ -38,8 +38,8 @@ public struct Amount: Sendable, Hashable {
         self.init(minorUnits: units, currency: currency)
     }
 
-    /// The amount in major units with all of the currency's decimals: `10.90`, and `1000` for a currency without. It is
-    /// also a JSON number.
+    /// The amount in major units with all of the currency's decimals: `10.90`, and `1000` for a currency without
+    /// decimals. It is also a JSON number.
     public var decimal: String {
         let digits = String(minorUnits)
         guard currency.decimals > 0 else { return digits }
@@ -47,6 +47,6 @@ public struct Amount: Sendable, Hashable {
         return padded.dropLast(currency.decimals) + "." + padded.suffix(currency.decimals)
     }
 
-    /// True if it is known in which unit Apple counts an amount of this currency.
+    /// True if the unit in which Apple counts amounts of this currency is known.
     public var isAppleUnitVerified: Bool { currency.decimals == 2 }
 }

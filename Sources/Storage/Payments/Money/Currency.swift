@@ -2,12 +2,12 @@
 public struct Currency: Sendable, Hashable {
     /// Three capital letters, such as `USD`.
     public let letters: String
-    /// Three digits, such as `840`; Apple's payment data name a currency by them.
+    /// Three digits, such as `840`, which identify a currency in Apple's payment data.
     public let number: String
     /// Decimals of the minor unit, 0 to 4: 2 for the cents of a dollar.
     public let decimals: Int
 
-    /// - Parameter letters: capitals, as in the standard.
+    /// - Parameter letters: upper case, as in the standard.
     public init?(letters: String) {
         guard let known = Self.byLetters[letters] else { return nil }
         self = known

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Tracks commits that the server has not acknowledged. The session of such a commit may wait on the server for a
-/// standby that is away, long after the gateway has dropped it.
+/// Tracks commits that the server has not acknowledged. The session of such a commit may wait on the server for an
+/// unavailable standby, long after the gateway has dropped it.
 ///
-/// Nothing is committed until a later commit is acknowledged. Otherwise each change would leave one more session on the
-/// server, until no program gets a connection. Changes that were in progress at that moment leave one session each, and
-/// one probe leaves another. Later probes wait for its lock and send no commit.
+/// Nothing else is committed until a later commit is acknowledged. Otherwise each change would leave one more session
+/// on the server, until no program could connect. Each change that was in progress at that moment leaves one session,
+/// and one probe leaves another. Later probes wait for its lock and send no commit.
 final class CommitDoubt: Sendable {
     private struct State {
         var isOpen = false
@@ -23,7 +23,7 @@ final class CommitDoubt: Sendable {
     /// Ends the doubt, if there is any.
     ///
     /// - Parameter probe: returns after a commit was acknowledged without a warning. Called by one thread at a time,
-    ///   and after a failure only when a pause has passed.
+    ///   and after a failure only after a pause.
     /// - Returns: true if it probed.
     func settle(_ probe: () throws -> Void) throws -> Bool {
         let isMine: Bool? = state.withLock { state in

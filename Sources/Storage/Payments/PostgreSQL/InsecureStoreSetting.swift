@@ -2,7 +2,8 @@ public import PostgreSQLClient
 
 /// Permitted but insecure settings of a store in PostgreSQL.
 public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringConvertible {
-    /// The gateway logs in as a superuser or as a role that can act as the tables' owner: no right binds it.
+    /// The gateway logs in as a superuser or as a role that can act as the tables' owner: privileges do not restrict
+    /// it.
     case databaseOwner = "database_owner"
     /// No synchronous standby is named.
     case databaseStandby = "database_standby"

@@ -2,7 +2,7 @@ import DatabaseKit
 public import PostgreSQLClient
 
 /// Creates the tables of payments in PostgreSQL, with an owner's account, for `paytoken-gateway store create`. A
-/// gateway's own role cannot.
+/// gateway's role cannot do this.
 public enum PostgreSQLPaymentSchema {
     /// The version that this program creates and supports.
     public static let version = PostgreSQLPaymentTables.version
@@ -13,9 +13,9 @@ public enum PostgreSQLPaymentSchema {
         public let server: String
         /// The owner's role.
         public let owner: String
-        /// The version before; nil if there was none.
+        /// The previous version; nil if there was none.
         public let found: Int?
-        /// The version now.
+        /// The current version.
         public let version: Int
         /// The role that received a gateway's rights; nil if none was named.
         public let granted: String?
@@ -23,13 +23,13 @@ public enum PostgreSQLPaymentSchema {
         public let isUnverified: Bool
     }
 
-    /// Creates the schema if there is none, and grants a role the least rights that a gateway needs. Everything happens
-    /// in one transaction, or nothing does.
+    /// Creates the schema if there is none, and grants a role the minimal rights that a gateway needs, all in one
+    /// transaction.
     ///
     /// - Parameters:
-    ///   - url: names an account that may create a schema in the database, or owns the existing one.
-    ///   - role: an existing role; nil grants nothing.
-    ///   - connections: the role's CONNECTION LIMIT; nil leaves it unchanged.
+    ///   - url: the server, with an account that may create a schema in the database or owns the existing one.
+    ///   - role: an existing role; nil to grant nothing.
+    ///   - connections: the role's CONNECTION LIMIT; nil to leave it unchanged.
     ///   - timeout: the limit for the whole operation.
     public static func create(
         _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, connections: Int? = nil,

@@ -1,7 +1,7 @@
 import Foundation
 import PostgreSQLClient
 
-/// Opens sessions with the server of payments.
+/// Opens sessions with the server that stores payments.
 struct PostgreSQLPaymentSession: Sendable {
     let url: PostgreSQLURL
     private let parameters: [String: String]
@@ -15,7 +15,7 @@ struct PostgreSQLPaymentSession: Sendable {
         parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: "paytoken-gateway")
     }
 
-    /// Blocks; in the resolver perhaps beyond `deadline`.
+    /// Opens a session; blocks, in the resolver perhaps beyond `deadline`.
     func open(until deadline: ContinuousClock.Instant) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
         try openAndInspect(until: deadline).connection
     }
@@ -32,7 +32,7 @@ struct PostgreSQLPaymentSession: Sendable {
             guard let row = results[0].rows.first, let version = try results[3].rows.first?.integer(0) else {
                 throw PaymentStoreOpeningError.notAStore(place: place)
             }
-            // A pooler has sessions of its own with the server, and mixes the state of several clients.
+            // A pooler has its own sessions with the server, and mixes the state of several clients.
             guard try row.integer(0) == connection.serverProcess else {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place,
@@ -84,7 +84,7 @@ struct PostgreSQLPaymentSession: Sendable {
 
     static let create = "paytoken-gateway store create URL"
 
-    /// The server's limits are shorter than the gateway's, so that most waits end with an answer.
+    /// The server's limits are shorter than the gateway's, so that most waits end with a response from the server.
     private var settings: [(name: String, value: String)] {
         let milliseconds = timeout / .milliseconds(1)
         return [
@@ -93,8 +93,8 @@ struct PostgreSQLPaymentSession: Sendable {
         ]
     }
 
-    /// An acknowledged commit has reached the disk, and the standby's disk if one is named, regardless of the choice of
-    /// the role or the database (`remote_write` waits only for the standby's memory). A stricter choice stays.
+    /// An acknowledged commit has reached the disk, and the standby's disk if one is named, regardless of the settings
+    /// of the role or the database (`remote_write` waits only for the standby's memory). A stricter setting is kept.
     private static let synchronous = PostgreSQLStatement(
         """
         SELECT set_config('synchronous_commit', 'on', false)

@@ -3,26 +3,26 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// A few sessions, each on its own thread because libpq and resolvers block, and the queue of jobs for them.
+/// A few sessions, each on its own thread because libpq and resolvers block, and their job queue.
 ///
-/// A caller waits until the time-out and no longer. A job that has not begun by then is not run.
+/// A caller waits no longer than the time-out. A job that has not begun by then is not run.
 final class PostgreSQLPaymentSessions: Sendable {
     /// A longer queue would only wait for a server that hangs.
     static let capacity = 1024
-    /// The changes of one payment follow each other; those of several payments can run in parallel.
+    /// The changes of one payment run in sequence; those of several payments can run in parallel.
     static let count = 8
 
     /// A job for one session.
     private struct Job: Sendable {
         let deadline: ContinuousClock.Instant
-        /// Returns false if its caller no longer waits; then it is not run.
+        /// Returns false if its caller no longer waits; the job is then not run.
         let begin: @Sendable () -> Bool
         let run: @Sendable (Connections) -> Void
         /// Called instead of `run`.
         let fail: @Sendable (PaymentStoreError) -> Void
     }
 
-    /// One thread's session, opened when it is needed and again after it was dropped.
+    /// One thread's session, opened when needed and reopened after it was dropped.
     final class Connections {
         /// Shared by all threads.
         let doubt: CommitDoubt
@@ -46,8 +46,8 @@ final class PostgreSQLPaymentSessions: Sendable {
             }
         }
 
-        /// The first exchange of a job, after which nothing is changed yet. If the session has ended, for example
-        /// because its server was restarted, it is repeated once in a new session.
+        /// Makes the first exchange of a job, which changes nothing yet. If the session has ended, for example because
+        /// its server was restarted, the exchange is repeated once in a new session.
         func begin(
             _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant, isRepetition: Bool = false
         ) throws -> (connection: PostgreSQLConnection, results: [PostgreSQLResult]) {
@@ -109,7 +109,7 @@ final class PostgreSQLPaymentSessions: Sendable {
                 Job(
                     deadline: deadline, begin: caller.begin,
                     run: { connections in
-                        // The body ends by `deadline` itself, and then knows what may have been committed.
+                        // From here on the body ends by `deadline`, and then knows what may have been committed.
                         caller.removeDeadline()
                         caller.resume(Result { try body(connections, deadline) }.mapError { PaymentStoreError($0) })
                     }, fail: { caller.resume(.failure($0)) }))
@@ -137,7 +137,8 @@ final class PostgreSQLPaymentSessions: Sendable {
                 if isClosed { break }
                 continue
             }
-            // Connecting may block longer than the caller can wait; meanwhile the caller can still give the job up.
+            // Connecting may block longer than the caller can wait; in the meantime the caller can still abandon the
+            // job.
             do throws(PaymentStoreError) {
                 if ContinuousClock.now < job.deadline { _ = try connections.connection(until: job.deadline) }
                 if job.begin() { job.run(connections) }
@@ -162,7 +163,7 @@ final class PostgreSQLPaymentSessions: Sendable {
         return threads
     }
 
-    /// Stops, and returns when the threads have ended, or after twice the time-out; blocks.
+    /// Stops the threads. Blocks until they have ended, or for twice the time-out.
     func close() {
         let latest = DispatchTime.now() + (timeout / .seconds(1)) * 2
         for _ in 0..<end() { _ = ended.wait(timeout: latest) }

@@ -4,13 +4,13 @@ public import PostgreSQLClient
 
 /// Payments in PostgreSQL, for several gateways.
 ///
-/// Gateways that change one payment at the same time wait for its row's lock. A gateway that opens the store leaves the
-/// payments in progress to their owners, or to their deadlines, because other gateways are running.
+/// Gateways that change one payment at the same time wait for its row's lock. Because other gateways may be running, a
+/// gateway that opens the store leaves payments in progress to their owners or to their deadlines.
 public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public let engine = "postgresql"
     /// The limit of a store's connections to the server.
     public static let mostSessions = PostgreSQLPaymentSessions.count
-    /// `db1:5432/paytoken_gateway`, for people.
+    /// `db1:5432/paytoken_gateway`, for display.
     public let place: String
     /// The permitted but insecure settings of the server and the role, when the store was opened.
     public let insecureSettings: Set<InsecureStoreSetting>
@@ -18,7 +18,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     let unreadable = UnreadablePayments()
     private let sessions: PostgreSQLPaymentSessions
 
-    /// Opens the store; blocks until `timeout`, in the resolver perhaps longer.
+    /// Opens the store; blocks for at most `timeout`, in the resolver perhaps longer.
     ///
     /// - Parameters:
     ///   - passwordFile: read again for each session; nil for a login without a password.
@@ -36,8 +36,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     deinit { sessions.end() }
 
     /// A long history does not slow this down, because only the index by payment and number has the requested order.
-    /// With `=` for the digest the primary key would have it too, and the planner chooses that for a payment token with
-    /// a large part of all history.
+    /// With `=` for the digest, the primary key would have that order as well, and the planner chooses it for a payment
+    /// token that has a large part of the whole history.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
         func newest(at digest: String) -> String {
             """
@@ -74,8 +74,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
         }
     }
 
-    /// Another arrival of the same payment token waits until this transaction has ended, even if there is no row yet
-    /// that could be locked.
+    /// Another arrival of the same payment token waits until this transaction has ended, even if no row exists yet that
+    /// could be locked.
     private static func lock(_ key: Payment.Key) -> StoredStatement {
         let number = key.tokenDigest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return StoredStatement(
@@ -91,7 +91,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     }
 
     public func prune() async throws(PaymentStoreError) -> Int {
-        // A transaction of its own. If its commit is in doubt, the next call prunes again.
+        // It has its own transaction. If the commit is in doubt, the next call prunes again.
         try await read(StoredStatement("SELECT prune_payments(1000)", prepared: "prune_payments")) { rows in
             Int(try rows.first?.integer(0) ?? 0)
         }

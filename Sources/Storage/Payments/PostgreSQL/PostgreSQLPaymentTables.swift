@@ -1,10 +1,11 @@
 /// The tables, and the rights of the gateways' role. All tables are in the schema `paytoken_gateway`, which belongs to
-/// the account that ran `paytoken-gateway store create`. Times are milliseconds since 1970, by the gateways' clocks.
+/// the account that ran `paytoken-gateway store create`. Times are milliseconds since 1970, according to the gateways'
+/// clocks.
 enum PostgreSQLPaymentTables {
     static let schema = "paytoken_gateway"
 
     /// The statements that lead from each version to the next; the first create version 1. Published statements never
-    /// change, because databases in the field were made by them.
+    /// change, because existing databases were made with them.
     static let steps = [version1, version2]
 
     /// Incremented with every change of a table.
@@ -57,8 +58,8 @@ enum PostgreSQLPaymentTables {
         )
         """,
         "CREATE INDEX payment_change_by_payment ON payment_change (client, token_digest)",
-        // Rules that no gateway's login can bypass: a name once given stays, and a payment that may have been sent
-        // never becomes one that may be sent.
+        // Rules that no gateway's login can bypass: a payment's name never changes once assigned, and a payment that
+        // may have been sent never returns to a state in which it may be sent.
         """
         CREATE FUNCTION keep_payment() RETURNS trigger LANGUAGE plpgsql SET search_path = paytoken_gateway, pg_temp AS $$
         BEGIN
@@ -90,8 +91,8 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// Payments that paytokend never released can be removed after seven days by the server's clock, and their history
-    /// after them. A gateway's role can do that only with `prune_payments`.
+    /// Payments that paytokend never released can be removed seven days later according to the server's clock, and then
+    /// their history. A gateway's role can do that only with `prune_payments`.
     private static let version2 = [
         "ALTER TABLE payment ADD COLUMN account_digest bytea CHECK (octet_length(account_digest) = 33)",
         "DROP INDEX payment_change_by_payment",
@@ -147,8 +148,8 @@ enum PostgreSQLPaymentTables {
         FOR EACH ROW EXECUTE FUNCTION keep_deleted_change()
         """,
         // Removes the oldest `most` removable payments, at most a thousand; those that another gateway is removing are
-        // left to it. At most three rows for each of them: a longer history is removed in several calls, and its
-        // payment in the last.
+        // skipped. It removes at most three history rows for each payment: a longer history is removed in several
+        // calls, and its payment in the last one.
         """
         CREATE FUNCTION prune_payments(most bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytoken_gateway, pg_temp AS $$
@@ -180,7 +181,7 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// The least rights that a gateway needs.
+    /// The minimal rights that a gateway needs.
     ///
     /// - Parameter role: quoted as an identifier.
     static func grants(to role: String) -> [String] {
@@ -193,7 +194,7 @@ enum PostgreSQLPaymentTables {
         ]
     }
 
-    /// Returns one row, which is true if the session's role has all of these rights.
+    /// The statement that returns one row, which is true if the session's role has all of these rights.
     static let rights = """
         SELECT has_function_privilege('\(schema).prune_payments(bigint)', 'EXECUTE')
             AND has_table_privilege('\(schema).payment_change', 'INSERT')

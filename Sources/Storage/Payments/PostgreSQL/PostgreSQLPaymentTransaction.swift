@@ -2,13 +2,14 @@ import DatabaseKit
 import Foundation
 import PostgreSQLClient
 
-/// One change of the store: reads under locks, decides, and writes with the commit.
+/// One change of the store: it reads under locks, decides, and writes with the commit.
 ///
-/// Two round trips. A failure before the commit was sent has changed nothing, and the transaction begins again if that
-/// may help. After a later failure the commit is in doubt: the session is dropped, and the server may still commit.
+/// It takes two round trips. A failure before the commit was sent changes nothing, and the transaction is repeated if
+/// that may help. After a later failure the commit is in doubt: the session is dropped, and the server may still
+/// commit.
 struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     let reading: [StoredStatement]
-    /// - Returns: the answer once `writing` is durable; nothing is written if that is empty.
+    /// - Returns: the value to return once `writing` is durable; nothing is written if `writing` is empty.
     let decide: @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
 
     /// Deadlocks, and conflicts with rows of another transaction, disappear when the transaction is repeated.
@@ -21,7 +22,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             do {
                 return try once(on: connections, until: deadline)
             } catch is Doubtful where number < Self.mostTries {
-                // Transactions that only read continue meanwhile.
+                // Transactions that only read continue in the meantime.
                 _ = try connections.doubt.settle {
                     try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
                 }
@@ -34,7 +35,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         preconditionFailure("The last try returns or throws.")
     }
 
-    /// Certainly nothing was changed.
+    /// It is certain that nothing was changed.
     private struct Undone: Error {
         let failure: PostgreSQLFailure
     }
@@ -42,8 +43,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     /// Another commit is in doubt. Nothing was changed.
     private struct Doubtful: Error {}
 
-    /// - Parameter provesCommits: true for the transaction that finds out whether the server acknowledges commits
-    ///   again.
+    /// - Parameter provesCommits: true for the transaction that tests whether the server acknowledges commits again.
     private func once(
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant,
         provesCommits: Bool = false
@@ -76,7 +76,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             // the commit.
             guard results.last?.tag == "COMMIT" else { throw .refused(SQLState(known: "25P02"), statement: 0) }
         } catch {
-            // A refused transaction was not committed; one without an answer may have been.
+            // A refused transaction was not committed; one without a response may have been.
             guard case .refused = error else {
                 connections.doubt.began()
                 connections.drop()
@@ -109,10 +109,10 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
 }
 
 extension PostgreSQLPaymentTransaction<Void> {
-    /// Proves that commits are acknowledged, also by the standby if one is named. It changes no row: its log record is
-    /// empty.
+    /// Proves that commits are acknowledged, including by the standby if one is named. It changes no row: its log
+    /// record is empty.
     ///
-    /// Only one gateway probes at a time. If its commit waits on the server, it keeps the lock until that ends, and the
+    /// Only one gateway probes at a time. If its commit waits on the server, it keeps the lock until the wait ends. The
     /// next probe is refused after the lock's time-out, before it sends a commit.
     static var probe: Self {
         Self(
@@ -136,8 +136,8 @@ extension PostgreSQLPaymentTransaction<Void> {
 }
 
 extension SQLState {
-    /// True if another transaction was first: the next try sees what it did (unique violation, deadlock, serialization
-    /// failure).
+    /// True if another transaction was first: the next attempt sees its changes (unique violation, deadlock,
+    /// serialization failure).
     fileprivate var passesByItself: Bool {
         self == .deadlock || self == .serializationFailure || code == "23505"
     }

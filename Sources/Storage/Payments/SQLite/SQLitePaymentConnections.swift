@@ -6,9 +6,9 @@ import Synchronization
 
 /// The two connections to the file of payments, one for writing and one for reading.
 ///
-/// On a full disk, a file that was closed cleanly cannot be opened by two connections: SQLite creates the memory that
-/// they share (`-shm`) as a file. A single connection with exclusive access needs none. The store then reads with such
-/// a connection, and refuses every change until there is room.
+/// On a full disk, a file that was closed cleanly cannot be opened by two connections: SQLite creates their shared
+/// memory (`-shm`) as a file. A single connection with exclusive access needs no such file. The store then reads with
+/// such a connection, and refuses every change until there is room.
 final class SQLitePaymentConnections: Sendable {
     private enum State {
         case whole(Writer, Reader, DatabaseFilePlace)
@@ -27,7 +27,7 @@ final class SQLitePaymentConnections: Sendable {
     private static let busyTimeout: TimeInterval = 2
     /// The number of pages in the write-ahead log after which a commit copies it into the file.
     private static let checkpointPages = 1000
-    /// The number of free bytes below which the file is not opened for writing: room for the shared memory and a
+    /// The number of free bytes below which the file is not opened for writing: enough for the shared memory and a
     /// payment's commits.
     private static let leastRoom: Int64 = 256 << 10
 
@@ -55,13 +55,13 @@ final class SQLitePaymentConnections: Sendable {
             try DurableSQLite.requireDurability(db, path: path)
             try SQLitePaymentSchema.prepare(db, path: path)
             do {
-                // The lock proves that the attempts' gateway has ended. So there is no need to wait for their deadlines
-                // or to trust a clock.
+                // The lock proves that the gateway which made these attempts has ended, so there is no need to wait for
+                // their deadlines or to trust a clock.
                 try db.durably {
                     try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
                 }
             } catch let error as DatabaseError where error.isLackOfRoom {
-                // Then their deadlines count.
+                // On a failure, their deadlines apply.
                 try db.leaveTransaction()
             }
         }
@@ -72,7 +72,7 @@ final class SQLitePaymentConnections: Sendable {
         return .whole(writer, Reader(reader, deadlines: deadlines), place)
     }
 
-    /// - Throws: if the file cannot be read, or has another schema's tables.
+    /// - Throws: if the file cannot be read, or has the tables of another schema.
     private static func withoutRoom(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let reader = try DurableSQLite.readingAlone(path, label: "payments.reader", busyTimeout: busyTimeout)
         try reader.read { db in
@@ -105,7 +105,7 @@ final class SQLitePaymentConnections: Sendable {
     private static let noRoom = PaymentStoreError.unavailable(
         reason: "Its file system is full, so it can only be read; free some space.")
 
-    /// Opens the file for writing if there was no room for that before.
+    /// Opens the file for writing if there was no room for it before.
     func openForWriting() async throws(PaymentStoreError) {
         guard case .withoutRoom = state.withLock({ $0 }) else { return }
         try await onThread { [self] () throws(PaymentStoreError) in
@@ -130,8 +130,8 @@ final class SQLitePaymentConnections: Sendable {
         }
     }
 
-    /// Blocks until the current operations have ended. If a connection cannot be closed, the end of the process closes
-    /// it.
+    /// Blocks until the current operations have ended. If a connection cannot be closed, it is closed when the process
+    /// ends.
     func close() {
         let last = state.withLock { state in
             defer { state = .closed }
@@ -148,7 +148,7 @@ final class SQLitePaymentConnections: Sendable {
     }
 }
 
-/// A payment's changes pass no state on to those of other payments.
+/// Changes of payments share no state within a batch.
 struct PaymentBatches: SQLiteBatches {
     typealias Failure = PaymentStoreError
 
@@ -156,7 +156,8 @@ struct PaymentBatches: SQLiteBatches {
 }
 
 extension DatabaseError {
-    /// True if a full disk may be the cause; an I/O error may be one, if SQLite cannot enlarge its shared memory.
+    /// True if a full disk may be the cause, which includes I/O errors, since SQLite may be unable to enlarge its
+    /// shared memory.
     fileprivate var isLackOfRoom: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(resultCode)
     }

@@ -3,13 +3,13 @@ import GRDB
 /// The tables in SQLite. Times are milliseconds since 1970.
 enum SQLitePaymentSchema {
     /// The statements that lead from each version to the next; the first create version 1. Published statements never
-    /// change, because files in the field were made by them.
+    /// change, because existing files were made with them.
     static let steps = [version1, version2]
 
     /// Incremented with every change of a table.
     static let version = steps.count
 
-    /// Creates the tables in an empty file, upgrades older ones in one transaction, or checks that they are there.
+    /// Creates the tables in an empty file, upgrades older ones in one transaction, or checks that they exist.
     ///
     /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
     static func prepare(_ db: Database, path: String) throws {
@@ -31,8 +31,9 @@ enum SQLitePaymentSchema {
         }
     }
 
-    /// The triggers protect against defects of this program and against manual changes: history is only added to, a
-    /// name once given stays, and a payment that may have been sent never becomes one that may be sent.
+    /// The triggers protect against defects of this program and against manual changes: history can only be appended
+    /// to, a payment's name never changes once assigned, and a payment that may have been sent never returns to a state
+    /// in which it may be sent.
     private static let version1 = """
         CREATE TABLE payment_store (schema_version INTEGER NOT NULL) STRICT;
         INSERT INTO payment_store VALUES (1);
@@ -90,8 +91,8 @@ enum SQLitePaymentSchema {
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 
-    /// Payments that paytokend never released can be removed after seven days, and their history after them. Until then
-    /// each row stays.
+    /// Payments that paytokend never released can be removed after seven days, and then their history. Until then no
+    /// row is removed.
     private static let version2 = """
         ALTER TABLE payment ADD COLUMN account_digest BLOB CHECK (length(account_digest) = 33);
         CREATE INDEX payment_removable ON payment (changed_at)

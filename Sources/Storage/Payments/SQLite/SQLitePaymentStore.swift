@@ -4,13 +4,13 @@ import GRDB
 import SQLiteFiles
 import Synchronization
 
-/// Payments in one SQLite file, for one gateway. A lock file next to it (`.lock`) keeps a second gateway out.
+/// Payments in one SQLite file, for one gateway. A lock file next to it (`.lock`) excludes a second gateway.
 public final class SQLitePaymentStore: StoredPaymentStore {
     public let engine = "sqlite"
     /// Only one connection writes, so no row needs a lock.
     static let rows = PaymentRows(lock: "")
     let unreadable = UnreadablePayments()
-    /// Absolute.
+    /// An absolute path.
     public let path: String
     private let lock: Mutex<DatabaseFileLock?>
     let connections: SQLitePaymentConnections
@@ -18,7 +18,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
     /// Opens the store, and creates it if there is none; blocks.
     ///
     /// - Parameters:
-    ///   - path: absolute; its directory exists, and no other account can write to it.
+    ///   - path: absolute. Its directory must exist, and no other account may be able to write to it.
     ///   - timeout: the limit of each change and each query.
     public init(path: String, timeout: Duration = .seconds(10)) throws(PaymentStoreOpeningError) {
         let lock: DatabaseFileLock
@@ -33,7 +33,8 @@ public final class SQLitePaymentStore: StoredPaymentStore {
         self.lock = Mutex(lock)
     }
 
-    /// Checks the file's place as the opening does, and creates nothing; not for a process that has the store open.
+    /// Checks the file's location as opening it would, but creates nothing. Do not call it in a process that has the
+    /// store open.
     public static func examine(path: String) throws(PaymentStoreOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw PaymentStoreOpeningError(error)
@@ -72,7 +73,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
                 for statement in writing { try db.run(statement) }
                 return (value, writing.isEmpty ? nil : db.lastInsertedRowID)
             },
-            // Each line has a unique number: the change was committed if its last line is there.
+            // Each history line has a unique number: the change was committed if its last line exists.
             readBack: { decided, db in
                 guard let line = decided.line else { return nil }
                 let found = try db.number("SELECT count(*) FROM payment_change WHERE number = $1", [.integer(line)])
@@ -97,14 +98,14 @@ public final class SQLitePaymentStore: StoredPaymentStore {
 
     public func prune() async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(Date(timeIntervalSinceNow: -Payment.retention))
-        // First searched without the lock for writing: usually there is none.
+        // Search first without the write lock: usually there is none.
         guard try await !read(Self.removable(before: latest, limit: 1), { $0.isEmpty }) else { return 0 }
         return try await connections.writer.write(
             { db, _ in try Self.removeRemovable(before: latest, db) }, readBack: { _, _ in nil })
     }
 
-    /// The removable payments. Without the named index SQLite would choose the index of transactions, and read every
-    /// row without one.
+    /// The removable payments. Without the named index, SQLite would choose the index by transaction, and read every
+    /// row that has none.
     private static func removable(before time: Int64, limit: Int) -> StoredStatement {
         StoredStatement(
             """
@@ -114,13 +115,13 @@ public final class SQLitePaymentStore: StoredPaymentStore {
             """, [.integer(time), .integer(limit)])
     }
 
-    /// Removes the oldest 250 payments, and at most three rows for each of them: that takes some 60 ms, during which
-    /// changes wait. A longer history is removed in several calls, and its payment in the last.
+    /// Removes the oldest 250 payments, and at most three history rows for each. That takes about 60 ms, during which
+    /// changes wait. A longer history is removed in several calls, and its payment in the last one.
     private static func removeRemovable(before time: Int64, _ db: Database) throws -> Int {
         var (remaining, removed) = (3 * 250, 0)
         for row in try db.run(removable(before: time, limit: 250)) {
             let place: [StoredValue] = [.text(try row.text(0)), .bytes(try row.bytes(1))]
-            // The oldest first, so that the rest of a history is its end.
+            // Oldest first, so that the remaining history is its end.
             try db.run(
                 """
                 DELETE FROM payment_change WHERE number IN (
@@ -137,12 +138,12 @@ public final class SQLitePaymentStore: StoredPaymentStore {
 
     public func probe() async throws(PaymentStoreError) {
         try await connections.openForWriting()
-        // The probe asks only whether the store can be written: nothing is read back.
+        // The probe tests only whether the store can be written, so nothing is read back.
         try await connections.writer.write({ db, _ in try Self.writeAndRollBack(db) }, readBack: { _, _ in nil })
     }
 
-    /// Writes what a payment's arrival writes, and undoes it: no row remains, but the commit writes every touched page
-    /// to the write-ahead log. An update that changes nothing would write no page.
+    /// Makes the same writes as a payment's arrival, and undoes them. No row remains, but the commit writes every
+    /// touched page to the write-ahead log. An update that changes nothing would write no page.
     private static func writeAndRollBack(_ db: Database) throws {
         var generator = SystemRandomNumberGenerator()
         let digest = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }

@@ -1,22 +1,23 @@
-/// The progress of a payment. The raw values are stored and shown to people.
+/// The progress of a payment. The raw values are stored and displayed.
 public enum PaymentState: String, Sendable, CaseIterable {
-    /// A client brought a payment token, known by the SHA-256 of its paymentData. Nothing is decrypted.
+    /// A client sent a payment token, identified by the SHA-256 of its paymentData. Nothing is decrypted.
     case received
-    /// paytokend released the payment token, and its transaction identifier is this payment's name. Nothing is sent.
+    /// paytokend released the payment token, and its transaction identifier became this payment's name. Nothing has
+    /// been sent.
     case decrypted
-    /// The first byte may have been sent to the processor. This state is stored before that.
+    /// The first byte may have been sent to the processor. This state is stored before the byte is sent.
     case submitting
     /// The processor authorized the payment.
     case authorized
-    /// The processor authorized the payment and took the money.
+    /// The processor authorized the payment and captured the money.
     case captured
     /// The processor declined the payment.
     case declined
-    /// The processor answered that it did not process the payment.
+    /// The processor reported that it did not process the payment.
     case error
-    /// It was submitted and its outcome is unknown. It is never sent again.
+    /// The payment was submitted and its outcome is unknown. It is never sent again.
     case pending
-    /// Certainly nothing reached the processor. The same client may try again.
+    /// It is certain that nothing reached the processor. The same client may try again.
     case notSent = "not_sent"
     /// The decrypted data went to the caller. It can never be submitted from here.
     case released
@@ -26,9 +27,9 @@ public enum PaymentState: String, Sendable, CaseIterable {
 
     /// The states that may follow this one. No other change of state is stored.
     ///
-    /// `submitting` follows `decrypted` alone. `pending` leads to an outcome and never to `notSent`: a payment that may
-    /// have been sent is not sent again. `notSent` and `refused` end an attempt and lead to the next attempt's
-    /// `received`. An abandoned attempt's `received` does too.
+    /// `submitting` can only follow `decrypted`. `pending` leads to an outcome and never to `notSent`: a payment that
+    /// may have been sent is not sent again. `notSent` and `refused` end an attempt and lead to `received` of the next
+    /// attempt. So does `received` of an abandoned attempt.
     public var successors: Set<PaymentState> {
         switch self {
         case .received: [.received, .decrypted, .notSent, .refused]
@@ -43,7 +44,7 @@ public enum PaymentState: String, Sendable, CaseIterable {
     /// Returns true if a payment in this state may become `next`.
     public func mayBecome(_ next: PaymentState) -> Bool { successors.contains(next) }
 
-    /// True if nothing can change any more.
+    /// True if no further change of state is possible.
     public var isFinal: Bool { successors.isEmpty }
 
     /// True if a byte of the payment may have reached a processor.

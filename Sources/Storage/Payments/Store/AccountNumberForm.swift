@@ -9,9 +9,9 @@ public enum AccountNumberForm {
 
     /// Returns true if some digits in the text form an account number.
     ///
-    /// A number begins and ends at the boundary of a group of digits, so digits inside a longer group are none.
+    /// A number begins and ends at the boundary of a group of digits, so digits inside a longer group do not count.
     public static func isIn(_ text: String, separatedBy separators: Separators) -> Bool {
-        // Groups of adjacent digits, in stretches that no letter divides.
+        // Groups of adjacent digits, in stretches that contain no letter.
         var stretches: [[[UInt8]]] = [[]]
         var isInGroup = false
         for byte in text.utf8 {

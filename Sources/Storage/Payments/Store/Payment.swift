@@ -1,10 +1,10 @@
 import Encodings
 public import Foundation
 
-/// One payment token of one client, and the payment's progress: everything that is stored. It contains no card data and
-/// no contacts.
+/// One client's payment token and the payment's progress, which is everything that is stored. It contains no card data
+/// and no contact data.
 public struct Payment: Sendable, Equatable {
-    /// The key by which a client's payment token is found again.
+    /// The key that identifies a client's payment token in the store.
     public struct Key: Sendable, Hashable {
         /// The client's name in the gateway's configuration.
         public let client: String
@@ -17,25 +17,25 @@ public struct Payment: Sendable, Equatable {
         }
     }
 
-    /// The client's purpose with the payment token. A payment token that was used for one can never be used for the
-    /// other.
+    /// The client's purpose for the payment token. A payment token that was used for one purpose can never be used for
+    /// the other.
     public enum Purpose: String, Sendable, CaseIterable {
-        /// It is submitted to a processor.
+        /// The payment token is submitted to a processor.
         case payment
-        /// Its decrypted data go to the client.
+        /// The decrypted data are returned to the client.
         case release
     }
 
     public let key: Key
     public let purpose: Purpose
-    /// SHA-256 of the rest of the client's request (order, expectations): another digest is another request.
+    /// SHA-256 of the rest of the client's request (order, expectations). A different digest means a different request.
     public let requestDigest: [UInt8]
-    /// The client's own name for the order; nil if it gave none.
+    /// The client's identifier of the order; nil if it gave none.
     public let orderId: String?
     public var state: PaymentState
     /// The attempt that wrote the state.
     public var attempt: PaymentAttempt
-    /// Known from paytokend's answer on.
+    /// The transaction, known once paytokend has answered.
     public var transaction: PaymentTransaction?
     public var outcome: PaymentOutcome?
     public let receivedAt: Date
@@ -59,36 +59,37 @@ public struct Payment: Sendable, Equatable {
         self.changedAt = changedAt
     }
 
-    /// Returns true if the attempt that had the payment has certainly stopped: no byte of it is sent from `now` on.
+    /// Returns true if it is certain that the attempt working on the payment has stopped: it sends no byte from `now`
+    /// on.
     ///
-    /// An attempt checks its deadline right before the processor's first byte, by its own clock. The margin is for the
-    /// difference between two hosts' clocks.
+    /// An attempt checks its deadline by its own clock immediately before it sends the first byte to the processor. The
+    /// margin allows for the difference between the clocks of two hosts.
     public func isAbandoned(at now: Date) -> Bool {
         now > attempt.deadline.addingTimeInterval(Self.clockMargin)
     }
 
-    /// Seconds.
+    /// The margin in seconds.
     public static let clockMargin: TimeInterval = 5
 
-    /// The number of attempts that may end without sending anything before the next ones have to wait.
+    /// The number of attempts that may end without sending anything before further ones have to wait.
     public static let mostFreeAttempts = 100
     /// Seconds from the end of the last attempt to the next one, after ``mostFreeAttempts``.
     public static let attemptInterval: TimeInterval = 60
 
     /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days. A
-    /// payment token lives as long as paytokend's signing-time window and the time in which paytokend repeats a
-    /// release, by default minutes and a day.
+    /// payment token is usable within paytokend's signing-time window and while paytokend repeats a release: by
+    /// default, minutes and a day, respectively.
     public static let retention: TimeInterval = 7 * 86_400
 }
 
-/// One try at a payment, by one gateway.
+/// One attempt at a payment, by one gateway.
 public struct PaymentAttempt: Sendable, Hashable {
-    /// 8 random bytes. paytokend receives them with the payment token, and gives them to the caller that has it
-    /// released next.
+    /// 8 random bytes. paytokend receives them with the payment token, and returns them to the caller of the next
+    /// release.
     public let identifier: [UInt8]
-    /// The gateway that makes the attempt, for people.
+    /// The gateway that makes the attempt, for display.
     public let owner: String
-    /// The time after which the attempt sends nothing.
+    /// The time after which the attempt sends nothing more.
     public let deadline: Date
 
     public static let identifierByteCount = 8
@@ -113,15 +114,15 @@ public struct PaymentAttempt: Sendable, Hashable {
 
 /// The data of a payment that are known once paytokend has released its payment token.
 public struct PaymentTransaction: Sendable, Equatable {
-    /// The payment token's transaction identifier, 32 bytes: from then on the payment's name in the whole store.
+    /// The payment token's transaction identifier, 32 bytes: from then on, it is the payment's name in the whole store.
     public let identifier: [UInt8]
     public let merchantIdentifier: String
-    /// The amount in Apple's payment data; nil if they have none that can be represented.
+    /// The amount in Apple's payment data; nil if it is missing or cannot be represented.
     public let amount: Amount?
     /// The processor's name in the configuration; nil if nothing is submitted.
     public let processor: String?
-    /// A keyed digest of the card's account number, 33 bytes, by which the gateway recognises that number in the
-    /// processor's later answers. Kept until the outcome is known; nil if the gateway has no key for it.
+    /// A keyed digest of the card's account number, 33 bytes, with which the gateway recognises that number in the
+    /// processor's later responses. It is kept until the outcome is known; nil if the gateway has no key for it.
     public internal(set) var accountDigest: [UInt8]?
 
     public static let accountDigestByteCount = 33
@@ -142,7 +143,7 @@ public struct PaymentTransaction: Sendable, Equatable {
 
     /// Reads the stored form.
     ///
-    /// - Throws: `damaged`, for an impossible amount.
+    /// - Throws: `damaged` for an impossible amount.
     init(
         identifier: [UInt8], merchantIdentifier: String?, minorUnits: Int64?, currency: String?, processor: String?,
         accountDigest: [UInt8]?
@@ -160,7 +161,7 @@ public struct PaymentTransaction: Sendable, Equatable {
 
 /// One line of a payment's history.
 public struct PaymentChange: Sendable, Equatable {
-    /// Ascending, over all payments.
+    /// A number that increases over all payments.
     public let number: Int64
     public let state: PaymentState
     /// 16 hex digits.
@@ -179,8 +180,8 @@ public struct PaymentChange: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// The beginning of the reason in a line that changed nothing: the processor gave its answer after another outcome
-    /// had been stored.
+    /// The beginning of the reason in a line that changed nothing, because the processor responded after a different
+    /// outcome had been stored.
     public static let contradiction = "contradicts_status"
 
     static func contradiction(_ outcome: PaymentOutcome) -> String {
@@ -191,6 +192,6 @@ public struct PaymentChange: Sendable, Equatable {
         return String(parts.compactMap { $0 }.joined(separator: "; ").prefix(200))
     }
 
-    /// True for a processor's answer that differs from the stored outcome.
+    /// True for a processor's response that differs from the stored outcome.
     public var isContradiction: Bool { reason?.hasPrefix(Self.contradiction) ?? false }
 }

@@ -2,17 +2,17 @@ public import Foundation
 
 /// The result that ended an attempt, or a payment.
 ///
-/// Its texts come from a processor, which may repeat a card's account number. The initialiser masks every text that has
-/// the form of one, so that none reaches the store, a client or the log.
+/// Its texts come from a processor, which may include a card's account number. The initialiser masks every text that
+/// has the form of one, so that none reaches the store, a client or the log.
 public struct PaymentOutcome: Sendable, Equatable {
-    /// The reason, in a word of a closed list or of the processor's documentation: 1 to 100 printable ASCII characters;
-    /// nil for a payment that needs no reason.
+    /// The reason, as a word from a closed list or from the processor's documentation: 1 to 100 printable ASCII
+    /// characters; nil for a payment that needs no reason.
     public internal(set) var reason: String?
     /// The processor's code for an authorized or captured payment: 1 to 100 printable ASCII characters.
     public internal(set) var authorizationCode: String?
-    /// The processor's name for the payment: 1 to 100 printable ASCII characters.
+    /// The processor's identifier of the payment: 1 to 100 printable ASCII characters.
     public internal(set) var processorReference: String?
-    /// The time of the processor's answer.
+    /// The time of the processor's response.
     public internal(set) var processedAt: Date?
 
     public init(
@@ -37,8 +37,7 @@ public struct PaymentOutcome: Sendable, Equatable {
             processedAt: processedAt)
     }
 
-    /// This outcome with the earlier values that it does not repeat: a person needs them to find the payment at the
-    /// processor.
+    /// This outcome plus the earlier values that it lacks: a person needs them to find the payment at the processor.
     func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self
         outcome.processorReference = processorReference ?? earlier?.processorReference
@@ -46,9 +45,10 @@ public struct PaymentOutcome: Sendable, Equatable {
         return outcome
     }
 
-    /// The outcome with those texts masked whose digits contain an account number.
+    /// The outcome, in which texts whose digits contain an account number are masked.
     ///
-    /// - Parameter isAccountNumberIn: receives all ASCII digits of a text, in order, whatever is between them.
+    /// - Parameter isAccountNumberIn: receives all ASCII digits of a text, in order, regardless of the characters
+    ///   between them.
     public func masked(where isAccountNumberIn: (_ digits: [UInt8]) -> Bool) -> PaymentOutcome {
         func shown(_ text: String?) -> String? {
             text.map { text in
@@ -69,7 +69,7 @@ public struct PaymentOutcome: Sendable, Equatable {
             .filter { ($0.1?.utf8.count { $0 == UInt8(ascii: "*") } ?? 0) >= 8 }.map(\.0)
     }
 
-    /// A processor's text made safe: it may be long, unprintable, or contain account numbers.
+    /// A processor's text made safe for display, since it may be long, unprintable, or contain account numbers.
     private static func shown(_ text: String?) -> String? {
         guard let text else { return nil }
         let scalars = text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) }
@@ -77,13 +77,13 @@ public struct PaymentOutcome: Sendable, Equatable {
         if AccountNumberForm.isIn(printable, separatedBy: .anything), !isUUID(printable) {
             printable = AccountNumberForm.masked(printable)
         }
-        // Masking comes before cutting, so that no number is cut before it is found.
+        // Mask before truncating, so that no account number is truncated before it is detected.
         return printable.isEmpty ? nil : String(printable.prefix(100))
     }
 
-    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter, a form in which many processors name
-    /// payments. By chance nearly every UUID has digits that form an account number, and no account number is written
-    /// in groups of a UUID.
+    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter, which many processors use to identify
+    /// payments. By chance, nearly every UUID contains digits that form an account number, and no account number is
+    /// written in the groups of a UUID.
     private static func isUUID(_ text: String) -> Bool {
         guard text.utf8.count == 36, let uuid = UUID(uuidString: text) else { return false }
         let (version, variant) = (uuid.uuid.6 >> 4, uuid.uuid.8 >> 6)

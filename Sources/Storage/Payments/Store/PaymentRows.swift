@@ -2,7 +2,7 @@ import DatabaseKit
 import Encodings
 import Foundation
 
-/// Payments as rows: the statements, and the reading of their results.
+/// Payments as rows: the statements, and the parsing of their results.
 struct PaymentRows {
     /// The end of a SELECT that locks the rows until the transaction ends; empty if only one connection writes.
     let lock: String
@@ -13,24 +13,24 @@ struct PaymentRows {
         "processor_reference", "processed_at", "received_at", "changed_at", "account_digest",
     ]
     private static let list = columns.joined(separator: ", ")
-    /// The columns that a payment changes: its place, and the time when it was first received, stay.
+    /// The columns that a change of a payment may update. Its key and the time when it was first received never change.
     static let changing = columns.filter { !["client", "token_digest", "received_at"].contains($0) }
 
-    /// The payment, locked.
+    /// Selects and locks the payment.
     func payment(_ key: Payment.Key) -> StoredStatement {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE client = $1 AND token_digest = $2\(lock)",
             [.text(key.client), .bytes(key.tokenDigest)], prepared: "lock_payment")
     }
 
-    /// The payment of a transaction, locked.
+    /// Selects and locks the payment of a transaction.
     func payment(transaction: [UInt8]) -> StoredStatement {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE transaction_id = $1\(lock)", [.bytes(transaction)],
             prepared: "lock_transaction")
     }
 
-    /// The client's payments by the token's digests, locked.
+    /// Selects and locks the client's payments by the payment token's digests.
     func payments(of arrival: PaymentArrival) -> StoredStatement {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE client = $1 AND token_digest IN ($2, $3)\(lock)",
@@ -39,7 +39,8 @@ struct PaymentRows {
             ], prepared: "lock_arrival")
     }
 
-    /// The client's own payment of the transaction that a payment token states, locked; none if it states none.
+    /// Selects and locks the client's own payment of the transaction that a payment token states; none if it states
+    /// none.
     func payment(stated transaction: [UInt8]?, of client: String) -> StoredStatement {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE transaction_id = $1 AND client = $2\(lock)",
@@ -52,7 +53,7 @@ struct PaymentRows {
             prepared: "find_transaction")
     }
 
-    /// Writes the whole row, and replaces one with the same key.
+    /// Writes the whole row, replacing one with the same key.
     static func put(_ payment: Payment) -> StoredStatement {
         let (transaction, outcome) = (payment.transaction, payment.outcome)
         return StoredStatement(
@@ -119,7 +120,7 @@ struct PaymentRows {
         }
         if let client = filter.client { require("client = ", .text(client)) }
         if !filter.states.isEmpty {
-            // As literals of a closed set, because a partial index serves no parameter.
+            // Use literals, which come from a closed set, because a partial index cannot be used with a parameter.
             let states = filter.states.map { "'\($0.rawValue)'" }.sorted()
             conditions.append("state IN (\(states.joined(separator: ", ")))")
         }
@@ -151,7 +152,7 @@ struct PaymentRows {
             [.integer(deadline)], prepared: "find_abandoned")
     }
 
-    /// The abandoned payments; those that another gateway is working on are left to it.
+    /// The abandoned payments, except those that another gateway is working on.
     func abandoned(before deadline: Int64) -> StoredStatement {
         StoredStatement(
             Self.findAbandoned(before: deadline).sql + (lock.isEmpty ? "" : lock + " SKIP LOCKED"),

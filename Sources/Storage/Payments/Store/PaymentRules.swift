@@ -2,14 +2,15 @@ import Foundation
 
 // The permitted changes, for every engine: an engine reads the row, applies these rules, and writes the result.
 
-/// The reaction of an engine to a client's payment token.
+/// The engine's reaction to a client's payment token.
 enum ArrivalRule {
     case begin
     case answer(PaymentBeginning)
 
     /// - Parameters:
     ///   - found: ``PaymentArrival/payment(among:)``.
-    ///   - attempts: earlier attempts at it that ended without sending anything, up to ``Payment/mostFreeAttempts``.
+    ///   - attempts: earlier attempts at the payment that ended without sending anything, up to
+    ///     ``Payment/mostFreeAttempts``.
     init(_ arrival: PaymentArrival, found: Payment?, after attempts: [[UInt8]], at now: Date) {
         guard let found else {
             self = .begin
@@ -23,7 +24,8 @@ enum ArrivalRule {
             [arrival.requestDigest, arrival.spelled?.requestDigest].contains(found.requestDigest)
             && found.purpose == arrival.purpose
         switch found.state {
-        // It had no result, so the client may now ask differently, for example with the right amount.
+        // The refused request had no result, so the client may now send a different one, for example with the correct
+        // amount.
         case .refused: self = .begin
         case _ where !isSame: self = .answer(.usedDifferently)
         case .notSent: self = .begin
@@ -36,24 +38,24 @@ enum ArrivalRule {
     }
 }
 
-/// The row that a claim writes, and its answer.
+/// The row that a claim writes, and the result of the claim.
 struct ClaimedRow {
     let claim: PaymentClaim
     let payment: Payment
     let history: [(state: PaymentState, reason: String?)]
 }
 
-/// The change that a processor's answer makes to a row.
+/// The change that a processor's response makes to a row.
 struct SettledRow {
-    /// The payment as it is then stored.
+    /// The payment as stored afterwards.
     let payment: Payment
-    /// False if the row stays as it is.
+    /// False if the row is unchanged.
     let isChanged: Bool
     let history: [(state: PaymentState, reason: String?)]
-    /// The time of the history's lines.
+    /// The time of the history lines.
     let at: Date
 
-    /// The payment by whose attempt and time the history's lines are written.
+    /// The payment whose attempt and time the history lines contain.
     var noted: Payment {
         var noted = payment
         noted.changedAt = at
@@ -62,13 +64,13 @@ struct SettledRow {
 }
 
 extension PaymentArrival {
-    /// The payment token's place under the digest of its original spelling, if that differs.
+    /// The key of the payment token under the digest of its original spelling, if that differs.
     var spelledKey: Payment.Key? {
         spelled.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap { $0 == key ? nil : $0 }
     }
 
-    /// The payment token's payment. If there are several, the one that paytokend has released, since no other can have
-    /// been sent.
+    /// The payment token's payment. If there are several, it is the one that paytokend has released, since no other can
+    /// have been sent.
     ///
     /// - Parameter found: the client's own payments by the payment token's digests and by the transaction that it
     ///   states.
@@ -76,7 +78,7 @@ extension PaymentArrival {
         found.first { $0.transaction != nil } ?? found.first { $0.key == key } ?? found.first
     }
 
-    /// The payment as this attempt begins it. Its place is that of the found row, so that one payment token in two
+    /// The payment at the beginning of this attempt. It has the key of the found row, so that one payment token in two
     /// forms is one payment.
     func begun(_ found: Payment?, at now: Date) -> Payment {
         Payment(
@@ -89,18 +91,18 @@ extension Payment {
     /// Whole seconds until the next attempt may begin; nil if it may begin now.
     ///
     /// Each attempt adds lines of history, and an attempt that sent nothing may be followed by another. Without this
-    /// limit a repeated payment token, even a forged one, would make history without end.
+    /// limit, a repeated payment token, even a forged one, would make the history grow without bound.
     fileprivate func secondsToNextAttempt(after attempts: [[UInt8]], at now: Date) -> Int? {
         guard attempts.count >= Self.mostFreeAttempts else { return nil }
         let waited = now.timeIntervalSince(changedAt)
-        // A change that is further in the future was made by a wrong clock.
+        // A change that is further in the future has the time of a wrong clock.
         guard (-Self.clockMargin..<Self.attemptInterval).contains(waited) else { return nil }
         return Int((Self.attemptInterval - waited).rounded(.up))
     }
 
     /// The payment in its next state.
     ///
-    /// - Throws: `superseded`, if the row belongs to another attempt by now, or its state does not permit the change.
+    /// - Throws: `superseded` if the row now belongs to another attempt, or its state does not permit the change.
     func changed(
         in row: Payment?, to state: PaymentState, from states: Set<PaymentState>, _ outcome: PaymentOutcome?,
         at now: Date
@@ -116,11 +118,11 @@ extension Payment {
         return changed
     }
 
-    /// The payment after paytokend released its payment token, with the row that is written.
+    /// The payment after paytokend released its payment token, with the row to write.
     ///
     /// - Parameters:
     ///   - row: this payment's row.
-    ///   - other: the payment that has the transaction's name; perhaps this one, from an earlier attempt.
+    ///   - other: the payment that has the transaction's name, which may be this one, from an earlier attempt.
     func claimed(
         in row: Payment?, besides other: Payment?, _ transaction: PaymentTransaction, as state: PaymentState,
         _ outcome: PaymentOutcome?, at now: Date
@@ -137,19 +139,19 @@ extension Payment {
             claim: .claimed(changed), payment: changed, history: [(.decrypted, nil), (state, outcome?.reason)])
     }
 
-    /// The payment whose attempt ended while it was `submitting`.
+    /// The payment after its attempt ended while it was `submitting`.
     func interrupted(at now: Date) throws(PaymentStoreError) -> Payment {
         try changed(in: self, to: .pending, from: [.submitting], PaymentOutcome(reason: "interrupted"), at: now)
     }
 
-    /// The payment after its processor's answer, which may come late, more than once, or in reply to a query.
+    /// The payment after its processor's response, which may arrive late, more than once, or as the result of a query.
     ///
-    /// A stored outcome stays, even if a person set it; an answer with another outcome becomes a line of the history.
-    /// If the claim is missing in the row, the database lost its last commits, for example in a fail-over. Then this
-    /// attempt, which has the answer, writes the claim again.
+    /// A stored outcome is kept, even if a person set it; a response with a different outcome becomes a line of the
+    /// history. If the row does not contain the claim, the database has lost its last commits, for example in a
+    /// failover. This attempt, which has the response, then writes the claim again.
     ///
     /// - Parameters:
-    ///   - row: this payment's row; nil if its arrival was lost too.
+    ///   - row: this payment's row; nil if its arrival was lost as well.
     ///   - other: the payment that has the transaction's name.
     func settled(
         in row: Payment?, besides other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
@@ -173,7 +175,7 @@ extension Payment {
                 payment: found, isChanged: false,
                 history: contradicts ? [(state, PaymentChange.contradiction(outcome))] : [], at: now)
         }
-        // The processor's name for the payment is worth storing once.
+        // The processor's identifier of the payment is worth storing once.
         let addsReference = found.outcome?.processorReference == nil && outcome.processorReference != nil
         if state == .pending, found.state == .pending, !addsReference {
             return SettledRow(payment: found, isChanged: false, history: [], at: now)
@@ -184,7 +186,7 @@ extension Payment {
 
     /// The payment after a person resolved it.
     ///
-    /// - Throws: `superseded`, if it is not pending.
+    /// - Throws: `superseded` if it is not pending.
     func resolved(as state: PaymentState, at now: Date) throws(PaymentStoreError) -> Payment {
         var outcome = outcome ?? PaymentOutcome()
         (outcome.reason, outcome.processedAt) = ("resolved", now)
@@ -193,7 +195,7 @@ extension Payment {
 
     /// The states in which an attempt can end without having sent anything.
     static let endable: Set<PaymentState> = [.received, .decrypted, .submitting]
-    /// The states in which a processor's answer is accepted.
+    /// The states in which a processor's response is accepted.
     static let settleable: Set<PaymentState> = [.submitting, .pending]
     /// The outcomes that a processor, or a person, can give a payment.
     static let fates: Set<PaymentState> = [.authorized, .captured, .declined, .error]

@@ -1,22 +1,22 @@
 public import Foundation
 
-/// The store of payments. An answer means that the change has reached the disk.
+/// The store of payments. When a call returns, its change has reached the disk.
 ///
-/// Of two writers of one payment, the first wins. Every change names the attempt and the state that it follows; a
-/// change that finds another attempt is ``PaymentStoreError/superseded``. Every change and its line of history are one
-/// transaction.
+/// If two writers change one payment, the first wins. Every change names the attempt and the state that it follows. A
+/// change that finds another attempt fails as ``PaymentStoreError/superseded``. Every change and its line of history
+/// are one transaction.
 ///
-/// Two engines: ``SQLitePaymentStore`` for one gateway, `PostgreSQLPaymentStore` for several. PaymentStoreConformance
-/// in the tests defines what both must do.
+/// There are two engines: ``SQLitePaymentStore`` for one gateway, `PostgreSQLPaymentStore` for several.
+/// PaymentStoreConformance in the tests defines what both must do.
 public protocol PaymentStore: Sendable {
     /// `sqlite` or `postgresql`.
     var engine: String { get }
 
-    /// A client brings a payment token. Until its deadline only this attempt continues with it.
+    /// Stores a payment token that a client sent. Until its deadline, only this attempt continues with it.
     func begin(_ arrival: PaymentArrival, at now: Date) async throws(PaymentStoreError) -> PaymentBeginning
 
-    /// paytokend has released the payment token: the transaction's identifier becomes the payment's name, and the
-    /// payment is `submitting`, or `released`. Only after this may the first byte go to the processor.
+    /// Stores that paytokend has released the payment token. The transaction's identifier becomes the payment's name,
+    /// and the payment becomes `submitting` or `released`. Only afterwards may the first byte be sent to the processor.
     ///
     /// - Parameter state: `submitting` or `released`; `refused` if the payment cannot be made with the payment token's
     ///   data.
@@ -27,23 +27,24 @@ public protocol PaymentStore: Sendable {
 
     /// Ends an attempt that certainly sent nothing: `notSent` or `refused`.
     ///
-    /// From `received` or `submitting`, by the attempt that has the payment.
+    /// The payment must be `received` or `submitting`, and the caller's attempt must be the one working on it.
     func end(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// Stores the processor's answer: `authorized`, `captured`, `declined`, `error`; or `pending` if no answer came.
+    /// Stores the processor's response: `authorized`, `captured`, `declined` or `error`; or `pending` if there was
+    /// none.
     ///
-    /// Also from `pending`, if the answer is late or replies to a query about the payment. The same outcome twice
-    /// counts once.
+    /// The payment may also be `pending`, if the response is late or the result of a query about the payment. The same
+    /// outcome twice counts once.
     ///
-    /// - Returns: the payment as it is stored. If another outcome was stored before, for example by a person, that one
-    ///   stays, and the answer becomes a line of the history (``PaymentChange/isContradiction``).
+    /// - Returns: the payment as it is stored. If a different outcome was stored before, for example by a person, it is
+    ///   kept, and the response becomes a line of the history (``PaymentChange/isContradiction``).
     func settle(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// A person states the outcome of a pending payment.
+    /// Stores the outcome of a pending payment as stated by a person.
     ///
     /// - Parameters:
     ///   - person: the person, for the record.
@@ -52,17 +53,17 @@ public protocol PaymentStore: Sendable {
         transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// Payments whose attempt ended while they were `submitting` become `pending`: their outcome is unknown.
+    /// Makes payments `pending` whose attempt ended while they were `submitting`, since their outcome is unknown.
     ///
     /// - Returns: the number of these payments.
     func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int
 
-    /// Removes payments without a possible result, with their history: those `received`, `notSent` or `refused` without
-    /// a transaction, and last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a
-    /// time; a long history is removed in several calls, before its payment.
+    /// Removes payments that cannot have a result, with their history: those that are `received`, `notSent` or
+    /// `refused`, have no transaction, and were last changed more than ``Payment/retention`` ago by the store's clock.
+    /// It removes at most 1,000 at a time. A long history is removed in several calls, before its payment.
     ///
-    /// If the payment token comes again later, it is new to the store. paytokend decides about it, and repeats a
-    /// release after no attempt that was removed.
+    /// If the payment token arrives again later, it is new to the store. paytokend then decides, and it does not repeat
+    /// a release that followed a removed attempt.
     ///
     /// - Returns: the number of removed payments.
     func prune() async throws(PaymentStoreError) -> Int
@@ -70,17 +71,17 @@ public protocol PaymentStore: Sendable {
     /// - Parameter transaction: 32 bytes.
     func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment?
 
-    /// The newest first, unless the filter says otherwise.
+    /// The payments that match the filter, newest first unless the filter says otherwise.
     func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment]
 
-    /// The history in the order of events.
+    /// The history in chronological order.
     func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange]
 
-    /// The number of pending payments, and the age of the oldest.
+    /// The number of pending payments, and the age of the oldest one.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Checks that the store takes changes. In a file it writes what a payment's arrival writes, synced, and undoes it
-    /// in the same commit. A server commits a log record that changes no row, and acknowledges it.
+    /// Checks that the store accepts changes. In a file, it makes and syncs the same writes as a payment's arrival, and
+    /// undoes them in the same commit. A server commits a log record that changes no row, and acknowledges it.
     func probe() async throws(PaymentStoreError)
 
     /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows contain values
@@ -101,12 +102,13 @@ public struct PaymentArrival: Sendable {
     public let purpose: Payment.Purpose
     /// 32 bytes.
     public let requestDigest: [UInt8]
-    /// The digests of the client's original spelling; ``key`` and ``requestDigest`` are of the normal form. Earlier
-    /// versions stored only these, so they find payments of earlier versions. Nil if there is one spelling.
+    /// The digests of the client's original spelling, while ``key`` and ``requestDigest`` are those of the normal form.
+    /// Earlier versions stored only the digests of the original spelling, so these find payments of earlier versions.
+    /// Nil if the two spellings are equal.
     public let spelled: Spelled?
     public let orderId: String?
     /// The transaction identifier that the payment token states, 32 bytes, not verified yet. It finds the client's own
-    /// payment if the same payment token comes in another form. Nil if it states none.
+    /// payment if the same payment token arrives in a different form. Nil if it states none.
     public let statedTransaction: [UInt8]?
     /// The time before which payments under the client's name belong to a former client of this name; nil if there was
     /// none.
@@ -139,31 +141,32 @@ public struct PaymentArrival: Sendable {
     }
 }
 
-/// The store's answer to a client's payment token.
+/// The store's response to a client's payment token.
 public enum PaymentBeginning: Sendable, Equatable {
-    /// This attempt has it now.
+    /// This attempt now has the payment.
     ///
     /// - Parameter after: the client's earlier attempts at this payment token that certainly ended without sending
-    ///   anything. paytokend receives them, and repeats the release after no other attempt: one that this store does
-    ///   not know, for example because it was restored from a copy, may have paid with it.
+    ///   anything. paytokend receives them, and does not repeat a release after any other attempt. An attempt that this
+    ///   store does not know, for example because the store was restored from a copy, may have paid with the payment
+    ///   token.
     case begun(Payment, after: [[UInt8]])
-    /// The same request brought it before, with this result so far.
+    /// The same request sent it before, with this result so far.
     case known(Payment)
-    /// Another attempt is working on it, perhaps until its deadline.
+    /// Another attempt is working on it, possibly until its deadline.
     case underWay(Payment)
-    /// Too many attempts at it ended without sending anything: the next one may begin after this time.
+    /// Too many attempts ended without sending anything. The next one may begin after this time.
     case triedTooOften(seconds: Int)
-    /// Another request brought it before: another order, other expectations, another purpose.
+    /// A different request sent it before: another order, other expectations, or another purpose.
     case usedDifferently
-    /// A former client of this name brought it.
+    /// A former client of this name sent it.
     case usedBefore
 }
 
-/// The answer whether a released payment token may be submitted.
+/// The decision on submitting a released payment token.
 public enum PaymentClaim: Sendable, Equatable {
-    /// It is in the requested state, durably.
+    /// The payment is durably in the requested state.
     case claimed(Payment)
-    /// Another payment has this transaction's name. This one is `refused`, durably.
+    /// Another payment has this transaction's name. This one is durably `refused`.
     case usedBefore
 }
 
@@ -173,15 +176,15 @@ public struct PaymentFilter: Sendable {
     public var states: Set<PaymentState>
     /// The processor's name in the configuration.
     public var processor: String?
-    /// Received at this time or later.
+    /// The earliest time of receipt, inclusive.
     public var since: Date?
     /// 1 to 1000.
     public var limit: Int
     public var oldestFirst: Bool
-    /// The place after which the list continues: the next page.
+    /// The position after which the list continues, for the next page.
     public var after: Place?
 
-    /// A payment's place in a list.
+    /// A payment's position in a list.
     public struct Place: Sendable, Equatable {
         public let receivedAt: Date
         public let key: Payment.Key

@@ -6,10 +6,10 @@ import SQLiteFiles
 
 /// The reason why the store did not carry out a request.
 public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// It can be neither written nor read now. Nothing was changed. The reason is for the log and contains no row's
-    /// value.
+    /// The store can be neither written nor read now. Nothing was changed. The reason is for the log and contains no
+    /// row's value.
     case unavailable(reason: String)
-    /// A commit was not acknowledged, and may have taken place. Nothing is sent that depends on it.
+    /// A commit was not acknowledged, but may have been made. Nothing that depends on it is sent.
     case inDoubt(reason: String)
     /// The queue is full.
     case overloaded
@@ -39,7 +39,7 @@ extension PaymentStoreError: StoreFailure {
         return mayStand ? .inDoubt(reason: reason) : .unavailable(reason: reason)
     }
 
-    /// Only SQLite's code, SQLSTATEs and fixed sentences: a statement's values stay out of logs.
+    /// Contains only SQLite's codes, SQLSTATEs and fixed sentences, so that a statement's values stay out of logs.
     init(_ error: any Error) {
         self =
             switch error {
@@ -73,11 +73,11 @@ public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringCo
     case notPrivate(path: String, why: String)
     case inUse(path: String)
     case notDurable(place: String, why: String)
-    /// A database without a store of payments, or no database at all.
+    /// A database without a store of payments, or not a database at all.
     case notAStore(place: String)
     case newerSchema(place: String, found: Int, known: Int)
     case cannotOpen(place: String, reason: String)
-    /// It may open later without a change.
+    /// The store may open later without any change.
     case notNow(place: String, reason: String)
 
     public var description: String {

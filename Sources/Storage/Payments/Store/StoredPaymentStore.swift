@@ -6,23 +6,23 @@ protocol StoredPaymentStore: PaymentStore {
     static var rows: PaymentRows { get }
     var unreadable: UnreadablePayments { get }
 
-    /// Attempts that ended without sending anything, each with its payment token's digest: those at the client's
-    /// payment token by either digest, and those at the one whose payment has the stated transaction. Of each the
-    /// newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
+    /// Attempts that ended without sending anything, each with its payment token's digest. They are attempts at the
+    /// client's payment token under either digest, or at the payment token whose payment has the stated transaction.
+    /// For each, the newest are selected, at most ``Payment/mostFreeAttempts``. Each attempt has one such line.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement
 
-    /// One transaction, which is durable when this returns.
+    /// Runs one transaction, which is durable when this returns.
     ///
     /// - Parameters:
-    ///   - arriving: a payment token, of which no other arrival is read meanwhile, even if it has no row yet.
-    ///   - decide: receives the rows of each statement of `reading`, and returns the answer for the time when `writing`
-    ///     is durable. Nothing is written if that is empty; otherwise its last statement is a line of history.
+    ///   - arriving: a payment token. No other arrival of it is read in the meantime, even if it has no row yet..
+    ///   - decide: receives the rows of each statement of `reading`, and returns the value to return once `writing` is
+    ///     durable. Nothing is written if `writing` is empty; otherwise its last statement must be a history line.
     func change<Value: Sendable>(
         arriving: Payment.Key?, _ reading: [StoredStatement],
         _ decide: @escaping @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
     ) async throws(PaymentStoreError) -> Value
 
-    /// A query outside of a transaction.
+    /// Runs a query outside of a transaction.
     func read<Value: Sendable>(
         _ statement: StoredStatement, _ value: @escaping @Sendable ([any StoredRow]) throws -> Value
     ) async throws(PaymentStoreError) -> Value
@@ -55,8 +55,8 @@ extension StoredPaymentStore {
         at now: Date
     ) async throws(PaymentStoreError) -> PaymentClaim {
         precondition(PaymentState.decrypted.mayBecome(state))
-        // Of two simultaneous claims of one transaction, the second waits at the name's index, which then refuses it.
-        // When it begins again it sees the first.
+        // Of two simultaneous claims of one transaction, the second waits at the index of the names, which then refuses
+        // it. When it is repeated, it sees the first.
         let reading = [Self.rows.payment(payment.key), PaymentRows.find(transaction: transaction.identifier)]
         return try await change(arriving: nil, reading) { results in
             let claimed = try payment.claimed(
@@ -106,7 +106,7 @@ extension StoredPaymentStore {
 
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        // First read without locks: nearly always there is none.
+        // Read first without locks, since there is almost always none.
         let found = try await read(PaymentRows.findAbandoned(before: latest)) { try $0.map(PaymentRows.listed) }
         guard !unreadable.readable(found).isEmpty else { return 0 }
         return try await change(arriving: nil, [Self.rows.abandoned(before: latest)]) { [unreadable] results in

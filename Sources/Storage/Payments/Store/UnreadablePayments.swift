@@ -7,10 +7,10 @@ struct ListedPayment {
     let payment: Payment?
 }
 
-/// The rows that lists and the maintenance skip because they have values that this version does not know. So such a row
-/// stops no other payment.
+/// The rows that lists and maintenance skip because they have values that this version does not know. Such a row
+/// therefore affects no other payment.
 final class UnreadablePayments: Sendable {
-    /// The limit up to which rows are remembered one by one.
+    /// The maximum number of rows that are remembered individually.
     private static let most = 10_000
 
     private let keys = Mutex<Set<Payment.Key>>([])
@@ -27,8 +27,7 @@ final class UnreadablePayments: Sendable {
         return rows.compactMap(\.payment)
     }
 
-    /// The number of payments that the filter asks for, or all if there are fewer: a list that is shorter than its
-    /// limit is the last.
+    /// The payments that match the filter, up to its limit. A list that is shorter than its limit is the last one.
     ///
     /// - Parameter page: the rows of a filter, at most as many as its limit.
     func list(
