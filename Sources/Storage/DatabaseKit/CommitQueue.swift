@@ -2,26 +2,26 @@ import Dispatch
 package import Foundation
 import Synchronization
 
-/// A write that waits for an engine's writer.
+/// A write that is queued for an engine's writer.
 package protocol QueuedWrite: Sendable {
     associatedtype Failure: StoreFailure
-    /// Called when the writer takes it into a batch. Returns false if its caller's deadline has passed: then it is not
-    /// written.
+    /// Called when the writer takes the write into a batch. Returns false if the caller's deadline has passed; the
+    /// write is then skipped.
     var begin: @Sendable () -> Bool { get }
     var fail: @Sendable (Failure) -> Void { get }
 }
 
-/// The queue of all writes of one store for its engine's one writer. Writes that arrive during a commit share the next
-/// one, and its sync. Each caller waits until the deadline.
+/// The queue of all writes of one store, for the engine's single writer. Writes that arrive during a commit share the
+/// next one, and its sync. Each caller waits until the deadline.
 ///
-/// The queue is bounded: a write that finds it full, or finds the writer stuck in a commit, is refused at once. Notes,
-/// which no caller waits for, may fill only half of it, so that a flood of refusals does not keep out releases. Notes
-/// that find no room are counted, and their number is written as soon as possible.
+/// The queue is bounded: a write that finds it full, or finds the writer stuck in a commit, is refused immediately.
+/// Notes, which no caller waits for, may fill only half of it, so that a flood of refusals does not exclude releases.
+/// Notes that do not fit are counted, and their number is written as soon as possible.
 package final class CommitQueue<Write: QueuedWrite>: Sendable {
     package enum Admission {
-        /// The writer is idle: the caller that entered this write starts it.
+        /// The writer is idle: the caller that added this write starts it.
         case begins
-        /// The writer takes it with its next batch.
+        /// The writer takes the write with its next batch.
         case joins
         case full
         /// The writer has been in one commit for longer than any caller waits.
@@ -31,17 +31,17 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
 
     package typealias Failure = Write.Failure
 
-    /// Notes that were not written.
+    /// The notes that were not written.
     package struct Dropped: Sendable {
         package var count: Int
-        /// The time at which the first of them was dropped.
+        /// The time at which the first note was dropped.
         package var since: Date
     }
 
     private struct State {
         var waiting: [Write] = []
         var notes = 0
-        /// The time at which the writer began its present batch; nil while it is idle.
+        /// The time at which the writer began its current batch; nil while it is idle.
         var writingSince: ContinuousClock.Instant?
         var isClosed = false
         var dropped: Dropped?
@@ -56,11 +56,11 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - capacity: the number of writes that may wait.
-    ///   - deadlines: after their time in one batch the writer counts as stuck.
-    ///   - moment: the time for which a commit waits for further writes, by the number of those that wait for it.
+    ///   - capacity: the maximum number of queued writes.
+    ///   - deadlines: the writer counts as stuck after their time-out in one batch.
+    ///   - moment: the time for which a commit waits for further writes, given the number of writes already waiting.
     ///   - pause: lets the calling thread sleep.
-    ///   - counting: a write that says how many notes were dropped.
+    ///   - counting: makes a write that contains the number of dropped notes.
     ///   - observeDrop: called for each dropped note.
     package init(
         capacity: Int, deadlines: Deadlines<Failure>, moment: @escaping @Sendable (Int) -> Duration? = { _ in nil },
@@ -77,11 +77,11 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         self.observeDrop = observeDrop
     }
 
-    /// Waits for a place, the commit and its answer, at most until the deadline.
+    /// Queues a write, and waits for its commit and answer, at most until the deadline.
     ///
     /// - Parameters:
-    ///   - start: wakes the writer, which then takes the queued writes (``next()``) until there are none.
-    ///   - make: the write, which answers the call.
+    ///   - start: wakes the writer, which then takes the queued writes (``next()``) until the queue is empty.
+    ///   - make: makes the write, which answers the call.
     package func write<Answer: Sendable>(
         start: () -> Void, _ make: (Call<Answer, Failure>) -> Write
     ) async throws(Failure) -> Answer {
@@ -97,7 +97,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// Returns at once; no caller waits for the note.
+    /// Queues a note and returns immediately; no caller waits for it.
     package func note(start: () -> Void, _ make: (_ fail: @escaping @Sendable (Failure) -> Void) -> Write) {
         let lost = loss()
         switch enter(make { _ in lost() }, isNote: true) {
@@ -122,10 +122,10 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// All queued writes whose callers still wait, after the count of dropped notes; nil if the queue is empty, and
-    /// then the writer is idle. Blocks for a moment while other calls are in progress that can share the commit.
+    /// All queued writes whose callers still wait, preceded by the count of dropped notes. Nil if the queue is empty;
+    /// the writer is then idle. Blocks briefly while other calls that can share the commit are in progress.
     ///
-    /// The record of that count fails like any other write, and is tried again with the next batch.
+    /// The record of that count can fail like any other write, and is then retried with the next batch.
     package func next() -> [Write]? {
         if let moment = moment(waiting) { pause(moment) }
         let taken = state.withLock { state -> (waiting: [Write], dropped: Dropped?)? in
@@ -142,10 +142,10 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         return (count.map { [$0] } ?? []) + waiting.filter { $0.begin() }
     }
 
-    /// The number of writes that wait now.
+    /// The number of queued writes.
     package var waiting: Int { state.withLock { $0.waiting.count } }
 
-    /// Refuses further writes; those in the queue are still written.
+    /// Refuses further writes; queued ones are still written.
     package func close() {
         state.withLock { $0.isClosed = true }
     }
@@ -158,10 +158,11 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// True if notes were dropped that are not counted yet.
+    /// True if notes were dropped that have not been counted yet.
     package var hasDropped: Bool { state.withLock { $0.dropped != nil } }
 
-    /// Counts one note that was not written, and of which no caller learns; the time is that of this call.
+    /// Returns a function that counts one note as not written, for a note whose caller is not informed. The note's time
+    /// is that of this call.
     package func loss() -> @Sendable () -> Void {
         let dropped = Dropped(count: 1, since: Date())
         return { [self] in
@@ -171,19 +172,19 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     }
 }
 
-/// The failures that the kit finds, in the form of a store's own error.
+/// The failures that this module detects, in the form of a store's own error.
 package protocol StoreFailure: Error {
-    /// Nothing can be written or read now, or could be made durable.
+    /// Nothing can be written or read now, or nothing could be made durable.
     static func unavailable(reason: String) -> Self
     /// - Parameter mayStand: true if the change may have been written, or may still be.
     static func timedOut(after timeout: Duration, mayStand: Bool) -> Self
     /// The queue is full. Nothing was written.
     static var overloaded: Self { get }
 
-    /// Only codes and fixed sentences of the error: a statement's values stay out of logs.
+    /// Contains only codes and fixed sentences of the error, so that a statement's values stay out of logs.
     init(_ error: any Error)
 
-    /// The failure of a change that may have been committed, because it cannot be read back.
+    /// The failure of a change that may have been committed, but cannot be read back.
     var whereItMayStand: Self { get }
 }
 
@@ -191,10 +192,10 @@ extension StoreFailure {
     package var whereItMayStand: Self { self }
 }
 
-/// A column that is missing, is unexpectedly NULL, or has another type than the program knows: another program has
+/// A column that is missing, is unexpectedly NULL, or does not have the expected type, because another program has
 /// changed the tables. The error does not contain the value.
 package struct UnreadableColumn: Error, Sendable, Equatable {
-    /// From 0.
+    /// The column's index, from 0.
     package let column: Int
 
     package init(column: Int) { self.column = column }

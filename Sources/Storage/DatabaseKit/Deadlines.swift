@@ -1,19 +1,19 @@
 import Dispatch
 import Synchronization
 
-/// The longest that callers wait for a store, such as `ledger.timeout`.
+/// The maximum time that callers wait for a store, such as `ledger.timeout`.
 ///
-/// A disk that hangs, or a database server that is silent, blocks the thread that waits for it, and nothing can release
-/// that thread. The caller does not wait with it: each call is answered by the engine or by its deadline, whichever
-/// comes first. An answer of the engine after the deadline is discarded.
+/// A disk that hangs, or a database server that does not respond, blocks the waiting thread, and nothing can release
+/// it. The caller does not wait with that thread: each call is answered by the engine or by its deadline, whichever
+/// comes first. An engine's answer after the deadline is discarded.
 ///
-/// One for each store; every engine's ways to read and to write go through ``answer(_:)``.
+/// There is one instance for each store, and every engine reads and writes through ``answer(_:)``.
 package final class Deadlines<Failure: StoreFailure>: Sendable {
     private struct State {
-        /// The calls without an answer, in the order of their arrival.
+        /// The unanswered calls, in the order of their arrival.
         var calls: [UInt64: any ExpiringCall] = [:]
         var next: UInt64 = 0
-        /// True while a timer runs. It is set for the earliest deadline that was known then.
+        /// True while a timer runs. The timer is set for the earliest deadline known when it was started.
         var hasTimer = false
     }
 
@@ -27,9 +27,9 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
         nanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds)) / 1_000_000_000
     }
 
-    /// Sends a call to the engine, and waits for its answer or for the deadline.
+    /// Passes a call to the engine, and waits for its answer or for the deadline.
     ///
-    /// - Parameter ask: passes the call to the engine and returns at once; it must not block.
+    /// - Parameter ask: passes the call to the engine and returns immediately; it must not block.
     /// - Throws: the engine's error, or `timedOut`.
     package func answer<Answer: Sendable>(_ ask: (Call<Answer, Failure>) -> Void) async throws(Failure) -> Answer {
         var number: UInt64?
@@ -77,10 +77,10 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
 }
 
 private protocol ExpiringCall: Sendable {
-    /// The deadline in nanoseconds of the system's uptime, as Dispatch counts them; it may move to a later time.
+    /// The deadline in nanoseconds of the system's uptime, as Dispatch counts them. It may be postponed..
     var deadline: UInt64 { get }
-    /// Answers it, unless its deadline has moved to after `now`.
-    /// - Returns: true if it was due.
+    /// Answers the call, unless its deadline has been postponed beyond `now`.
+    /// - Returns: true if the call was due.
     func expire(asOf now: UInt64) -> Bool
 }
 
@@ -112,9 +112,9 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         return overflows ? .max : time
     }
 
-    /// The engine begins with the call.
+    /// Marks the call as begun by the engine.
     ///
-    /// - Returns: false if the deadline has passed; then the engine must do nothing.
+    /// - Returns: false if the deadline has passed; the engine must then do nothing.
     package func begin() -> Bool {
         state.withLock { state in
             state.hasBegun = true
@@ -122,7 +122,7 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         }
     }
 
-    /// - Returns: false if the deadline was first; then no caller receives the answer.
+    /// - Returns: false if the deadline came first; no caller then receives the answer.
     @discardableResult
     package func resume(_ result: Result<Answer, Failure>) -> Bool {
         let waiting = state.withLock { state in
@@ -133,7 +133,7 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         return waiting != nil
     }
 
-    /// The engine has made progress with a long call: its deadline starts again from now.
+    /// Restarts the deadline of a long call, because the engine has made progress.
     ///
     /// - Returns: false if the deadline has passed.
     @discardableResult
@@ -144,7 +144,7 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         }
     }
 
-    /// The time that its caller still waits.
+    /// The time for which the caller still waits.
     package var left: Duration {
         let (deadline, now) = (deadline, DispatchTime.now().uptimeNanoseconds)
         return deadline > now ? .nanoseconds(Int64(clamping: deadline - now)) : .zero
@@ -157,8 +157,8 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
 
     package var deadline: UInt64 { state.withLock { $0.deadline } }
 
-    /// Takes the call and answers it in one step. So the engine cannot begin meanwhile with a call that is answered as
-    /// never begun, and a call whose deadline was extended is left alone.
+    /// Takes the call and answers it in one step. The engine therefore cannot begin a call that is being answered as
+    /// never begun, and a call whose deadline was extended is not affected.
     package func expire(asOf now: UInt64) -> Bool {
         let (waiting, mayStand, isDue) = state.withLock { state in
             guard state.deadline <= now else { return (nil as Waiting?, false, false) }

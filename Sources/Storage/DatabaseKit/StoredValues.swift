@@ -1,15 +1,16 @@
 package import Foundation
 
-// The statements of both engines are the same, except for locks, nodes and time.
+// The statements of both engines are the same, except for locks, nodes and times.
 
 /// Executes statements inside a transaction or a read of one engine.
 package protocol StoredQueries {
-    /// - Parameter sql: its values are `$1`, `$2` and so on. They first appear in this order, because SQLite numbers
-    ///   them so.
+    /// - Parameter sql: its values are `$1`, `$2` and so on. They must first appear in this order, because SQLite
+    ///   numbers them in this way.
     @discardableResult
     func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow]
 
-    /// Names the index that finds the rows, for an engine that would choose another one; empty for the others.
+    /// The clause that names the index to use, for an engine that would otherwise choose a different one; empty for
+    /// other engines.
     func indexed(by index: String) -> String
 }
 
@@ -31,7 +32,7 @@ extension StoredQueries {
 package struct StoredStatement: Sendable {
     package let sql: String
     package let values: [StoredValue]
-    /// The name under which a session with a server keeps it prepared; nil if it is not worth preparing.
+    /// The name of the prepared statement in a session with a server; nil if preparing it is not worthwhile.
     package let name: String?
 
     package init(_ sql: String, _ values: [StoredValue] = [], prepared name: String? = nil) {
@@ -48,7 +49,8 @@ package enum StoredValue: Sendable {
     package static func integer(_ number: Int) -> StoredValue { .integer(Int64(number)) }
 }
 
-/// A row by its columns. A value of another type than requested was written by another program, and is an error.
+/// Access to a row by column. A value that does not have the requested type was written by another program, and is an
+/// error.
 package protocol StoredRow {
     func integerIfAny(_ column: Int) throws -> Int64?
     func textIfAny(_ column: Int) throws -> String?
