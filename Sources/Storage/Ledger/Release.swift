@@ -126,7 +126,7 @@ struct Claim: Sendable {
     let caller: String
     let referenceDigest: [UInt8]?
     let contentDigest: [UInt8]
-    /// The attempt that made the claim, later replaced by the attempt of the last released repeat.
+    /// The attempt that made the claim. `repeatAttempt` is that of the last released repeat.
     let attempt: [UInt8]
     var repeatAttempt: [UInt8]?
     /// The time of the claim in milliseconds (``StoredTime``).
