@@ -1,24 +1,24 @@
-/// The reason why one of Radial's documents was refused, and the element at fault. Never a value or a name from the
-/// document.
+/// The reason why one of Radial's documents was refused, and the element at fault. It never contains a value or a name
+/// from the document.
 public struct DocumentError: Error, Sendable, Equatable {
     public enum Reason: Sendable, Equatable {
         /// The text is not an XML document.
         case notXML(XMLReadError.Reason)
-        /// The root is another element than this one, or in another namespace.
+        /// The root is an element other than this one, or in another namespace.
         case otherRoot
         /// A required element or attribute is absent.
         case missing
-        /// The element is required, or must not be empty if present, and has nothing but white space.
+        /// The element contains only white space, but is required, or must not be empty if present.
         case blank
-        /// The element is there twice.
+        /// The element occurs twice.
         case repeated
-        /// The element has a child that the documents do not describe.
+        /// The element has a child that Radial's documentation does not describe.
         case unknownElement
-        /// The element has an attribute that the documents do not describe.
+        /// The element has an attribute that Radial's documentation does not describe.
         case unknownAttribute
-        /// The element has text, and only child elements are permitted.
+        /// The element contains text, but only child elements are permitted.
         case unexpectedText
-        /// The element has child elements, and only text is permitted.
+        /// The element contains child elements, but only text is permitted.
         case unexpectedElements
         /// The text's number of characters is outside this range.
         case length(ClosedRange<Int>)
@@ -33,16 +33,16 @@ public struct DocumentError: Error, Sendable, Equatable {
         case notBase64OfBytes(Int)
         /// The text is not this many hexadecimal digits.
         case notHexadecimal(digits: Int)
-        /// The payment token is an RSA one. It has a wrappedKey, for which there is no element.
+        /// The payment token is an RSA one: it has a wrappedKey, for which there is no element.
         case formatWithoutElements
-        /// The payment token's format is not known.
+        /// The payment token's format is unknown.
         case unknownFormat
         /// The text is not a decimal in the amount's currency.
         case notAnAmount
         /// The text is not three letters of ISO 4217.
         case notACurrency
-        /// `isToken` is not `true`, or the element has what looks like a card's account number all the same. It is not
-        /// kept.
+        /// `isToken` is not `true`, or the element nevertheless contains what looks like a card's account number. It is
+        /// not kept.
         case accountNumberNotTokenized
     }
 
@@ -61,7 +61,7 @@ public struct DocumentError: Error, Sendable, Equatable {
 }
 
 extension DocumentError: CustomStringConvertible {
-    /// One sentence for a person.
+    /// One sentence for display.
     public var description: String {
         let place = line.map { " (line \($0))" } ?? ""
         return "\(element)\(place): \(reason)"

@@ -7,7 +7,7 @@ import SecretMemory
 enum CavvUcaf {
     static let most = 64
 
-    /// Returns nil if `cryptogram` is not base64 of one byte or more, or is too long.
+    /// Returns nil if `cryptogram` is not base64 of at least one byte, or is too long.
     static func text(_ cryptogram: borrowing SecretBytes, _ tender: TenderType) -> SecretBytes? {
         guard (1...most).contains(cryptogram.count), let bytes = decoded(cryptogram), bytes.count > 0 else {
             return nil
@@ -34,7 +34,7 @@ enum CavvUcaf {
                 written += 1
             }
         }
-        // Bits beyond the last byte would give the same bytes a second spelling (§3.5).
+        // Nonzero bits beyond the last byte would allow a second spelling of the same bytes (§3.5).
         guard buffer & ((1 << UInt32(bits)) - 1) == 0 else { return nil }
         return bytes
     }

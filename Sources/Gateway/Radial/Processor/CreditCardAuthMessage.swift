@@ -1,25 +1,25 @@
 public import Payments
 public import SecretMemory
 
-/// The CreditCardAuthRequest with decrypted data that goes to Radial. **Never tried against Radial.**
+/// The CreditCardAuthRequest with decrypted data that is sent to Radial. **Never tested against Radial.**
 ///
 /// The source of each element, in eBayEnterprise/RetailOrderManagement-SDK, Schemas/checkout/1.0, unless stated
 /// otherwise:
 ///
 /// - `Payment-Service-CreditCardAuth-1.0.xsd`: the root with requestId, and the sequence PaymentContext,
 ///   ExpirationDate, Amount, names, telephone numbers and addresses, CustomerEmail, CustomerIPAddress,
-///   isRequestToCorrectCVVOrAVSError, SecureVerificationData. CardSecurityCode may be left out: a payment token has
+///   isRequestToCorrectCVVOrAVSError, SecureVerificationData. CardSecurityCode is omitted, since a payment token has
 ///   none.
 /// - `Payment-Datatypes-1.0.xsd`: PaymentContext (OrderId, PaymentAccountUniqueId with isToken), Amount's currencyCode,
-///   and SecureVerificationData. It describes 3-D Secure, whose place the payment token's cryptogram and ECI take:
-///   CavvUcaf, ECI; AuthenticationAvailable and AuthenticationStatus are `Y`; TransactionId (3-D Secure's XID) and
-///   PayerAuthenticationResponse are required there, and empty here, as a payment token has neither.
+///   and SecureVerificationData. It describes 3-D Secure. The payment token's cryptogram and ECI are written in its
+///   elements CavvUcaf and ECI; AuthenticationAvailable and AuthenticationStatus are `Y`; TransactionId (3-D Secure's
+///   XID) and PayerAuthenticationResponse are required there, and empty here, since a payment token has neither.
 /// - `Checkout-Datatypes-1.0.xsd`: the address's parts, lengths of e-mail addresses and requestId, IPv4 addresses, and
 ///   the rule that an amount has at most two decimals.
 /// - SchemaVersion is in no published schema. Radial's page "Credit Card Authorization (card not present)" has it after
-///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it a reply has no
-///   ResponseCode. But for this element, and cities of 36 to 40 characters, which the newer page permits, the document
-///   is valid by the published schemas.
+///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it, a reply has no
+///   ResponseCode. Except for this element, and for cities of 36 to 40 characters, which the newer page permits, the
+///   document is valid according to the published schemas.
 public struct CreditCardAuthMessage: Sendable, Equatable {
     /// 1 to 40 characters.
     public let requestId: String
@@ -32,10 +32,11 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
     /// The version that the message requests for its reply.
     public static let schemaVersion = "1.2"
 
-    /// Checks everything but the payment data, so that it can be done before a payment token is decrypted.
+    /// Checks everything except the payment data. The check can therefore take place before a payment token is
+    /// decrypted.
     ///
     /// - Parameter requestId: 1 to 40 characters of the caller's choice; Radial recognises repeated requests by it.
-    /// - Throws: ``UnsuitableOrder`` with all that is missing or does not fit.
+    /// - Throws: ``UnsuitableOrder`` with everything that is missing or unsuitable.
     public init(requestId: String, _ order: OrderDetails) throws(UnsuitableOrder) {
         precondition(Length.requestId.contains(requestId.unicodeScalars.count), "a requestId has 1 to 40 characters")
         var check = OrderCheck()
@@ -60,7 +61,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
     public enum PaymentDataError: Error, Sendable, Equatable {
         /// The account number is not 12 to 19 digits.
         case accountNumber
-        /// The card is neither of Visa, nor Mastercard, nor American Express.
+        /// The card is not a Visa, Mastercard or American Express card.
         case unknownTender
         /// The date is not six digits of year, month and day.
         case expirationDate
@@ -78,7 +79,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - accountNumber: applicationPrimaryAccountNumber, 12 to 19 digits in ASCII.
-    ///   - expirationDate: applicationExpirationDate, `YYMMDD`; Radial gets `20YY-MM`.
+    ///   - expirationDate: applicationExpirationDate, `YYMMDD`; Radial receives `20YY-MM`.
     ///   - cryptogram: onlinePaymentCryptogram, base64 in ASCII.
     ///   - eciIndicator: one or two digits; nil if Apple gave none.
     public func document(

@@ -1,8 +1,9 @@
-/// Checks an order by Radial's table and collects every fault.
+/// Checks an order according to Radial's table and collects every fault.
 struct OrderCheck {
     private(set) var faults: [UnsuitableOrder.Fault] = []
 
-    /// Returns a value of `length`. Returns nil with a fault if it has another length, or is required and blank.
+    /// Returns a value of `length`. Records a fault and returns nil if its length is outside the range, or if it is
+    /// required but blank.
     mutating func value(
         _ text: String?, _ element: UnsuitableOrder.Element, _ length: ClosedRange<Int>, isRequired: Bool = true
     ) -> String? {
@@ -45,7 +46,7 @@ struct OrderCheck {
             postalCode: .shippingPostalCode, needsPhone: false)
     }
 
-    /// Returns nil and adds faults if the party does not fit.
+    /// Returns nil and adds faults if the party is unsuitable.
     mutating func party(_ party: OrderDetails.Party, _ elements: PartyElements) -> CreditCardAuthRequest.Party? {
         let firstName = value(party.firstName, elements.firstName, Length.name)
         let lastName = value(party.lastName, elements.lastName, Length.name)

@@ -1,10 +1,10 @@
-/// The order that Radial requires in addition to the card: collected from a request of either form, then checked as a
-/// whole.
+/// The order that Radial requires in addition to the card: collected from a request in either form, and then checked as
+/// a whole.
 public struct OrderDetails: Sendable, Equatable {
     public var orderId: String?
     public var billing: Party
-    /// The shipping party; nil for an order that is not shipped. The billing party then takes its place, as Radial
-    /// asks.
+    /// The shipping party; nil for an order that is not shipped. The billing party is then used instead, as Radial
+    /// requires.
     public var shipTo: Party?
     public var customerEmail: String?
     public var customerIPAddress: String?
@@ -20,12 +20,12 @@ public struct OrderDetails: Sendable, Equatable {
         self.customerIPAddress = customerIPAddress
     }
 
-    /// The receiver of a bill or a parcel; nil and blank are the same.
+    /// The receiver of a bill or a parcel; nil and blank are equivalent.
     public struct Party: Sendable, Equatable {
         public var firstName: String?
         public var lastName: String?
         public var phoneNumber: String?
-        /// One to four lines; blank ones are left out.
+        /// One to four lines; blank lines are omitted.
         public var addressLines: [String]
         public var city: String?
         public var mainDivision: String?
@@ -61,7 +61,7 @@ extension OrderDetails.Party {
     }
 }
 
-/// All faults of an order for Radial. Never a value.
+/// All faults of an order for Radial. It never contains a value.
 public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertible {
     /// The faults in the order of Radial's table; at least one.
     public let faults: [Fault]
@@ -86,12 +86,12 @@ public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertib
         /// The text's number of characters is outside this range.
         case length(ClosedRange<Int>)
         case notAnIPv4Address
-        /// A character that XML does not have, such as a control character.
+        /// A character that XML does not permit, such as a control character.
         case character
         /// The address has more than four lines.
         case tooManyLines
 
-        /// The instruction, in a few words.
+        /// The required correction, in a few words.
         public var description: String {
             switch self {
             case .missing: "is required but missing"

@@ -12,7 +12,7 @@ public enum TenderType: String, Sendable, CaseIterable {
     public var authorizationPath: String { "creditcard/auth/\(rawValue).xml" }
 
     /// Chooses by the account number's first digits (ISO/IEC 7812): 4; 51 to 55 and 2221 to 2720; 34 and 37. Returns
-    /// nil for others.
+    /// nil for other numbers.
     public init?(accountNumber: borrowing SecretBytes) {
         guard accountNumber.count >= 4 else { return nil }
         var prefix = 0

@@ -1,14 +1,14 @@
-/// The outcome of an authorization, as far as a reply's codes are certain.
+/// The outcome of an authorization, as far as a reply's codes are conclusive.
 public enum AuthorizationOutcome: Sendable, Equatable {
     /// The bank has authorized the payment.
     case approved
-    /// Radial or the card's processor got no answer in time. It is not known whether the bank has authorized the
+    /// Radial or the card's processor received no response in time. It is unknown whether the bank has authorized the
     /// payment.
     case timeout
     case declined(Decline)
-    /// Any other outcome: unknown codes, an approval with another code than an approval's, codes that contradict each
-    /// other, or codes that leave open whether the bank has authorized (`AVS`, `CSC`, `AVSCSC` and
-    /// `AcceptOrderWithException` occur with approvals and are no declines). A person decides.
+    /// Any other outcome: unknown codes, an approval with a code that is not an approval's, contradictory codes, or
+    /// codes that leave open whether the bank has authorized the payment (`AVS`, `CSC`, `AVSCSC` and
+    /// `AcceptOrderWithException` occur with approvals and are not declines). A person must decide.
     case other
 
     /// Radial's codes of declines.
@@ -21,9 +21,9 @@ public enum AuthorizationOutcome: Sendable, Equatable {
     }
 
     /// - Parameters:
-    ///   - responseCode: ResponseCode, by Radial's page "Credit Card Authorization Response Codes" and the published
-    ///     schema
-    ///     (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil if the request's SchemaVersion has none.
+    ///   - responseCode: ResponseCode, as described on Radial's page "Credit Card Authorization Response Codes" and the
+    ///     published schema (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil if there is none for the
+    ///     request's SchemaVersion.
     ///   - authorizationResponseCode: AuthorizationResponseCode, of which the SDK names three (ICreditCardAuth.php).
     init(responseCode: String?, authorizationResponseCode: String) {
         let stated = Self(authorizationResponseCode: authorizationResponseCode)
@@ -32,7 +32,7 @@ public enum AuthorizationOutcome: Sendable, Equatable {
             return
         }
         let outcome = Self(responseCode: responseCode)
-        // The SDK has one code of approvals, so an approval with another code may be a decline.
+        // The SDK has only one approval code, so an approval with another code may be a decline.
         self = stated == outcome || stated == nil && outcome != .approved ? outcome : .other
     }
 

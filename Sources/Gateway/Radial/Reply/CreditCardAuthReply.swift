@@ -1,20 +1,20 @@
 public import Payments
 
-/// CreditCardAuthReply: Radial's answer to an authorization, and the gateway's answer to a merchant's backend.
+/// CreditCardAuthReply: Radial's response to an authorization, and the gateway's response to a merchant's backend.
 public struct CreditCardAuthReply: Sendable, Equatable {
     /// PaymentContext/OrderId, 1 to 20 characters.
     public var orderId: String
-    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: an account token in place of the account number.
-    /// Never the number itself, nor a text of its form (``AccountNumberForm``).
+    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: an account token in place of the account number. It
+    /// is never the number itself, nor a text of that form (``AccountNumberForm``).
     public var accountToken: String
-    /// ResponseCode, from SchemaVersion 1.1 on. At most ``mostCodeCharacters`` characters, as all codes here.
+    /// ResponseCode, from SchemaVersion 1.1 on. Like all codes here, it has at most ``mostCodeCharacters`` characters.
     public var responseCode: String?
     public var authorizationResponseCode: String
-    /// The bank's code; empty if the bank has not authorized.
+    /// The bank's code; empty if the bank has not authorized the payment.
     public var bankAuthorizationCode: String
     public var cvv2ResponseCode: String
     public var avsResponseCode: String
-    /// The code of American Express alone, as the two below.
+    /// A code that only American Express uses, like the next two.
     public var phoneResponseCode: String?
     public var nameResponseCode: String?
     public var emailResponseCode: String?
@@ -23,7 +23,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
     public var tenderType: String?
     public var paymentAccountInformation: PaymentAccountInformation?
 
-    /// The first digits of the account number and its last, each at most 10 characters.
+    /// The first digits of the account number and its last digits, each at most 10 characters.
     public struct PaymentAccountInformation: Sendable, Equatable {
         public var binPrefix: String?
         public var panSuffix: String?
@@ -35,7 +35,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
         }
     }
 
-    /// The table has no limit for codes; the schema's AuthorizationResponseCodeType has 16.
+    /// The table has no limit for codes; the limit of the schema's AuthorizationResponseCodeType is 16.
     public static let mostCodeCharacters = 64
 
     public init(
@@ -60,8 +60,8 @@ public struct CreditCardAuthReply: Sendable, Equatable {
         self.paymentAccountInformation = paymentAccountInformation
     }
 
-    /// The meaning of the reply's codes. An approval without the bank's code does not count: Radial takes no order
-    /// without it.
+    /// The meaning of the reply's codes. An approval without the bank's code does not count, since Radial accepts no
+    /// order without that code.
     public var outcome: AuthorizationOutcome {
         let outcome = AuthorizationOutcome(
             responseCode: responseCode, authorizationResponseCode: authorizationResponseCode)
@@ -73,8 +73,8 @@ extension CreditCardAuthReply {
     /// Returns the document for a caller.
     ///
     /// - Parameters:
-    ///   - version: the request's version: without 1.1 the reply has no ResponseCode, without 1.2 no TenderType.
-    ///   - withAccountInformation: true if the request asked for PaymentAccountInformation.
+    ///   - version: the request's version: below 1.1, the reply has no ResponseCode; below 1.2, no TenderType.
+    ///   - withAccountInformation: true if the request includes PaymentAccountInformation.
     public func document(for version: SchemaVersion, withAccountInformation: Bool) -> [UInt8] {
         var xml = XMLWriter()
         xml.begin("CreditCardAuthReply", ["xmlns": radialNamespace])
@@ -150,8 +150,8 @@ extension CreditCardAuthReply {
         }
     }
 
-    /// Returns nil for a value that is not as documented, too: an optional element does not decide whether a payment
-    /// was authorized.
+    /// Also returns nil for a value that is not as documented, since an optional element does not determine whether a
+    /// payment was authorized.
     private static func optional(_ name: String, _ length: ClosedRange<Int>, _ fields: ElementFields) -> String? {
         guard let text = (try? fields.text(name, atMost: length.upperBound)) ?? nil,
             text.unicodeScalars.count >= length.lowerBound
@@ -163,7 +163,7 @@ extension CreditCardAuthReply {
         try fields.text(name, atMost: mostCodeCharacters)?.trimmingXMLWhiteSpace
     }
 
-    /// Returns a code that must be present, but may be empty: a declined payment has no bank's code.
+    /// Returns a code that must be present, but may be empty: a declined payment has no code from the bank.
     private static func requiredCode(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String {
         guard let code = try code(name, fields) else { throw fields.fault(.missing, name) }
         return code
@@ -176,8 +176,8 @@ extension CreditCardAuthReply {
             throw DocumentError(
                 .notACurrency, "\(fields.path(name))/@currencyCode", line: fields.element(name)?.line)
         }
-        // The schema writes every amount with two decimals, 1000.00 yen too. The currency is next to it, so zeros
-        // beyond its decimals mean nothing else.
+        // The schema writes every amount with two decimals, even 1000.00 yen. The currency is next to it, so zeros
+        // beyond its decimals have no other meaning.
         if decimal.hasSuffix(".00") { decimal.removeLast(3) }
         guard let amount = Amount(decimal: decimal, currency: currency) else { throw fields.fault(.notAnAmount, name) }
         return amount

@@ -1,11 +1,11 @@
 internal import Encodings
 
-/// Radial's Fault document, which a caller gets instead of a reply (Checkout-Service-Fault-1.0.xsd), with
-/// CreateTimestamp, Code and Description, and Element, for which the schema leaves room.
+/// Radial's Fault document, which a caller receives instead of a reply (Checkout-Service-Fault-1.0.xsd), with
+/// CreateTimestamp, Code and Description, and with Element, which the schema permits.
 public struct ErrorReply: Sendable, Equatable {
     /// A code of the gateway, such as `malformed_request`.
     public var code: String
-    /// One sentence for a person.
+    /// One sentence for display.
     public var message: String
     /// The path of the wrong element, if one is wrong.
     public var element: String?
@@ -14,7 +14,7 @@ public struct ErrorReply: Sendable, Equatable {
         (self.code, self.message, self.element) = (code, message, element)
     }
 
-    /// Makes the answer to a wrong request.
+    /// Makes the response to an invalid request.
     public init(code: String, _ error: DocumentError) {
         self.init(code: code, message: error.description, element: error.element)
     }
@@ -30,15 +30,15 @@ public struct ErrorReply: Sendable, Equatable {
     }
 }
 
-/// Radial's answer to an authorization.
+/// Radial's response to an authorization.
 public enum RadialReply: Sendable, Equatable {
     case reply(CreditCardAuthReply)
     /// A Fault document: the request was not processed, or a time-out occurred.
     case fault(ProcessorFault)
 
-    /// Reads either document. Unknown elements and attributes are skipped, as the schema's `xsd:any` requires.
+    /// Parses either document. Unknown elements and attributes are skipped, as the schema's `xsd:any` requires.
     ///
-    /// - Throws: ``DocumentError``, also for ``DocumentError/Reason/accountNumberNotTokenized``.
+    /// - Throws: ``DocumentError``, including for ``DocumentError/Reason/accountNumberNotTokenized``.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         let root = try ElementFields.document(bytes, CreditCardAuthReply.name, limits)
         switch (root.name, root.namespace) {
@@ -49,10 +49,10 @@ public enum RadialReply: Sendable, Equatable {
     }
 }
 
-/// A Fault from Radial. Its description is not kept: it may repeat the request.
+/// A Fault from Radial. Its description is not kept, since it may repeat parts of the request.
 public struct ProcessorFault: Sendable, Equatable {
-    /// A code such as `PanFailsLuhnCheckException`: at most 64 letters and nothing else, so that it can contain no
-    /// number. Nil for any other.
+    /// A code such as `PanFailsLuhnCheckException`: at most 64 letters and nothing else, so that it cannot contain a
+    /// number. Nil for any other text.
     public let code: String?
 
     init(_ root: XMLElement) throws(DocumentError) {

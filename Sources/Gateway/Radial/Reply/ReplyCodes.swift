@@ -1,10 +1,10 @@
 /// A reply's codes in one line of at most 100 printable characters, such as `Code=APPROVED Auth=AP01 CVV2=0 AVS=E
-/// Tender=VC`. The store of payments, which is independent of Radial, keeps the line as a payment's reason.
+/// Tender=VC`. The store of payments, which does not depend on Radial, keeps this line as a payment's reason.
 ///
-/// A merchant's backend must see CVV2ResponseCode and AVSResponseCode before it ships, also when it asks again for a
-/// lost reply. The line contains no data of a card but its tender type.
+/// A merchant's backend must see CVV2ResponseCode and AVSResponseCode before it ships, even if it repeats the request
+/// because a reply was lost. The only card data in the line are the tender type.
 public struct ReplyCodes: Sendable, Equatable {
-    /// The elements in the line's order, by their names in the line.
+    /// The elements in the order of the line, by their names in the line.
     private enum Field: String, CaseIterable {
         case response = "Code"
         case authorization = "Auth"
@@ -15,8 +15,8 @@ public struct ReplyCodes: Sendable, Equatable {
         case email = "Email"
         case tenderType = "Tender"
 
-        /// The largest number of letters and digits of a value. `AcceptOrderWithException` has 24, other codes are
-        /// documented with four at most; no account number is as short as the values that may have digits alone.
+        /// The maximum number of letters and digits of a value. `AcceptOrderWithException` has 24; other documented
+        /// codes have at most four. Values that may consist of digits alone are shorter than any account number.
         var mostCharacters: Int {
             switch self {
             case .response: 24
@@ -63,12 +63,12 @@ public struct ReplyCodes: Sendable, Equatable {
     public var emailResponseCode: String? { values[.email] }
     public var tenderType: String? { values[.tenderType] }
 
-    /// The known codes, by the names of CreditCardAuthReply's elements, in the line's order.
+    /// The known codes, by the names of CreditCardAuthReply's elements, in the order of the line.
     public var elements: [(name: String, value: String)] {
         Field.allCases.compactMap { field in values[field].map { (name: field.element, value: $0) } }
     }
 
-    /// Takes a reply's codes, without those that are empty, longer than any documented one, or not a word of letters
+    /// Takes a reply's codes, except those that are empty, longer than any documented code, or not a word of letters
     /// and digits.
     public init(_ reply: CreditCardAuthReply) {
         let stated: [(Field, String?)] = [
@@ -82,7 +82,7 @@ public struct ReplyCodes: Sendable, Equatable {
         }
     }
 
-    /// Reads ``text`` back. Returns nil for any other text, such as a reason that is not Radial's.
+    /// Parses ``text``. Returns nil for any other text, such as a reason that does not come from Radial.
     public init?(text: String) {
         for part in text.split(separator: " ", omittingEmptySubsequences: false) {
             let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,11 +1,11 @@
 /// A backend's request to pay with an encrypted payment token: CreditCardAuthRequest of Radial's single-request flow.
 ///
-/// Read by the page's table of request elements, with each of its restrictions. Required values must not be blank;
-/// elements that neither the table nor the schema names are refused. The amount is not in the document, but in the
-/// payment token.
+/// It is parsed according to the page's table of request elements, with all its restrictions. Required values must not
+/// be blank; elements that neither the table nor the schema names are refused. The amount is not in the document, but
+/// in the payment token.
 public struct CreditCardAuthRequest: Sendable, Equatable {
-    /// The attribute requestId, 1 to 40 characters. The schema requires it and the table does not name it, so it may be
-    /// left out.
+    /// The attribute requestId, 1 to 40 characters. The schema requires it but the table does not mention it, so it may
+    /// be omitted.
     public let requestId: String?
     public let wallet: WalletPaymentInformation
     /// 1 to 20 characters.
@@ -16,16 +16,16 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
     /// A dotted quad.
     public let customerIPAddress: String
     public let shipTo: Party
-    /// ``SchemaVersion/absent`` if the request states none, as the page's own example does.
+    /// ``SchemaVersion/absent`` if the request states none, as in the page's example.
     public let schemaVersion: SchemaVersion
-    /// Features/IncludePaymentAccountInformation: true if the reply is to have bin prefix and pan suffixes.
+    /// Features/IncludePaymentAccountInformation: true to include the BIN prefix and the PAN suffixes in the reply.
     public let includesPaymentAccountInformation: Bool
 
     /// The receiver of a bill or a parcel.
     public struct Party: Sendable, Equatable {
         public var firstName: String
         public var lastName: String
-        /// The telephone number. Required for a billing party; nil if a shipping party's is left out or empty.
+        /// The telephone number. Required for a billing party; nil if a shipping party's is omitted or empty.
         public var phoneNumber: String?
         public var address: PhysicalAddress
 
@@ -45,7 +45,7 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
         "ShippingAddress", "SchemaVersion", "Features",
     ]
 
-    /// - Throws: ``DocumentError`` with the path of the first element that is wrong.
+    /// - Throws: ``DocumentError`` with the path of the first faulty element.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         let root = try ElementFields.root(bytes, Self.name, limits: limits)
         let fields = try ElementFields(

@@ -2,7 +2,7 @@
 public struct PhysicalAddress: Sendable, Equatable {
     /// 1 to 70 characters.
     public var line1: String
-    /// Lines 2 to 4, each 1 to 70 characters; nil if left out.
+    /// Lines 2 to 4, each 1 to 70 characters; nil if omitted.
     public var line2: String?
     public var line3: String?
     public var line4: String?
@@ -10,7 +10,7 @@ public struct PhysicalAddress: Sendable, Equatable {
     public var city: String
     /// State or province, 1 to 35 characters.
     public var mainDivision: String?
-    /// 2 to 40 characters; ISO 3166-1's two letters, as Radial recommends.
+    /// 2 to 40 characters; Radial recommends the two letters of ISO 3166-1.
     public var countryCode: String
     /// 1 to 15 characters.
     public var postalCode: String?
@@ -41,11 +41,11 @@ public struct PhysicalAddress: Sendable, Equatable {
     }
 }
 
-/// The numbers of characters that values may have, by Radial's table.
+/// The numbers of characters that values may have according to Radial's table.
 enum Length {
     static let orderId = 1...20
     static let addressLine = 1...70
-    /// The published schema, which is older than the table, has 35.
+    /// The limit in the published schema, which is older than the table, is 35.
     static let city = 1...40
     static let mainDivision = 1...35
     static let countryCode = 2...40
@@ -53,6 +53,6 @@ enum Length {
     static let email = 1...70
     /// The limit in the schema (RequestId).
     static let requestId = 1...40
-    /// The limit for names and telephone numbers, which have none in the table; no real one is longer.
+    /// The limit for names and telephone numbers, for which the table has no limit; no real value is longer.
     static let name = 1...256
 }

@@ -1,11 +1,11 @@
-/// The version of Radial's schema that a request states, such as `1.2`; it decides which elements the reply has.
+/// The version of Radial's schema that a request states, such as `1.2`; it determines the elements of the reply.
 ///
 /// Versions are compared number by number: 1.10 is newer than 1.2, and 1 equals 1.0.
 public struct SchemaVersion: Sendable, Comparable {
-    /// Each number's digits without leading zeros, and no zeros at the end.
+    /// The digits of each number without leading zeros, without zeros at the end.
     private let numbers: [String]
 
-    /// The version of a request without SchemaVersion. The schema calls the element optional.
+    /// The version of a request without SchemaVersion. The element is optional in the schema.
     public static let absent = SchemaVersion(numbers: ["1"])
 
     private init(numbers: [String]) { self.numbers = numbers }

@@ -1,14 +1,14 @@
 internal import Encodings
 internal import StrictJSON
 
-/// An Apple payment token in Radial's elements: part of a ``CreditCardAuthRequest``, and a document of its own for a
+/// An Apple payment token in Radial's elements: part of a ``CreditCardAuthRequest``, or a separate document for a
 /// payment token that is only decrypted.
 ///
-/// It takes EC_v1 alone: a payment token for an RSA key has a wrappedKey, for which no element is described. Radial's
-/// own examples break base64 and the transaction identifier into lines, so white space in them is skipped. The type
-/// does not check whether the parts are a genuine payment token.
+/// Only EC_v1 is accepted: a payment token for an RSA key has a wrappedKey, for which no element is documented.
+/// Radial's examples break base64 and the transaction identifier into lines, so white space in them is skipped. The
+/// type does not check whether the parts are a genuine payment token.
 public struct WalletPaymentInformation: Sendable, Equatable {
-    /// ApplePayTransactionId: 64 hexadecimal digits, here in lower case.
+    /// ApplePayTransactionId: 64 hexadecimal digits, stored in lower case.
     public let transactionId: String
     /// Base64 of a SubjectPublicKeyInfo in DER.
     public let ephemeralPublicKey: String
@@ -21,17 +21,17 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     public let data: String
     /// A detached CMS signature in base64.
     public let signature: String
-    /// ApplicationData: 64 hexadecimal digits, here in lower case: the SHA-256 of the payment request's
-    /// applicationData, as in the payment token's header. Not an element of Radial's but an extension: without it such
-    /// a payment token's signature cannot be verified.
+    /// ApplicationData: the SHA-256 of the payment request's applicationData, as in the payment token's header, in 64
+    /// hexadecimal digits, stored in lower case. This element is an extension, not one of Radial's: without it, the
+    /// signature of a payment token that has applicationData cannot be verified.
     public let applicationData: String?
 
     static let name = "WalletPaymentInformation"
 
-    /// The range of lengths of base64; the largest document of ``CreditCardAuthRequest`` could not contain more.
+    /// The permitted lengths of base64; the largest document of ``CreditCardAuthRequest`` could not contain more.
     private static let mostBase64 = 1...(128 << 10)
 
-    /// Reads a document with this root.
+    /// Parses a document with this root.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         try self.init(ElementFields.root(bytes, Self.name, limits: limits), path: Self.name)
     }
@@ -43,7 +43,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
                 "ApplePayTransactionId", "EphemeralPublicKey", "PublicKeyHash", "Version", "Data", "Signature",
                 "ApplicationData",
             ], unknown: .refused)
-        // Another format has other elements, so the version is checked before they are missed.
+        // Another format has other elements, so the version is checked before they are found missing.
         version = try fields.requiredText("Version", 1...32).trimmingXMLWhiteSpace
         if version == "RSA_v1" || version == "RSA_v2" { throw fields.fault(.formatWithoutElements, "Version") }
         guard version == "EC_v1" else { throw fields.fault(.unknownFormat, "Version") }
@@ -76,7 +76,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
         return Hexadecimal.encode(bytes)
     }
 
-    /// The payment token's paymentData as Apple writes it, in JSON: `version`, `data`, `signature`, and `header` with
+    /// The payment token's paymentData as Apple writes it, as JSON: `version`, `data`, `signature`, and `header` with
     /// `ephemeralPublicKey`, `publicKeyHash`, `transactionId` and, if there is one, `applicationData`.
     public var paymentData: [UInt8] {
         var json = JSONWriter(capacity: data.utf8.count + signature.utf8.count + 512)

@@ -1,8 +1,9 @@
-/// The content of an element whose children are known: each at most once, in any order, all in Radial's namespace.
+/// The content of an element with a known set of children, each at most once, in any order, and all in Radial's
+/// namespace.
 ///
-/// The order is free, although the published schema has a sequence: that schema is older than WalletPaymentInformation,
-/// SchemaVersion and Features, and their place in the sequence is published nowhere. As each name occurs once, the
-/// order has no meaning.
+/// Any order is accepted, although the published schema has a sequence: that schema is older than
+/// WalletPaymentInformation, SchemaVersion and Features, and their position in the sequence is not published anywhere.
+/// As each name occurs once, the order has no meaning.
 struct ElementFields {
     /// The path from the root.
     let path: String
@@ -13,7 +14,7 @@ struct ElementFields {
     /// The handling of unknown elements and attributes.
     enum Unknown {
         case refused
-        /// Skipped, in a service's answer: its schema announces elements that are not in it yet (`xsd:any`).
+        /// Skipped, in a service's response, since its schema permits elements that it does not list (`xsd:any`).
         case passedOver
     }
 
@@ -41,7 +42,7 @@ struct ElementFields {
         self.unknown = unknown
     }
 
-    /// Returns the root of a document, checked by its name.
+    /// Returns the root of a document after checking its name.
     static func root(
         _ bytes: [UInt8], _ name: String, limits: XMLLimits
     ) throws(DocumentError) -> XMLElement {
@@ -52,7 +53,7 @@ struct ElementFields {
         return root
     }
 
-    /// - Parameter name: the element that an error names.
+    /// - Parameter name: the element to name in errors.
     static func document(_ bytes: [UInt8], _ name: String, _ limits: XMLLimits) throws(DocumentError) -> XMLElement {
         do {
             return try XMLElement(parsing: bytes, limits: limits)
@@ -82,7 +83,7 @@ struct ElementFields {
         guard let child = children[name] else { return nil }
         guard child.children.isEmpty else { throw fault(.unexpectedElements, name) }
         if unknown == .refused { try Self.checkAttributes(of: child, path(name), attributes) }
-        // Characters, as XML Schema counts them (xsd:string, length): Unicode's code points.
+        // XML Schema counts characters as Unicode code points (xsd:string, length).
         guard child.text.unicodeScalars.count <= most else { throw fault(.length(0...most), name) }
         return child.text
     }
@@ -94,7 +95,7 @@ struct ElementFields {
         return text
     }
 
-    /// Returns the text of an element that may be left out, but must not be blank if present.
+    /// Returns the text of an element that may be omitted, but must not be blank if present.
     func filledText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String? {
         guard let text = try text(name, atMost: .max) else { return nil }
         guard !text.isXMLBlank else { throw fault(.blank, name) }
@@ -112,14 +113,13 @@ struct ElementFields {
         }
     }
 
-    /// Returns an attribute of this element, or of its child `name`, in no namespace.
+    /// Returns an attribute without a namespace, of this element or of its child `name`.
     func attribute(_ attribute: String, of name: String? = nil) -> String? {
         let element = name.map { children[$0] } ?? element
         return element?.attributes.first { $0.name == attribute && $0.namespace == nil }?.value
     }
 
-    /// Checks attributes. A hint at the place of a schema (XML Schema Part 1 §2.6.3) is permitted on every element and
-    /// skipped.
+    /// Checks attributes. A schema location hint (XML Schema Part 1 §2.6.3) is permitted on every element and skipped.
     private static func checkAttributes(
         of element: XMLElement, _ path: String, _ names: Set<String>
     ) throws(DocumentError) {

@@ -1,7 +1,7 @@
 import SecretMemory
 
 extension SecretBytes {
-    /// Returns one byte, without a copy of the others.
+    /// Returns one byte without copying the others.
     subscript(index: Int) -> UInt8 {
         get {
             precondition((0..<count).contains(index), "beyond the secret's end")
@@ -13,7 +13,7 @@ extension SecretBytes {
         }
     }
 
-    /// Returns true if all bytes are digits in ASCII.
+    /// Returns true if all bytes are ASCII digits.
     var areDigits: Bool {
         for index in 0..<count where !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self[index]) { return false }
         return true

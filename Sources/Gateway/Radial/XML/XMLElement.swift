@@ -1,19 +1,19 @@
-/// An element of an XML document that was read within limits, with its content. Comments are left out.
+/// An element, with its content, of an XML document that was parsed within limits. Comments are omitted.
 public struct XMLElement: Sendable, Equatable {
     /// The name without its prefix.
     public let name: String
-    /// The namespace's name, not its prefix; nil if the element is in none.
+    /// The name of the namespace, not its prefix; nil if the element has no namespace.
     public let namespace: String?
-    /// The attributes in the document's order, without declarations of namespaces.
+    /// The attributes in document order, without namespace declarations.
     public let attributes: [XMLAttribute]
     public let children: [XMLElement]
-    /// The element's own text, in the document's order, with CDATA sections and without the text of its ``children``.
+    /// The element's own text, in document order, including CDATA sections but not the text of its ``children``.
     public let text: String
-    /// The line on which its start tag ends, from 1.
+    /// The line in which its start tag ends, from 1.
     public let line: Int
 
-    /// Returns true if the element has only white space apart from its children. No-break spaces count: Radial's page
-    /// indents its examples with them, and a copy of an example contains them.
+    /// Returns true if the element contains only white space apart from its children. No-break spaces count as white
+    /// space, because Radial's page indents its examples with them, and so copies of an example contain them.
     var textIsBlank: Bool {
         text.unicodeScalars.allSatisfy { scalar in
             scalar == "\u{A0}" || scalar.isASCII && UInt8(ascii: scalar).isXMLWhiteSpace
@@ -25,17 +25,18 @@ public struct XMLElement: Sendable, Equatable {
 public struct XMLAttribute: Sendable, Equatable {
     /// The name without its prefix.
     public let name: String
-    /// The namespace; nil for a name without prefix, since such attributes are in no namespace (Namespaces in XML 1.0
+    /// The namespace; nil for a name without a prefix, since such attributes have no namespace (Namespaces in XML 1.0
     /// §6.2).
     public let namespace: String?
     public let value: String
 }
 
 extension String {
-    /// Returns true if the text is only XML's white space: space, tab, line feed, carriage return (XML 1.0 §2.3).
+    /// Returns true if the text consists only of XML white space: space, tab, line feed, carriage return (XML 1.0
+    /// §2.3).
     var isXMLBlank: Bool { utf8.allSatisfy(\.isXMLWhiteSpace) }
 
-    /// The text without XML's white space at its ends.
+    /// The text without XML white space at either end.
     var trimmingXMLWhiteSpace: String {
         let bytes = utf8
         guard let first = bytes.firstIndex(where: { !$0.isXMLWhiteSpace }),
@@ -44,7 +45,7 @@ extension String {
         return String(self[first...last])
     }
 
-    /// The text without XML's white space anywhere.
+    /// The text without any XML white space.
     var removingXMLWhiteSpace: String { String(decoding: utf8.filter { !$0.isXMLWhiteSpace }, as: UTF8.self) }
 }
 

@@ -1,27 +1,27 @@
-/// The reason why a text was refused as an XML document. Never a part of the text.
+/// The reason why a text was refused as an XML document. It never contains any part of the text.
 public struct XMLReadError: Error, Sendable, Equatable {
     public enum Reason: Sendable, Equatable {
-        /// No bytes.
+        /// The document is empty.
         case empty
-        /// More bytes than the limit.
+        /// The document has more bytes than the limit.
         case tooLong(limit: Int)
-        /// Bytes that are not UTF-8, or a declaration of another encoding.
+        /// The document is not UTF-8, or declares another encoding.
         case notUTF8
-        /// A declaration of another version than 1.0.
+        /// The document declares an XML version other than 1.0.
         case version
-        /// `<!DOCTYPE`: no document here needs one, and entities begin with it.
+        /// `<!DOCTYPE`: no document here needs one, and entities are declared in it.
         case documentType
         /// An entity other than the five of XML 1.0 §4.6.
         case entity
         /// A processing instruction (XML 1.0 §2.6).
         case processingInstruction
-        /// More nested elements than the limit.
+        /// Elements are nested more deeply than the limit.
         case tooDeep(limit: Int)
-        /// More elements than the limit.
+        /// The document has more elements than the limit.
         case tooManyElements(limit: Int)
-        /// An element with more attributes and declarations of namespaces than the limit.
+        /// An element has more attributes and namespace declarations than the limit.
         case tooManyAttributes(limit: Int)
-        /// Not well-formed by XML 1.0 or by Namespaces in XML 1.0.
+        /// The document is not well-formed according to XML 1.0 or Namespaces in XML 1.0.
         case notWellFormed
     }
 
@@ -57,13 +57,13 @@ extension XMLReadError: CustomStringConvertible {
 
 /// The limits of an XML document.
 public struct XMLLimits: Sendable, Equatable {
-    /// The document's length.
+    /// The document's length in bytes.
     public var bytes: Int
-    /// Nested elements, the root too; at most 64.
+    /// The depth of nested elements, including the root; at most 64.
     public var depth: Int
-    /// All elements.
+    /// The number of elements.
     public var elements: Int
-    /// Attributes of one element, with its declarations of namespaces.
+    /// The number of attributes of one element, including namespace declarations.
     public var attributes: Int
 
     /// The defaults fit Radial's documents, which have a depth of 4 and about 40 elements.

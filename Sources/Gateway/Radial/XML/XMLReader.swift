@@ -1,11 +1,11 @@
 import CLibxml2
 
 extension XMLElement {
-    /// Reads a whole document: XML 1.0 with namespaces, in UTF-8.
+    /// Parses a whole document: XML 1.0 with namespaces, in UTF-8.
     ///
-    /// libxml2 parses, and the reader counts what it finds meanwhile. The reader stops it at the first error, at the
-    /// first element over the limit, and at a document type before it reads a declaration of it. So no declaration
-    /// exists that could be expanded or fetched. libxml2 prints nothing.
+    /// While libxml2 parses, the reader counts what it finds. The reader stops libxml2 at the first error, at the first
+    /// element over the limit, and at a document type before any of its declarations is read. So no declaration exists
+    /// that could be expanded or fetched. libxml2 prints nothing.
     ///
     /// - Throws: ``XMLReadError``, the first fault in the document.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(XMLReadError) {
@@ -14,7 +14,7 @@ extension XMLElement {
         guard let text = String(validating: bytes, as: UTF8.self), Self.declaresUTF8(text) else {
             throw XMLReadError(.notUTF8)
         }
-        // libxml2 takes a NUL for the end of the document and would ignore the rest.
+        // libxml2 would treat a NUL as the end of the document and ignore the rest.
         guard !bytes.contains(0) else { throw XMLReadError(.notWellFormed) }
         if let position = Self.tagWithTooManyAttributes(bytes, limits.attributes) {
             let line = bytes[..<position].count { $0 == UInt8(ascii: "\n") } + 1
@@ -23,18 +23,16 @@ extension XMLElement {
         self = try XMLReader(limits).read(bytes)
     }
 
-    /// Returns the position at which a tag has more values in quotation marks than the limit. libxml2 compares each of
-    /// a tag's attributes with each other one before it reports them, so it must not receive as many as fit into a
-    /// document.
+    /// Returns the position at which a tag has more quoted values than the limit. libxml2 compares each attribute of a
+    /// tag with every other one before it reports them, so it must not receive as many as fit into a document.
     ///
-    /// Exact as far as the document is well-formed; libxml2 reads no further, nor past a processing instruction or
-    /// document type.
+    /// The result is exact up to the point where the document stops being well-formed, or to a processing instruction
+    /// or document type. libxml2 reads no further either.
     private static func tagWithTooManyAttributes(_ bytes: [UInt8], _ limit: Int) -> Int? {
         var rest = bytes[...]
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
             rest = rest[start...]
-            // A text in these that looks like a tag is none. An end does not overlap its beginning: <!--> and <!--->
-            // begin a comment.
+            // Text in these is never a tag. The end does not overlap the beginning: <!--> and <!---> begin a comment.
             for (begin, end) in [("<!--", "-->"), ("<![CDATA[", "]]>")] where rest.starts(with: begin.utf8) {
                 let inside = rest.dropFirst(begin.utf8.count)
                 rest = inside.firstRange(of: Array(end.utf8)).map { inside[$0.upperBound...] } ?? []
@@ -59,7 +57,7 @@ extension XMLElement {
     }
 
     /// Returns true if the XML declaration (§2.8), if there is one, names UTF-8 or no encoding. libxml2 would follow
-    /// another encoding, and bytes that are UTF-8 would become another text.
+    /// any other encoding, and UTF-8 bytes would become a different text.
     private static func declaresUTF8(_ text: String) -> Bool {
         let text = text.utf8.starts(with: "\u{FEFF}".utf8) ? text.utf8.dropFirst(3) : text.utf8[...]
         guard text.starts(with: "<?xml".utf8), let end = text.firstIndex(of: UInt8(ascii: ">")) else { return true }
@@ -74,7 +72,8 @@ extension XMLElement {
     }
 }
 
-/// Builds the tree from libxml2's events. Safe: the parser lives within ``read(_:)`` alone, and its events end with it.
+/// Builds the tree from libxml2's events. This is safe because the parser exists only within ``read(_:)``, and its
+/// events end with it.
 @safe private final class XMLReader {
     private struct OpenElement {
         let name: String
@@ -104,22 +103,22 @@ extension XMLElement {
         guard Self.isReady, let count = Int32(exactly: bytes.count) else { throw XMLReadError(.notWellFormed) }
         unsafe bytes.withUnsafeBytes { buffer in
             let text = unsafe buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
-            // The push parser ends at the first error. xmlParseDocument continues after it without events, and so
-            // through a document type. To stop it within an error is not safe, since it frees what the parser is
-            // reading.
+            // The push parser ends at the first error. xmlParseDocument would continue without events, even through a
+            // document type. Stopping it inside an error handler is not safe, since that frees the data that the parser
+            // is reading.
             guard let parser = unsafe xmlCreatePushParserCtxt(nil, nil, nil, 0, nil) else { return }
             unsafe self.parser = unsafe parser
             unsafe parser.pointee.sax.pointee = unsafe Self.events
             // The reader outlives the parser, which is freed below.
             unsafe parser.pointee.userData = unsafe Unmanaged.passUnretained(self).toOpaque()
-            // No network. Without XML_PARSE_NOENT, XML_PARSE_DTDLOAD and XML_PARSE_HUGE libxml2 expands nothing, loads
-            // nothing and keeps its limits.
+            // No network access. Without XML_PARSE_NOENT, XML_PARSE_DTDLOAD and XML_PARSE_HUGE, libxml2 expands
+            // nothing, loads nothing and keeps its limits.
             let options = XML_PARSE_NONET.rawValue | XML_PARSE_NOERROR.rawValue | XML_PARSE_NOWARNING.rawValue
             _ = unsafe xmlCtxtUseOptions(parser, Int32(options))
             _ = unsafe xmlParseChunk(parser, text, count, 1)
             if fault == nil, let error = unsafe xmlCtxtGetLastError(parser), unsafe error.pointee.code != 0 {
-                // Warnings count as errors: no document of ours contains what libxml2 warns of, such as another version
-                // than 1.0 or a namespace that is no URI.
+                // Warnings count as errors: valid documents cause none of libxml2's warnings, such as those about a
+                // version other than 1.0 or a namespace that is not a URI.
                 let code = unsafe error.pointee.code
                 let line = unsafe Int(error.pointee.line)
                 fault = XMLReadError(Self.reason(code), line: line > 0 ? line : nil)
@@ -184,12 +183,12 @@ extension XMLElement {
         unsafe text.map { unsafe String(cString: $0) }
     }
 
-    /// The functions that libxml2 calls while it parses. A nil one is skipped: comments, and all that builds its own
-    /// tree.
+    /// The functions that libxml2 calls while it parses. Nil functions are skipped: those for comments, and all that
+    /// build libxml2's own tree.
     private static var events: xmlSAXHandler {
         var events = unsafe xmlSAXHandler()
         unsafe events.initialized = XML_SAX2_MAGIC
-        // Called when the name of a document type was read, and none of its declarations.
+        // Called after the name of a document type was read, but before any of its declarations.
         unsafe events.internalSubset = { context, _, _, _ in unsafe XMLReader.reader(context)?.stop(.documentType) }
         unsafe events.processingInstruction = { context, _, _ in
             unsafe XMLReader.reader(context)?.stop(.processingInstruction)
@@ -232,8 +231,8 @@ extension XMLElement {
         }
     }
 
-    /// Replaces `&#38;` by an ampersand. Without XML_PARSE_NOENT libxml2 passes an ampersand in an attribute's value in
-    /// this form, and no other reference.
+    /// Replaces `&#38;` by an ampersand. Without XML_PARSE_NOENT, libxml2 passes an ampersand in an attribute's value
+    /// in this form, but no other reference.
     private static func unescapingAmpersands(_ value: [UInt8]) -> String {
         let reference = Array("&#38;".utf8)
         var plain: [UInt8] = []

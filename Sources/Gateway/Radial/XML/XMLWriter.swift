@@ -1,6 +1,6 @@
 public import SecretMemory
 
-/// Writes an XML document in UTF-8 into secret memory, so that a secret in it is never anywhere else.
+/// Writes an XML document in UTF-8 into secret memory, so that a secret in it never exists elsewhere.
 ///
 ///     var writer = XMLWriter()
 ///     writer.begin("PaymentContext")
@@ -10,8 +10,8 @@ public import SecretMemory
 ///     let document = writer.finish()
 ///
 /// Names are literals of the program; values are escaped. A character that XML 1.0 §2.2 does not permit in a document
-/// at all, such as most control characters, is written as U+FFFD. A caller that must not lose one checks first
-/// (``isAllowed(_:)``).
+/// at all, such as most control characters, is written as U+FFFD. A caller that must not lose a character checks the
+/// text first (``isAllowed(_:)``).
 public struct XMLWriter: ~Copyable {
     private var memory: SecretBytes
     private var count = 0
@@ -37,7 +37,7 @@ public struct XMLWriter: ~Copyable {
         open.append(name)
     }
 
-    /// Ends the element that was begun last.
+    /// Ends the most recently begun element.
     public mutating func end() {
         guard let name = open.popLast() else { return }
         append("</")
@@ -58,7 +58,7 @@ public struct XMLWriter: ~Copyable {
         if let text { element(name, text) }
     }
 
-    /// - Parameter secret: ASCII, as account numbers and base64 are.
+    /// - Parameter secret: ASCII, such as account numbers and base64.
     public mutating func element(
         _ name: StaticString, secret: borrowing SecretBytes, _ attributes: KeyValuePairs<StaticString, String> = [:]
     ) {
@@ -67,14 +67,14 @@ public struct XMLWriter: ~Copyable {
         end()
     }
 
-    /// Returns the whole document; open elements are ended.
+    /// Returns the whole document; open elements are closed.
     public consuming func finish() -> SecretBytes {
         while !open.isEmpty { end() }
         memory.shrink(to: count)
         return memory
     }
 
-    /// Returns the whole document, for one without a secret.
+    /// Returns the whole document, if it contains no secret.
     public consuming func finishWithoutSecrets() -> [UInt8] {
         finish().withBytes { document in unsafe document.withUnsafeBytes { unsafe Array($0) } }
     }
@@ -104,10 +104,10 @@ public struct XMLWriter: ~Copyable {
         switch byte {
         case UInt8(ascii: "&"): append("&amp;")
         case UInt8(ascii: "<"): append("&lt;")
-        // Required in `]]>` alone (§2.4), and correct everywhere.
+        // Required only in `]]>` (§2.4), but permitted everywhere.
         case UInt8(ascii: ">"): append("&gt;")
         case UInt8(ascii: "\""): append("&quot;")
-        // A reader turns them into a line feed in text, and into spaces in an attribute (§2.11, §3.3.3), unless they
+        // A parser turns them into a line feed in text, and into spaces in an attribute (§2.11, §3.3.3), unless they
         // are references.
         case 0x09: append("&#9;")
         case 0x0A: append("&#10;")
