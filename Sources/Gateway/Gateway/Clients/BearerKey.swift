@@ -6,7 +6,8 @@ import Foundation
 /// A secret that a merchant's backend sends with each request: `Authorization: Bearer KEY` (RFC 6750 §2.1).
 ///
 /// 32 random bytes in base64url without padding (RFC 4648 §5). A prefix lets scanners of repositories and logs
-/// recognise a key. The configuration has only its SHA-256: a key of 256 random bits needs no salt and no slow hash.
+/// recognise a key. The configuration contains only its SHA-256: a key of 256 random bits needs no salt and no slow
+/// hash.
 struct BearerKey: Sendable {
     static let prefix = "ptgw_"
     static let randomBytes = 32
@@ -22,21 +23,21 @@ struct BearerKey: Sendable {
         text = Self.prefix + encoded
     }
 
-    /// The key's SHA-256 (32 bytes), as the configuration has it.
+    /// The key's SHA-256 (32 bytes), as in the configuration.
     var sha256: [UInt8] { Self.sha256(of: text) }
 
     static func sha256(of text: String) -> [UInt8] { Array(SHA256.hash(data: Data(text.utf8))) }
 }
 
-/// The content of a request's header `Authorization`.
+/// The content of a request's `Authorization` header.
 enum Authorization: Equatable {
     case absent
     /// The key's SHA-256 (32 bytes).
     case bearer(sha256: [UInt8])
-    /// Another scheme, no key, or more than one.
+    /// A different scheme, no key, or more than one key.
     case unusable
 
-    /// - Parameter values: the values of all headers of that name.
+    /// - Parameter values: the values of all `Authorization` headers.
     init(_ values: [String]) {
         guard let value = values.first else {
             self = .absent
@@ -54,9 +55,9 @@ enum Authorization: Equatable {
     }
 }
 
-/// The output of `paytoken-gateway new-key`. The key is shown here and nowhere else.
+/// The output of `paytoken-gateway new-key`. The key is shown only here.
 public struct NewBearerKey: Encodable, Sendable {
-    /// The key, for the backend alone.
+    /// The key, for the backend only.
     public let key: String
     /// The hash for the client's `key_sha256`, 64 lower-case hexadecimal digits.
     public let keySHA256: String

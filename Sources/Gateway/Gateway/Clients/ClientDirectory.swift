@@ -1,11 +1,11 @@
 import Foundation
 import ServerProgram
 
-/// All clients of the configuration, found by their credentials.
+/// All clients in the configuration, looked up by their credentials.
 struct ClientDirectory: Sendable {
     let clients: [GatewayClient]
-    /// A number that changes with each reload. A certificate that was verified under another generation's authorities
-    /// no longer counts.
+    /// A number that changes with each reload. A certificate that was verified with the authorities of another
+    /// generation is no longer accepted.
     let generation: Int
 
     init(_ clients: [GatewayClient], generation: Int = 0) {
@@ -13,8 +13,8 @@ struct ClientDirectory: Sendable {
         self.generation = generation
     }
 
-    /// Returns the client that sent a request. If there is a bearer key, it alone decides, and the connection's
-    /// certificate is ignored: a backend that sends a wrong key then learns so.
+    /// Returns the client that sent a request. If there is a bearer key, only the key counts and the connection's
+    /// certificate is ignored, so that a backend that sends a wrong key learns about it.
     func client(for authorization: Authorization, certificate: PresentedCertificate?, at time: Date) -> GatewayClient? {
         switch authorization {
         case .bearer(let sha256): client(bearerKey: sha256)
@@ -24,7 +24,7 @@ struct ClientDirectory: Sendable {
     }
 
     /// Compares the hash with every client's hashes, all 32 bytes of each. The time taken reveals neither how much of a
-    /// guess was right nor which client's hash it resembles.
+    /// guess was correct nor which client's hash it resembles.
     private func client(bearerKey sha256: [UInt8]) -> GatewayClient? {
         var found = -1
         for (index, client) in clients.enumerated() {
@@ -32,7 +32,7 @@ struct ClientDirectory: Sendable {
                 let difference = zip(known, sha256).reduce(UInt8(known.count == sha256.count ? 0 : 1)) {
                     $0 | ($1.0 ^ $1.1)
                 }
-                // All ones if all bytes are equal, else zero: selects without a branch.
+                // All ones if all bytes are equal, otherwise zero, in order to select without a branch.
                 let isSame = (Int(difference) - 1) >> (Int.bitWidth - 1)
                 found = (index & isSame) | (found & ~isSame)
             }
@@ -54,7 +54,7 @@ struct ClientDirectory: Sendable {
         }
     }
 
-    /// Returns true if the server asks for a client certificate in its handshakes.
+    /// Returns true if the server requests a client certificate in its handshakes.
     var usesCertificates: Bool { clients.contains(where: \.usesCertificate) }
 }
 

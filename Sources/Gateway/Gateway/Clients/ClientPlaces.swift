@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Limits one kind of work for each client: payments under way, whether or not the client still waits for the answers,
-/// or merchant sessions, each of which occupies a connection to Apple's host.
+/// Limits one kind of work for each client: payments in progress, whether or not the client still waits for the
+/// responses, or merchant sessions, each of which occupies a connection to Apple's host.
 final class ClientPlaces: Sendable {
-    /// The number of places of one client.
+    /// The maximum number of places for each client.
     let most: Int
-    /// The number of places taken, by the client's name. A client without one has no entry.
+    /// The number of places taken, by the client's name. A client without a place has no entry.
     private let taken = Mutex<[String: Int]>([:])
 
     init(_ most: Int) { self.most = most }

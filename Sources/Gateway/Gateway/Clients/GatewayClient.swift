@@ -5,22 +5,21 @@ import Payments
 /// The operations that a client's entry may permit.
 enum ClientOperation: String, CaseIterable, Sendable {
     case pay, status, session
-    /// Returns the decrypted data of payment tokens; only for clients with a certificate.
+    /// Returns the decrypted data of payment tokens; permitted only for clients with a certificate.
     case decrypt
 }
 
-/// A member of a payment's `expected` without which this client cannot pay.
+/// A member of a payment's `expected` that this client must state in order to pay.
 enum RequiredExpectation: String, CaseIterable, Sendable {
     case amount, currency
 
     static let standard: Set<RequiredExpectation> = [.amount, .currency]
 }
 
-/// A merchant's backend that the configuration's `clients` names.
+/// A merchant's backend, listed under `clients` in the configuration.
 struct GatewayClient: Sendable, Equatable {
     let name: String
-    /// The credentials, each of which identifies the client. There are several while a key or a certificate is being
-    /// changed.
+    /// The credentials, each of which identifies the client. There are several during a change of key or certificate.
     let credentials: [ClientCredential]
     let operations: Set<ClientOperation>
     /// Patterns in which `*` matches any characters.
@@ -47,8 +46,8 @@ struct GatewayClient: Sendable, Equatable {
         merchants.contains { $0.matches(identifier) }
     }
 
-    /// Returns true if this client shows payment pages on this domain: if the domain is one of its names, in either
-    /// case, or is below one that begins with `*.`.
+    /// Returns true if this client shows payment pages on this domain. The domain must be one of the client's names,
+    /// ignoring case, or below one that begins with `*.`.
     func allows(domain: String) -> Bool {
         let domain = domain.lowercased()
         return domains.contains { pattern in
@@ -72,7 +71,7 @@ enum ClientCredential: Sendable, Hashable {
         if case .bearerKey = self { false } else { true }
     }
 
-    /// The credential's kind, for people; reveals no part of a key.
+    /// The kind of credential, for display; it reveals no part of a key.
     var kind: String {
         switch self {
         case .bearerKey: "bearer_key"
@@ -82,12 +81,12 @@ enum ClientCredential: Sendable, Hashable {
     }
 }
 
-/// A subjectAltName with its kind (RFC 5280 §4.2.1.6). With the kind, an authority that may write any URI into a
-/// certificate cannot use it to write a host's name.
+/// A subjectAltName with its kind (RFC 5280 §4.2.1.6). Because the kind is compared, an authority that may issue
+/// arbitrary URIs cannot use them to forge a host name.
 enum CertificateName: Sendable, Hashable {
     /// A DNS name in lower case.
     case dns(String)
-    /// A URI as it is written.
+    /// A URI as written.
     case uri(String)
 
     /// Parses a name from the configuration. A URI has a scheme (RFC 3986 §3.1), and no DNS name has a colon.

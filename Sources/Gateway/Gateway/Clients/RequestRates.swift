@@ -1,27 +1,27 @@
 import Synchronization
 import Telemetry
 
-/// Limits the number of requests of each client: one token bucket a client (as in RFC 2697, with one rate).
+/// Limits the number of requests of each client: one token bucket for each client (as in RFC 2697, with one rate).
 ///
-/// One client's flood takes no capacity from another: a request over the rate is refused before its body is read.
+/// One client's flood takes no capacity from others: a request over the rate is refused before its body is read.
 final class RequestRates: Sendable {
     struct Rate: Sendable, Equatable {
-        /// Requests a second in the long run.
+        /// The sustained rate in requests per second.
         var perSecond: Int
-        /// Requests at once, after a pause.
+        /// The number of requests that may arrive at once after a pause.
         var burst: Int
     }
 
     private let rate: Rate
-    /// The buckets by the client's name; no more than the configuration has clients.
+    /// The buckets by the client's name; there are no more than clients in the configuration.
     private let buckets = Mutex<[String: TokenBucket]>([:])
 
     init(_ rate: Rate) {
         self.rate = rate
     }
 
-    /// Counts one request against the client's bucket. Returns nil if the request may be served, else the whole seconds
-    /// until another try makes sense.
+    /// Counts one request against the client's bucket. Returns nil if the request may be served, otherwise the whole
+    /// seconds until another attempt makes sense.
     func secondsToWait(_ client: String, now: ContinuousClock.Instant = .now) -> Int? {
         buckets.withLock { buckets in
             var bucket = buckets[client]?.filled(now) ?? TokenBucket(full: rate, now)
@@ -35,7 +35,7 @@ final class RequestRates: Sendable {
     }
 }
 
-/// The remainder of a rate (a token bucket): each event takes one unit.
+/// The remaining units of a rate (a token bucket), of which each event takes one.
 struct TokenBucket {
     private let rate: RequestRates.Rate
     private var filledAt: ContinuousClock.Instant

@@ -51,7 +51,7 @@ extension GatewayClient {
         let credentials = section.credentials(hasCertificateAuthorities: hasCertificateAuthorities)
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
-        // paytokend receives them with each payment token, and takes no more.
+        // paytokend receives them with each payment token, and accepts no more than these limits.
         let (most, longest) = (DecryptRequest.mostMerchants, DecryptRequest.mostPatternBytes)
         if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
             section.problem(
@@ -119,7 +119,7 @@ extension ConfigurationSection {
             problem(key, "must have 1 to \(GatewayClient.maximumCredentials) elements")
             return []
         }
-        // If a text is missing the list is shorter, and the client is left out.
+        // If a text is missing, the list is shorter, and the client is left out.
         let texts = texts(key) ?? []
         return texts.count == elements.count ? texts : []
     }
@@ -152,8 +152,8 @@ extension ConfigurationSection {
         return key == "key_sha256" ? .bearerKey(sha256: digest) : .certificate(sha256: digest)
     }
 
-    /// Reads a date, which begins at midnight UTC, or a time (RFC 3339). A time in the future would hide the client's
-    /// own payments too.
+    /// Reads a date, which begins at midnight UTC, or a time (RFC 3339). A time in the future would also hide the
+    /// client's own payments.
     fileprivate func since() -> Date? {
         guard let text = written("since") else { return nil }
         guard let date = RFC3339.date(text.utf8.count == 10 ? text + "T00:00:00Z" : text) else {
@@ -211,8 +211,8 @@ extension ConfigurationSection {
         }
     }
 
-    /// Returns true for two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), the last not all
-    /// digits, of at most 253 bytes.
+    /// Returns true for two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), the last of which is
+    /// not all digits, with at most 253 bytes in total.
     private static func isHostName(_ name: Substring) -> Bool {
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
         return name.utf8.count <= 253 && labels.count >= 2 && labels.last?.allSatisfy(\.isNumber) == false

@@ -6,12 +6,12 @@ import Telemetry
 
 /// The gateway's configuration file, typed, defaulted and checked; paths are absolute.
 ///
-/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
-/// names its file, line and key. An unknown or duplicate key is a problem. So is a setting that this version does not
+/// The program reads it at startup, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
+/// reports its file, line and key. Unknown and duplicate keys are problems, as are settings that this version does not
 /// support yet. Reading changes nothing.
 ///
-/// Each section has a file: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection, SessionSettings.
-/// Start reading at ``read(_:_:)``.
+/// Each section has its own file: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection,
+/// SessionSettings. Start reading at ``read(_:_:)``.
 struct GatewayConfiguration: Sendable {
     /// The absolute path of the file.
     var file: String
@@ -24,7 +24,7 @@ struct GatewayConfiguration: Sendable {
     var sessions: SessionSettings
     var admin: AdminSettings
     var log: LogSettings
-    /// The settings that are permitted and weaken the service. They are logged at start and shown as
+    /// Settings that are permitted but weaken the service. They are logged at startup and shown as
     /// `paytoken_gateway_insecure_settings`.
     var warnings: [ConfigurationWarning]
 }
@@ -55,7 +55,7 @@ extension GatewayConfiguration: ServerConfiguration {
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
         }
-        // A single client takes no capacity from another one.
+        // With a single client, no other client can lose capacity to it.
         if let limits = configuration?.limits, clients.count > 1,
             clients.count * limits.maxConnectionsPerClient > limits.maxConnectionsOfClients
         {
@@ -81,12 +81,12 @@ extension GatewayConfiguration: ServerConfiguration {
     }
 }
 
-/// The settings of the gateway that are permitted and weaken it.
+/// Settings of the gateway that are permitted but weaken it.
 extension ConfigurationWarning.Setting {
     static let noTLS = Self("no_tls")
     static let testServer = Self("test_server")
     static let sessionTrust = Self("session_trust")
-    /// A server certificate that ends soon. The metric of its end shows this too, and an alert fires on it.
+    /// A server certificate that expires soon. A metric also shows its expiry, for which there is an alert.
     static let certificateEnd = Self("certificate_end", isInsecure: false)
     static let clientConnections = Self("client_connections")
 }
@@ -95,10 +95,10 @@ extension ConfigurationWarning.Setting {
 struct PaytokendSettings: Sendable, Equatable {
     /// The payments socket's absolute path.
     var socket: String
-    /// The time limit of one call, from connecting to the answer's last byte; and of the wait for a connection before
-    /// it.
+    /// The time limit for one call, from connecting to the last byte of the response. The wait for a connection before
+    /// that has the same limit.
     var timeout: Duration
-    /// The number of calls at a time, without the one for readiness; below the daemon's
+    /// The maximum number of concurrent calls, not counting the readiness check; it is less than the daemon's
     /// `listener.max_connections_per_uid`.
     var maxConnections: Int
 
@@ -118,7 +118,7 @@ struct AdminSettings: Sendable, Equatable {
     var socket: String
     /// Permission bits of the socket file.
     var mode: UInt32
-    /// The group of the socket file; nil leaves the gateway's own.
+    /// The group of the socket file; nil for the gateway's own.
     var group: Account?
     /// The permissions of the accounts that can connect.
     var access: AdminAccess

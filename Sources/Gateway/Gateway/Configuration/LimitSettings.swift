@@ -1,27 +1,27 @@
 import ConfigurationFile
 import Encodings
 
-/// `limits`: the limits of one client, of one address and of all together.
+/// `limits`: the limits for each client, for each address and in total.
 struct LimitSettings: Sendable, Equatable {
-    /// Open connections of the listener; kept below the descriptor limit at start.
+    /// Open connections of the listener; reduced at startup to fit the descriptor limit.
     var maxConnections: Int
-    /// Connections of one IPv4 address or one IPv6 network of 64 bits while their client is not known. A connection
-    /// whose client was known once is counted by the client's name.
+    /// Connections of one IPv4 address or one IPv6 network of 64 bits while their client is unknown. Once a
+    /// connection's client is known, the connection is counted for the client instead.
     var maxConnectionsPerAddress: Int
-    /// TLS handshakes of one address that make no client known. The burst is twice the rate, or the address's
-    /// connections if that is more.
+    /// TLS handshakes of one address that do not identify a client. The burst is twice the rate, or the number of
+    /// connections per address if that is higher.
     var handshakes: RequestRates.Rate
-    /// Connections of one client, once it is known.
+    /// Connections of one client, once it is identified.
     var maxConnectionsPerClient: Int
     var requests: RequestRates.Rate
-    /// Payments of one client under way, whether or not it waits for their answers.
+    /// Payments of one client in progress, whether or not it waits for the responses.
     var maxPaymentsPerClient: Int
-    /// The time from a connection's beginning until its client is known: the TLS handshake and the first request's
-    /// head.
+    /// The time from the beginning of a connection until its client is identified: the TLS handshake and the first
+    /// request's head.
     var authenticationTimeout: Duration
     /// The time between two requests of a connection.
     var idleTimeout: Duration
-    /// The time from a request's last byte to its answer, which is deadline_exceeded after it.
+    /// The time from a request's last byte to its response. When it has passed, the response is deadline_exceeded.
     var requestTimeout: Duration
 
     static let keys = [
@@ -51,8 +51,8 @@ struct LimitSettings: Sendable, Equatable {
 }
 
 extension LimitSettings {
-    /// Returns the part of `most` connections for clients that are not known yet: a quarter, and at most 1,024, since
-    /// each new connection is compared with all of them when there are too many.
+    /// Returns the part of `most` connections for clients that are not yet identified: a quarter, and at most 1,024,
+    /// since each new connection is compared with all of these when there are too many.
     static func unidentifiedConnections(of most: Int) -> Int { max(1, min(most / 4, 1_024)) }
 
     /// The number of connections that all known clients together may have.

@@ -6,13 +6,13 @@ import HostSystem
 /// `listener`: the address to which merchants' backends connect.
 struct GatewayListenerSettings: Sendable, Equatable {
     enum Address: Sendable, Equatable {
-        /// An IPv4 or IPv6 address and a port. With port 0 the system chooses one, which the log shows.
+        /// An IPv4 or IPv6 address and a port. With port 0, the system chooses a port, which is logged.
         case network(ip: String, port: Int)
         case unix(path: String, mode: UInt32, group: Account?)
     }
 
     var address: Address
-    /// The TLS files; nil without TLS, for a loopback address and a Unix socket only.
+    /// The TLS files; nil for no TLS, which is possible only with a loopback address or a Unix socket.
     var tls: TLSFiles?
     /// The size of the largest body, in bytes.
     var maxRequestBytes: Int

@@ -14,11 +14,11 @@ struct PaymentSettings: Sendable, Equatable {
     }
 
     var store: Store
-    /// The key for account numbers; nil if they are recognised in later answers of a processor by their form alone.
+    /// The key for account numbers; nil if they are recognised in a processor's later responses only by their form.
     var accountNumberKey: AccountNumberKeyFile?
-    /// The time limit of one payment, from its request to its answer.
+    /// The time limit of one payment, from its request to its response.
     var deadline: Duration
-    /// The processors. The first whose merchants match takes a payment.
+    /// The processors. A payment goes to the first one whose merchants match.
     var processors: [ProcessorSettings]
 }
 
@@ -26,7 +26,7 @@ struct ProcessorSettings: Sendable, Equatable {
     enum Kind: String, CaseIterable, Sendable {
         case simulator, radial
 
-        /// Returns true if money moves.
+        /// Returns true if money is moved.
         var isReal: Bool { self != .simulator }
     }
 
@@ -36,9 +36,9 @@ struct ProcessorSettings: Sendable, Equatable {
     /// The headers from the file that `headers_file` names; secret.
     let headers: [Header]
     let merchants: [MerchantPattern]
-    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
+    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty for the system's.
     var trust: [String] = []
-    /// True if this simulator may be configured together with a processor that moves money.
+    /// True if this simulator may be configured along with a processor that moves money.
     var mayStandBesideReal = false
 
     struct Header: Sendable, Equatable {
@@ -51,7 +51,8 @@ extension PaymentSettings {
     static let keys = ["store", "deadline", "processors"]
     private static let mostProcessors = 100
 
-    /// Returns nil if no processor is configured, so that no client can pay. A store or a deadline alone is a problem.
+    /// Returns nil if no processor is configured, so that no client can pay. A store or a deadline without a processor
+    /// is a problem.
     init?(_ root: ConfigurationSection) {
         let store = root.section("store", keys: ["url", "password_file", "account_number_key_file"])
         guard root.node("processors") != nil, let elements = root.list("processors"), !elements.isEmpty else {
@@ -67,7 +68,7 @@ extension PaymentSettings {
             root.problem("processors", "has more than \(Self.mostProcessors) entries")
             return nil
         }
-        // A gateway that stops waits 28 s for payments under way.
+        // A stopping gateway waits 28 s for payments in progress.
         deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(27), default: .seconds(25))
         var processors: [ProcessorSettings] = []
         var sections: [ConfigurationSection] = []
@@ -100,7 +101,7 @@ extension PaymentSettings {
         accountNumberKey = Self.accountNumberKey(store, of: place)
     }
 
-    /// The key's file, which is checked if it exists already.
+    /// The key's file, which is checked if it already exists.
     private static func accountNumberKey(_ section: ConfigurationSection, of store: Store) -> AccountNumberKeyFile? {
         let (name, use) = ("account_number_key_file", "find account numbers with a copy of the store")
         var file: AccountNumberKeyFile?
@@ -120,8 +121,8 @@ extension PaymentSettings {
         return file
     }
 
-    /// Refuses a simulator that could take real payments: a payment that goes to it by mistake is shipped and never
-    /// paid.
+    /// Refuses a simulator that could receive real payments: goods would be shipped for such a payment, but it would
+    /// never be paid.
     private static func checkSimulators(_ processors: [ProcessorSettings], _ sections: [ConfigurationSection]) {
         guard processors.contains(where: \.kind.isReal) else { return }
         for (processor, section) in zip(processors, sections) where !processor.kind.isReal {
@@ -207,7 +208,7 @@ extension ProcessorSettings {
             guard let read = Self.headers(section) else { return nil }
             headers = read
         }
-        // Without the header Radial would refuse each payment in words that no document has, and each would stay
+        // Without the header, Radial would refuse each payment with an undocumented response, and each would stay
         // pending.
         if kind == .radial, headers.isEmpty {
             section.problem(
@@ -231,7 +232,7 @@ extension ProcessorSettings {
             mayStandBesideReal: section.boolean("beside_real", default: false))
     }
 
-    /// Reads one `Name: value` a line (RFC 9110 §5), at most 32, and no header that the request has already.
+    /// Reads one `Name: value` per line (RFC 9110 §5), at most 32, and refuses headers that the request already has.
     private static func headers(_ section: ConfigurationSection) -> [Header]? {
         let most = 16 << 10
         guard

@@ -4,7 +4,7 @@ import HostSystem
 import NIOSSL
 import TLSHandshake
 
-/// `sessions`: how the gateway asks for merchant sessions.
+/// `sessions`: the settings for requesting merchant sessions.
 struct SessionSettings: Sendable, Equatable {
     enum Environment: String, CaseIterable, Sendable {
         case production, sandbox, china
@@ -21,11 +21,11 @@ struct SessionSettings: Sendable, Equatable {
     }
 
     var environment: Environment = .production
-    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
+    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty for the system's.
     var trust: [String] = []
-    /// An HTTP proxy (CONNECT); nil connects directly.
+    /// An HTTP proxy (CONNECT); nil to connect directly.
     var proxy: Proxy?
-    /// A simulated Apple on this host, for tests. Only the address differs, not the name that is checked.
+    /// A simulated Apple on this host, for tests. Only the address differs; the same name is checked.
     var testServer: NetworkAddress?
 
     struct Proxy: Sendable, Equatable {

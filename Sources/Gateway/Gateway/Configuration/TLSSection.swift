@@ -10,10 +10,10 @@ import X509
 ///
 /// Keeps the content of the files. A reload reads them again.
 struct TLSFiles: Sendable, Equatable {
-    /// The server's own certificate first, then its issuers.
+    /// The server's certificate first, then its issuers.
     let certificates: [NIOSSLCertificate]
     let privateKey: NIOSSLPrivateKey
-    /// The end of the server's own certificate.
+    /// The expiry of the server's certificate.
     let notAfter: Date
     /// The roots of client certificates; nil without `client_ca`.
     let clientAuthorities: [Certificate]?
@@ -21,7 +21,7 @@ struct TLSFiles: Sendable, Equatable {
     static let keys = ["certificate", "private_key", "client_ca"]
     static let maximumBytes = 1 << 20
     static let maximumKeyBytes = 65_536
-    /// The time before the certificate's end at which the warning begins: long enough for a renewal by hand.
+    /// The time before the certificate's expiry at which the warning begins: long enough for a manual renewal.
     static let endsSoon = 30.0 * 86_400
     /// The cipher suites of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2).
     /// All suites of TLS 1.3 are of this kind.
@@ -42,7 +42,7 @@ extension TLSFiles {
         notAfter = leaf.x509.notValidAfter
         clientAuthorities = authorities?.map(\.x509)
         section.warnOfEnd(notAfter, now: Date())
-        // The server does the same at each start. Here it finds a key that does not belong to the certificate.
+        // The server does the same at each start. Here it detects a key that does not match the certificate.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
             section.problem("private_key", "is not the key of the certificate; give the two that belong together")
             return nil
@@ -51,14 +51,14 @@ extension TLSFiles {
 
     /// Returns settings for TLS 1.2 and 1.3 (RFC 9325 §3.1.1), without renegotiation.
     ///
-    /// - Parameter requestsCertificates: true to ask clients for a certificate, which they need not have.
+    /// - Parameter requestsCertificates: true to request a certificate from clients, which is optional for them.
     func serverConfiguration(requestsCertificates: Bool) -> TLSConfiguration {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(privateKey))
         configuration.restrictAlgorithms()
         configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
-        // Short, since a peer that does not answer the end of TLS with its own occupies a place meanwhile.
+        // Short, because a peer that does not answer the TLS closure alert occupies a place in the meantime.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateVerification = requestsCertificates ? .optionalVerification : .none
         return configuration
@@ -66,7 +66,7 @@ extension TLSFiles {
 }
 
 extension ConfigurationSection {
-    /// Warns of a server certificate that has ended or ends soon; clients refuse it after its end.
+    /// Warns of a server certificate that has expired or expires soon, since clients refuse an expired one.
     fileprivate func warnOfEnd(_ notAfter: Date, now: Date) {
         let left = notAfter.timeIntervalSince(now)
         guard left < TLSFiles.endsSoon else { return }

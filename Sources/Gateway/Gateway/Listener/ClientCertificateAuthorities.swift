@@ -2,8 +2,8 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The reason why the names in a client's certificate do not count. For people: fixed sentences, but for an object
-/// identifier.
+/// The reason why the names in a client's certificate are not accepted. The descriptions, for display, are fixed
+/// sentences, apart from an object identifier.
 enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
     case noAuthorities
     case unreadable
@@ -32,14 +32,15 @@ enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Verifies the chain of a client certificate: path validation by RFC 5280, and the purpose of TLS clients.
+/// Verifies the chain of a client certificate: path validation according to RFC 5280, and the TLS client purpose.
 struct ClientCertificateAuthorities: Sendable {
     let roots: [Certificate]
 
-    /// The number of certificates in the longest chain: the client's own and a few issuers.
+    /// The maximum number of certificates in a chain: the client's and a few issuers.
     static let longestChain = 4
 
-    /// Returns true for at most ``longestChain`` certificates, of ``PresentedCertificate/maximumBytes`` together.
+    /// Returns true for at most ``longestChain`` certificates with at most ``PresentedCertificate/maximumBytes`` in
+    /// total.
     static func isOfUsualSize(_ chain: [[UInt8]]) -> Bool {
         (1...longestChain).contains(chain.count)
             && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
@@ -51,8 +52,8 @@ struct ClientCertificateAuthorities: Sendable {
         guard !roots.isEmpty else { throw .noAuthorities }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
         guard Self.isOfUsualSize(chain), certificates.count == chain.count else { throw .unreadable }
-        // Certificates of one subject and key may each have issued each other. The search for a path tries them in
-        // every order, with one signature each, for a client that is not known yet.
+        // Certificates with the same subject and key may have issued each other. The search for a path would try them
+        // in every order, verifying one signature for each, for a client that is not yet known.
         guard Set(certificates.map(\.subject)).count == chain.count else { throw .repeatedSubject }
         try Self.checkExtensions(of: certificates)
         var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
@@ -83,7 +84,7 @@ struct ClientCertificateAuthorities: Sendable {
 }
 
 /// Accepts the critical extensions of a client's certificate that `RFC5280Policy` does not handle: its purposes, and
-/// its names, which are the only name of a SPIFFE workload (RFC 5280 §4.2.1.6).
+/// its subject alternative names, the only names of a SPIFFE workload (RFC 5280 §4.2.1.6).
 private struct ClientExtensionsPolicy: VerifierPolicy {
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
         .X509ExtensionID.extendedKeyUsage, .X509ExtensionID.subjectAlternativeName,
@@ -94,8 +95,8 @@ private struct ClientExtensionsPolicy: VerifierPolicy {
             ? .meetsPolicy : .failsToMeetPolicy(reason: "a certificate is not for TLS clients")
     }
 
-    /// Returns true if the extended key usage, when there is one, names client authentication (RFC 5280 §4.2.1.12). For
-    /// an issuer only a critical one is read, since the RFC gives it no meaning for the certificates that the issuer
+    /// Returns true if the extended key usage, if present, names client authentication (RFC 5280 §4.2.1.12). For an
+    /// issuer, only a critical one is checked, since the RFC gives it no meaning for the certificates that the issuer
     /// signs.
     static func isForClients(_ certificate: Certificate, isIssuer: Bool) -> Bool {
         guard let found = certificate.extensions[oid: .X509ExtensionID.extendedKeyUsage], !isIssuer || found.critical

@@ -1,11 +1,11 @@
 import HTTPListener
 import Synchronization
 
-/// Limits the TLS handshakes of unknown clients for each address and network: a handshake costs its sender little, and
-/// this host a signature. Each source has a token bucket. The handshake of a client that turns out to be known is given
-/// back, so only handshakes that led to no client count.
+/// Limits the TLS handshakes of unknown clients for each address and network: a handshake costs its sender little, but
+/// costs this host a signature. Each source has a token bucket. The handshake of a client that turns out to be known is
+/// returned to the bucket, so only handshakes that do not identify a client count.
 final class HandshakeRates: Sendable {
-    /// The number of sources that have a bucket of their own; all others share one.
+    /// The number of sources that have their own bucket; all others share one.
     static let mostSources = 16_384
     private static let others = ConnectionSource.network("others")
 
@@ -18,17 +18,17 @@ final class HandshakeRates: Sendable {
     private let rate: RequestRates.Rate
     private let state = Mutex(State())
 
-    /// - Parameter rate: the rate of the narrowest source; each wider one has twice as much.
+    /// - Parameter rate: the rate of the narrowest source; each wider source has twice the rate.
     init(_ rate: RequestRates.Rate) { self.rate = rate }
 
     /// Counts one handshake against each source.
     ///
-    /// - Parameter sources: the narrowest first.
-    /// - Returns: false, without counting it, if one source has none left.
+    /// - Parameter sources: narrowest first.
+    /// - Returns: false, without counting it, if one source has no handshakes left.
     func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { state in
             clear(&state, now)
-            // The widest first: a source against which nothing is counted gets no bucket.
+            // The widest first, so that a source against which nothing is counted gets no bucket.
             for source in sources.reversed() {
                 guard let bucket = state.buckets[key(of: source, in: state)] else { continue }
                 guard bucket.filled(now).tokens >= 1 else { return false }
@@ -43,7 +43,7 @@ final class HandshakeRates: Sendable {
         }
     }
 
-    /// Gives back the handshake of a known client.
+    /// Returns the handshake of a known client to the buckets.
     func giveBack(_ sources: [ConnectionSource]) {
         state.withLock { state in
             for source in sources { state.buckets[key(of: source, in: state)]?.tokens += 1 }

@@ -4,9 +4,9 @@ import NIOCore
 import NIOSSL
 import NIOTLS
 
-/// The connections of merchants' backends: over TLS if the configuration has it, each counted by its address until its
+/// The connections of merchants' backends: over TLS if the configuration has it, each counted for its address until its
 /// client is known. An IPv6 address is part of three networks, of 64, 56 and 48 bits, each of which may have twice as
-/// much as the one before it.
+/// many as the narrower one.
 struct NetworkConnections: ConnectionService {
     let router: MerchantRouter
     /// The TLS settings; nil for HTTP without TLS.
@@ -17,7 +17,7 @@ struct NetworkConnections: ConnectionService {
     let instruments: GatewayInstruments
     let handshakes: HandshakeLog
 
-    /// The owner of the turns for all clients that are not known yet, of however many addresses.
+    /// The owner under which all clients that are not yet known are served in turn, whatever their addresses.
     private static let unknownClients = ConnectionSource.network("unknown")
 
     func accept(_ connection: CInt, from arriving: ArrivingPeer) throws -> AcceptedConnection {
@@ -53,9 +53,9 @@ struct NetworkConnections: ConnectionService {
     }
 
     /// Returns the certificate that a client presents in a resumed session, from its ticket. The certificate may have
-    /// ended, or its chain may no longer be known. Such a client would come again with the ticket, or with the next one
-    /// of the same certificate, for months. So all sessions end if one makes no client known, and the client's next
-    /// connection has a full handshake.
+    /// expired, or its chain may no longer be remembered. Such a client could keep returning for months with the
+    /// ticket, or with the next ticket for the same certificate. Therefore, if a resumed session does not identify a
+    /// client, all sessions end, and the client's next connection makes a full handshake.
     private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {
         guard let settings, let presented = settings.resumed(certificate) else { return nil }
         if router.rules.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
@@ -74,17 +74,17 @@ struct NetworkRequests: RequestHandler {
     let router: MerchantRouter
     let connection: any Channel
     let connectionLimits: ConnectionLimits
-    /// The rates of handshakes; nil if the connection had no handshake.
+    /// The rates of handshakes; nil if the connection has no handshake.
     let handshakeRates: HandshakeRates?
     let perClient: Int
 
     func admit(_ head: RequestHead) -> Admission { router.admit(head, from: self) }
     func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: self) }
 
-    /// Counts the connection as the client's, and no longer by its address, so that many backends behind one address do
-    /// not hinder each other.
+    /// Counts the connection for the client, and no longer for its address, so that many backends with one address do
+    /// not obstruct each other.
     ///
-    /// - Returns: false if the client has too many.
+    /// - Returns: false if the client has too many connections.
     func takesPlace(_ client: GatewayClient) -> Bool {
         guard peer.client != client.name else { return true }
         guard connectionLimits.recount(connection, as: .client(client.name), atMost: perClient) else { return false }
@@ -94,8 +94,9 @@ struct NetworkRequests: RequestHandler {
     }
 }
 
-/// Ends a connection whose client is not known in time. TLS handshake and the head of the first request share one
-/// time-out, so peers that send nothing, or send slowly, occupy a place only briefly. Also counts handshakes.
+/// Ends a connection whose client is not identified in time. TLS handshake and the head of the first request share one
+/// time-out, so peers that send nothing, or send slowly, occupy a place only briefly. This handler also counts
+/// handshakes.
 ///
 /// All methods run on the channel's event loop.
 final class UnknownClientTimeout: ChannelInboundHandler {
@@ -147,7 +148,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         if isShakingHands {
             log.failed(of: peer, error: error)
             endHandshake("failed")
-            // Not TLS, too old a version, no common cipher: no answer is possible.
+            // Not TLS, too old a version, or no common cipher: no response is possible.
             context.close(promise: nil)
         } else {
             if error is BoringSSLError { sendAlert(context) }
@@ -155,7 +156,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         }
     }
 
-    /// Sends the alert that BoringSSL has written for a wrong record. swift-nio-ssl closes the connection without
+    /// Sends the alert that BoringSSL has written for an invalid record. swift-nio-ssl closes the connection without
     /// sending it, but sends what is written when a read ends.
     private func sendAlert(_ context: ChannelHandlerContext) {
         guard let tls, let place = try? context.pipeline.syncOperations.context(handler: tls) else { return }

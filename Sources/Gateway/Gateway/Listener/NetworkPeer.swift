@@ -2,7 +2,7 @@ import HTTPListener
 import NIOCore
 import Synchronization
 
-/// The other end of one connection, as far as it is known.
+/// The other end of one connection, as far as known.
 final class NetworkPeer: Sendable {
     private struct State {
         var certificate: PresentedCertificate?
@@ -11,16 +11,16 @@ final class NetworkPeer: Sendable {
 
     /// The address for the log: an IP address without a port, or `unix`.
     let address: String
-    /// ``source`` and the wider sources, the narrowest first.
+    /// ``source`` and the wider sources, narrowest first.
     let sources: [ConnectionSource]
-    /// The source by which the connection is counted until its client is known: an account, an IPv4 address or an IPv6
+    /// The source for which the connection is counted until its client is known: an account, an IPv4 address or an IPv6
     /// network of 64 bits.
     var source: ConnectionSource { sources[0] }
-    /// The wider IPv6 networks that contain it, of 56 and of 48 bits: one party can have either (RFC 6177 §2).
+    /// The wider IPv6 networks that contain it, of 56 and of 48 bits, since one party can have either (RFC 6177 §2).
     var wider: ArraySlice<ConnectionSource> { sources.dropFirst() }
     private let state = Mutex(State())
 
-    /// - Throws: NIO's error for bytes that are no IP address.
+    /// - Throws: NIO's error for bytes that are not an IP address.
     init(_ arriving: ArrivingPeer) throws {
         sources = arriving.sources
         address =
@@ -38,7 +38,7 @@ final class NetworkPeer: Sendable {
         state.withLock { $0.certificate = certificate }
     }
 
-    /// The client that sent this connection's last request; nil before a request of a known client.
+    /// The client that sent this connection's last request; nil before the first request from a known client.
     var client: String? { state.withLock { $0.client } }
 
     func belongs(to client: String) {

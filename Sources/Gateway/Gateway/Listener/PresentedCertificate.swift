@@ -4,15 +4,15 @@ import SwiftASN1
 import Synchronization
 import X509
 
-/// The certificate whose key a client has proved in its TLS handshake. It is parsed once.
+/// The certificate whose key a client has proved to possess in its TLS handshake. It is parsed once.
 struct PresentedCertificate: Sendable {
     /// SHA-256 of the certificate's DER.
     let sha256: [UInt8]
     let names: Set<CertificateName>
     let notBefore: Date
     let notAfter: Date
-    /// The generation of the clients' list under whose authorities the chain was verified, or the reason why it was
-    /// not.
+    /// The generation of the client list with whose authorities the chain was verified, or the reason why it was not
+    /// verified.
     private let verification: Result<Int, ClientChainFault>
 
     /// The size limit of a certificate; a genuine one has a few kilobytes.
@@ -47,11 +47,11 @@ struct PresentedCertificate: Sendable {
 
     func isValid(at time: Date) -> Bool { (notBefore...max(notBefore, notAfter)).contains(time) }
 
-    /// Returns true if one of the certificate authorities in force issued it. A reload may replace the authorities; a
-    /// connection from before must then be made again.
+    /// Returns true if one of the current certificate authorities issued it. After a reload that replaces the
+    /// authorities, existing connections must be made again.
     func isVerified(under generation: Int) -> Bool { (try? verification.get()) == generation }
 
-    /// Returns the reason why the certificate makes no client known.
+    /// Returns the reason why the certificate does not identify a client.
     func whyUnknown(at time: Date, under generation: Int) -> String {
         guard isValid(at: time) else { return "it is not valid now" }
         switch verification {
@@ -65,11 +65,11 @@ struct PresentedCertificate: Sendable {
 /// The clients' certificates whose chains were verified in the handshakes of one TLS context, with the end of their
 /// validity.
 ///
-/// In a resumed session (RFC 8446 §2.2, RFC 5077) a client shows no chain again; its own certificate is in the ticket.
-/// Tickets are sealed with keys of one context. So the chain was verified in another handshake of this context by the
-/// same authorities, or was not verified.
+/// In a resumed session (RFC 8446 §2.2, RFC 5077), a client does not present its chain again; its certificate is in the
+/// ticket. Tickets are sealed with the keys of one context. The chain was therefore verified in another handshake of
+/// this context with the same authorities, or not at all.
 final class VerifiedClientCertificates: Sendable {
-    /// The number of clients that are remembered. A client beyond it is known by its name in full handshakes only.
+    /// The maximum number of clients remembered. Further clients are recognised by their names only in full handshakes.
     static let most = 4096
 
     /// The ends of validity, by the SHA-256 of the client's certificate.

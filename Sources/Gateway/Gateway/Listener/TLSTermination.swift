@@ -3,7 +3,7 @@ import NIOCore
 import NIOSSL
 import Synchronization
 
-/// The TLS settings in force for new connections. A reload replaces them; open connections keep theirs.
+/// The current TLS settings for new connections. A reload replaces them; open connections keep theirs.
 final class TLSTermination: Sendable {
     struct Settings: Sendable {
         fileprivate(set) var context: NIOSSLContext
@@ -13,9 +13,9 @@ final class TLSTermination: Sendable {
         let authorities: ClientCertificateAuthorities
         /// The certificates that were verified in this context's handshakes.
         fileprivate(set) var verified = VerifiedClientCertificates()
-        /// The generation of the clients' list that these settings belong to.
+        /// The generation of the client list to which these settings belong.
         let generation: Int
-        /// The end of the server's certificate.
+        /// The expiry of the server's certificate.
         let notAfter: Date
     }
 
@@ -24,8 +24,8 @@ final class TLSTermination: Sendable {
         var endedSessions: ContinuousClock.Instant?
     }
 
-    /// The least time between two ends of all sessions, each of which costs each client a full handshake. A client that
-    /// is not known can cause them.
+    /// The minimum time between two occasions on which all sessions are ended, which costs each client a full
+    /// handshake. An unknown client can cause this.
     static let sessionsLast = Duration.seconds(60)
 
     private let state: Mutex<State>
@@ -40,8 +40,8 @@ final class TLSTermination: Sendable {
         state.withLock { $0.settings = new }
     }
 
-    /// Ends all sessions that could be resumed, by new keys for their tickets. Does nothing if that was done within
-    /// ``sessionsLast``, or if other settings are in force than those that a session was resumed with.
+    /// Ends all resumable sessions by changing the ticket keys. Does nothing if that was done within ``sessionsLast``,
+    /// or if the session was resumed with settings that are no longer current.
     func endSessions(of settings: Settings, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             guard state.settings.context === settings.context,
@@ -56,7 +56,7 @@ final class TLSTermination: Sendable {
 }
 
 extension TLSTermination.Settings {
-    /// - Throws: BoringSSL's error for the files; the configuration's check has tried the same.
+    /// - Throws: BoringSSL's error for the files; the configuration check has already done the same.
     init(_ files: TLSFiles, clients: ClientDirectory) throws {
         requestsCertificates = clients.usesCertificates
         configuration = files.serverConfiguration(requestsCertificates: clients.usesCertificates)
@@ -68,8 +68,8 @@ extension TLSTermination.Settings {
 
     /// Returns one connection's handler.
     ///
-    /// A certificate that is not known ends no handshake: the request is answered with 401, which says what is wrong.
-    /// The decision is made there. Only a chain of unusual size ends the handshake.
+    /// An unknown certificate does not end the handshake. The decision is made for the request, whose 401 response
+    /// explains the fault. Only a chain of unusual size ends the handshake.
     func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
         guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
         let (authorities, verified, generation) = (authorities, verified, generation)
@@ -77,7 +77,7 @@ extension TLSTermination.Settings {
             context: context,
             customVerificationCallback: { chain, promise in
                 let chain = chain.compactMap { try? $0.toDERBytes() }
-                // TLS keeps a session's certificates for as long as it may be resumed, of any issuer.
+                // For as long as a session can be resumed, TLS keeps its certificates, whoever issued them.
                 guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     guard let leaf = chain.first else { return .certificateVerified }
@@ -92,7 +92,7 @@ extension TLSTermination.Settings {
             })
     }
 
-    /// Reads the certificate that a client presents in a resumed session, in which no chain is verified.
+    /// Returns the certificate of a resumed session, in which no chain is verified.
     func resumed(_ certificate: [UInt8]) -> PresentedCertificate? {
         PresentedCertificate(
             der: certificate, verified.contains(certificate) ? .success(generation) : .failure(.resumed))

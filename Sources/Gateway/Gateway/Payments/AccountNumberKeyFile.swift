@@ -5,12 +5,12 @@ import Processors
 import SecretMemory
 import ServerProgram
 
-/// The file of the key that recognises account numbers in a processor's later answers: 64 hexadecimal digits on one
+/// The file of the key that recognises account numbers in a processor's later responses: 64 hexadecimal digits on one
 /// line.
 struct AccountNumberKeyFile: Sendable, Equatable {
     /// The file's absolute path.
     let path: String
-    /// True for the key of a store in a file, which the gateway makes if there is none.
+    /// True for the key of a store in a file, which the gateway creates if there is none.
     let isMadeIfMissing: Bool
 
     enum Fault: Error, CustomStringConvertible {
@@ -36,8 +36,8 @@ struct AccountNumberKeyFile: Sendable, Equatable {
     /// Returns true if the file exists.
     var exists: Bool { unsafe access(path, F_OK) == 0 }
 
-    /// Makes the file with a random key, completely or not at all. The gateway holds the store's lock by now, so no
-    /// other process makes it.
+    /// Makes the file with a random key, completely or not at all. The gateway already has the store's lock, so no
+    /// other process makes the file.
     func make() throws(SystemFault) {
         var generator = SystemRandomNumberGenerator()
         let bytes = (0..<AccountNumberKey.byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }

@@ -2,23 +2,24 @@ import NIOCore
 import Synchronization
 import Telemetry
 
-/// Counts how often a client's expectations differed from one payment token's data. Each answer reveals whether a guess
-/// was right, so a client that has a payment token and does not know its amount could find it by asking often enough.
+/// Counts how often a client's expectations differed from one payment token's data. Each response reveals whether a
+/// guess was correct, so a client that has a payment token but does not know its amount could find it by trying often
+/// enough.
 ///
-/// The counts belong to this gateway and end with it.
+/// The counts are kept in this gateway's memory only.
 final class ExpectationMismatches: Sendable {
     struct Limits: Sendable {
-        /// Mismatches of one payment token within the interval.
+        /// The maximum number of mismatches of one payment token within the interval.
         var most = 5
         var interval = Duration.seconds(600)
-        /// The number of payment tokens that are remembered; one more replaces the oldest.
+        /// The maximum number of payment tokens remembered; a further one replaces the oldest.
         var tokens = 10_000
     }
 
     private struct Token: Hashable {
         let client: String
-        /// paytokend compares expectations only if Apple's signature covers this identifier, so no other form of the
-        /// payment token has another one.
+        /// paytokend compares expectations only if Apple's signature covers this identifier, so every form of the
+        /// payment token has the same one.
         let transaction: [UInt8]
     }
 
@@ -38,7 +39,7 @@ final class ExpectationMismatches: Sendable {
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// Returns the whole seconds after which this client may try the payment token again, or nil for now.
+    /// Returns the whole seconds after which this client may try the payment token again, or nil if it may try now.
     func secondsToWait(
         _ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now
     ) -> Int? {

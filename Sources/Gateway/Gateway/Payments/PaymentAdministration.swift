@@ -8,7 +8,7 @@ import Payments
 import Refusals
 import ServerProgram
 
-/// The paths of payments on the admin socket, for people: `paytoken-gateway payment list|show|resolve`.
+/// The payment paths on the admin socket, for administrators: `paytoken-gateway payment list|show|resolve`.
 struct PaymentAdministration: Sendable {
     let store: any PaymentStore
 

@@ -1,10 +1,10 @@
-// How a payment is made. In the order of a request:
+// The steps of a payment, in the order of a request:
 //     PaymentRequest.swift        the request that a client may send
-//     PaymentFlow.swift           this file: the steps, and the meaning of each fault for the payment
+//     PaymentFlow.swift           this file: the steps, and the effect of each fault on the payment
 //     PaytokendDecryption.swift   paytokend's release of the payment token
 //     ProcessorDirectory.swift    the processors, and the choice of one for a payment
-//     PaymentRefusals.swift       the tables from faults to answers
-//     TokenDisclosure.swift       instead of all that: the payment token's data for the client, once
+//     PaymentRefusals.swift       the tables that map faults to responses
+//     TokenDisclosure.swift       the alternative: the payment token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
 //     PaymentOutcomes.swift           storing a payment's result
 //     PaymentUpkeep.swift         finding the result of pending payments
@@ -18,7 +18,7 @@ import Logging
 import Payments
 import Processors
 
-/// Takes payments from a request to their result.
+/// Processes payments from the request to the result.
 struct PaymentFlow: Sendable {
     let store: any PaymentStore
     let decryption: PaytokendDecryption
@@ -32,13 +32,13 @@ struct PaymentFlow: Sendable {
     let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
-    /// The key for account numbers; nil if they are recognised in later answers of a processor by their form alone.
+    /// The key for account numbers; nil if they are recognised in a processor's later responses only by their form.
     let accountNumbers: AccountNumberKey?
     let logger: Logger
 
     /// Pays with a payment token and returns the payment in a final state, or `pending`.
     ///
-    /// The payment continues to its end even if the client's connection closes. A gateway that stops waits for it
+    /// The payment continues to its end even if the client's connection closes. A stopping gateway waits for it
     /// (``underWay``).
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
@@ -52,7 +52,7 @@ struct PaymentFlow: Sendable {
 
     /// Runs a payment to its end, even if the client's connection closes, and counts it with its last state.
     ///
-    /// - Throws: `rate_limited` if the client has as many payments under way as it may.
+    /// - Throws: `rate_limited` if the client already has the maximum number of payments in progress.
     func toItsEnd<Value: Sendable>(
         for client: GatewayClient, in state: @Sendable (Value) -> PaymentState,
         _ body: @escaping @Sendable (ContinuousClock.Instant) async throws(GatewayRefusal) -> Value
@@ -65,7 +65,7 @@ struct PaymentFlow: Sendable {
                 "This client has too many payments under way; nothing was sent. Wait until one of them is finished.",
                 details: "\(underWay.most) at once")
         }
-        // Not a child of the request's task, which is cancelled when its time is over.
+        // This is not a child of the request's task, which is cancelled when its time limit passes.
         let result = await Task {
             defer { underWay.leave(client.name) }
             do throws(GatewayRefusal) {
@@ -89,7 +89,7 @@ struct PaymentFlow: Sendable {
             try check(request, of: client)
             try checkMismatches(of: request, for: client)
         } catch {
-            // A payment that was submitted under other rules keeps its result.
+            // A payment that was submitted under different rules keeps its result.
             if let known = await submitted(request, by: client) { return known }
             throw error
         }
@@ -103,13 +103,13 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// The store's answer to a payment token that a client brings.
+    /// The store's response to a payment token that a client sent.
     enum Beginning {
         case begun(Payment, after: [[UInt8]])
         case known(Payment)
     }
 
-    /// Begins an attempt. No other attempt continues with the payment token before this one's deadline.
+    /// Begins an attempt. No other attempt can use the payment token before this one's deadline.
     func begin(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
     ) async throws(GatewayRefusal) -> Beginning {
@@ -156,7 +156,7 @@ struct PaymentFlow: Sendable {
             details: "expected", retryAfter: seconds)
     }
 
-    /// Refuses what is known to be missing before the payment token is decrypted.
+    /// Refuses the payment if something is known to be missing before the payment token is decrypted.
     private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
         let unstated =
             request.canStateExpectations
@@ -194,7 +194,7 @@ struct PaymentFlow: Sendable {
         do throws(DecryptionFailure) {
             let released = try await decryption.release(
                 request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
-            // paytokend has checked it too.
+            // paytokend has checked this too.
             guard client.allows(merchant: released.merchantIdentifier) else {
                 throw DecryptionFailure(.merchantForbidden, isFinal: true)
             }
@@ -230,7 +230,7 @@ struct PaymentFlow: Sendable {
             accountDigest: accountNumbers?.digest(
                 of: prepared.submission.credential.accountNumber, in: released.transaction))
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
-        // The payment is submitting from here on, and the store has it on disk.
+        // From here on the payment is `submitting`, and the store has this on disk.
         let credential = prepared.submission.credential
         let outcome = await prepared.processor.processor.authorize(prepared.submission, before: ends) { late in
             guard case .answered(let answer) = late else { return }
@@ -248,7 +248,7 @@ struct PaymentFlow: Sendable {
             }
             return await settle(submitting, answer, transaction, credential)
         case .unknown(let fault):
-            // A processor that returns account numbers does so with each payment until its operator repairs it.
+            // A processor that returns account numbers does so with each payment until its operator fixes it.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
             noteUnknownOutcome(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
             return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
@@ -266,7 +266,7 @@ struct PaymentFlow: Sendable {
         let submission: Submission
     }
 
-    /// Returns the submission and its processor, or a refusal if the processor does not take this payment data.
+    /// Returns the submission and its processor, or a refusal if the processor does not accept this payment data.
     private func prepare(
         _ released: ReleasedToken, _ request: PaymentRequest
     ) -> Result<PreparedSubmission, GatewayRefusal> {
@@ -301,7 +301,7 @@ struct PaymentFlow: Sendable {
             return unsupported("authenticationResponses of several merchants")
         }
         guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
-        // A factor of ten or a hundred would go unnoticed if the request does not state the amount.
+        // Without a stated amount, an error by a factor of ten or a hundred would go unnoticed.
         guard amount?.isAppleUnitVerified ?? true || request.expected.stated.contains(.amount) else {
             return unsupported("a currency without two decimals, in a request that does not state expected.amount")
         }
@@ -321,8 +321,8 @@ struct PaymentFlow: Sendable {
             claim = try await store.claim(payment, transaction, as: state, outcome, at: Date())
         } catch {
             note(error)
-            // Nothing is sent. If the change was stored after all, this ends the attempt too. If the store does not
-            // answer, upkeep finds the payment abandoned.
+            // Nothing is sent. This ends the attempt even if the change was stored after all. If the store does not
+            // respond, upkeep finds the abandoned payment.
             await end(payment, as: .notSent, "store_unavailable")
             throw GatewayRefusal(error)
         }

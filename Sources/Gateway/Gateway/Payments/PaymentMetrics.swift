@@ -23,8 +23,8 @@ struct PaymentMetrics: Sendable {
         help: "The age of the oldest payment with an unknown outcome; 0 if there is none.")
     private let unreadable = Gauge(
         "paytoken_gateway_unreadable_payments",
-        help: "Payments that the gateway skips because their rows have values that this version does not know.")
-    /// `outcome` is the processor's answer, `no_trace`, or `not_answered`.
+        help: "Payments that the gateway skips because their rows hold what this version does not know.")
+    /// `outcome` is the processor's response, `no_trace`, or `not_answered`.
     private let questions = Counter(
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
         labels: ["outcome"])
@@ -33,7 +33,7 @@ struct PaymentMetrics: Sendable {
         "paytoken_gateway_pruned_payments_total",
         help: "Payments removed from the store seven days after they ended without a transaction.", labels: [])
 
-    /// Begins the series of an alert with 0: Prometheus' `increase` does not count a series' first value.
+    /// Initialises the series of an alert to 0, because Prometheus' `increase` does not count a series' first value.
     init() { inDoubt.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
 
     func ended(_ outcome: String, after duration: Duration) {
@@ -56,7 +56,8 @@ struct PaymentMetrics: Sendable {
 }
 
 extension Logger {
-    /// Warns if a processor's texts contained digits of an account number. Names the texts, never the digits.
+    /// Warns if a processor's texts contained digits of an account number. The warning names the texts but never
+    /// contains the digits.
     func noteMasked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) {
         let texts = outcome.maskedTexts
         guard !texts.isEmpty else { return }
@@ -68,7 +69,8 @@ extension Logger {
             ])
     }
 
-    /// Logs a processor's answer that differs from the stored result, which came from a person or an earlier answer.
+    /// Logs a processor's response that differs from the stored result, which came from a person or an earlier
+    /// response.
     func noteContradiction(_ payment: Payment, by answered: PaymentState) {
         guard answered != .pending, payment.state != answered else { return }
         error(

@@ -26,8 +26,8 @@ extension PaymentFlow {
         return await settle(payment, as: answer.state, outcome)
     }
 
-    /// Stores the payment's new state and returns the payment. If that fails the payment is `pending`: it is settled,
-    /// or asked about, later.
+    /// Stores the payment's new state and returns the payment. If that fails, the payment is `pending`: it is settled,
+    /// or the processor is asked about it, later.
     func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
             let settled = try await store.settle(payment, as: state, outcome, at: Date())
@@ -45,9 +45,9 @@ extension PaymentFlow {
         }
     }
 
-    /// Ends an attempt that certainly sent nothing. A store that fails is tried three times, and again when it is back.
+    /// Ends an attempt that certainly sent nothing. A failing store is tried three times, and again once it works.
     ///
-    /// - Returns: the payment as `pending` if another caller had taken it for abandoned, since its result is then
+    /// - Returns: the payment as `pending` if another caller had treated it as abandoned, since its result is then
     ///   unknown.
     @discardableResult
     func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {

@@ -3,25 +3,25 @@ import Payments
 import Processors
 import Refusals
 
-/// The codes of payments that paytokend does not have; public contract.
+/// The codes for payments that paytokend does not define; they are part of the public contract.
 enum PaymentCode: String, CaseIterable, Sendable {
     /// The processor declined the payment.
     case declined = "payment_declined"
-    /// The processor answered that it did not process the payment.
+    /// The processor reported that it did not process the payment.
     case failed = "payment_failed"
-    /// The processor does not take such payment data: EMV, several merchants, no amount.
+    /// The processor does not accept such payment data: EMV, several merchants, or no amount.
     case dataUnsupported = "payment_data_unsupported"
-    /// The same client has brought this payment token for another order, with other expectations, or for its data.
+    /// The same client has used this payment token for another order, with other expectations, or to obtain its data.
     case usedDifferently = "token_used_differently"
     /// The currency is not in the table of ISO 4217.
     case currencyUnknown = "currency_unknown"
-    /// The request lacks a member that the processor, or the client's entry, requires.
+    /// The request lacks a member that the processor, or the client's configuration, requires.
     case elementMissing = "element_missing"
     /// No processor is configured for this merchant.
     case noProcessor = "no_processor"
-    /// Another request has this payment token now.
+    /// Another request is using this payment token now.
     case underWay = "payment_under_way"
-    /// The payment was submitted, and its result is not known. In Radial's XML only; the JSON endpoint answers
+    /// The payment was submitted, and its result is not known. Used only in Radial's XML; the JSON endpoint returns
     /// `pending`.
     case pending = "payment_pending"
     /// Nothing was sent; the processor could not be reached.
@@ -41,7 +41,7 @@ enum PaymentCode: String, CaseIterable, Sendable {
 }
 
 extension GatewayRefusal {
-    /// The refusal for a payment whose result is one. The same request gets it each time.
+    /// The refusal for a payment whose result is a refusal. The same request receives it each time.
     init?(fateOf payment: Payment) {
         let reason = payment.outcome?.reason
         switch payment.state {
@@ -80,12 +80,12 @@ extension GatewayRefusal {
     )
 }
 
-/// The meaning of paytokend's refusal for a payment: the one table of its codes.
+/// The effect of paytokend's refusal on a payment: the only table of its codes.
 struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
-    /// True if the attempt ends as `refused`; else it ends as `not_sent`, since a later try may succeed.
+    /// True if the attempt ends as `refused`; otherwise it ends as `not_sent`, since a later attempt may succeed.
     let isFinal: Bool
-    /// The setting that the operator has to change, with details; for the log alone.
+    /// The setting that the operator has to change, with details, for the log only.
     let operatorFault: (message: String, details: String?)?
 
     /// Translates a refusal by paytokend.
@@ -96,12 +96,13 @@ struct DecryptionFailure: Error, Sendable {
         }
         let passed = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
         switch known {
-        // About the payment token, or about the expectations: for the caller to read.
+        // About the payment token or the expectations: shown to the caller.
         case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
             self.init(passed, isFinal: true)
-        // The client states what its entry here requires. It cannot know what paytokend's rule requires in addition.
+        // The client states the members that its entry here requires. It cannot know the additional ones that
+        // paytokend's rule requires.
         case .malformedRequest where DecryptRequest.isLackOfExpected(known, details: details):
             self.init(
                 GatewayRefusal(
@@ -137,7 +138,7 @@ struct DecryptionFailure: Error, Sendable {
         self.operatorFault = operatorFault.map { ($0, details) }
     }
 
-    /// No place for the call at paytokend became free in time.
+    /// No place for the call to paytokend became free in time.
     static let busy = DecryptionFailure(
         GatewayRefusal(
             .daemon(.overloaded),

@@ -22,11 +22,11 @@ struct PaymentRequest: Sendable {
 /// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with additional
 /// members.
 ///
-/// Unknown outer members are refused: a mistyped `expected` must not count as none. Inside `token` and the contacts
-/// they are permitted, since Apple adds to both.
+/// Unknown outer members are refused, since a mistyped `expected` must not be taken for none. Inside `token` and the
+/// contacts they are permitted, since Apple adds to both.
 extension PaymentRequest {
-    /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member and repeats no part
-    ///   of it.
+    /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member without repeating
+    ///   any of its content.
     init(parsing body: [UInt8]) throws(GatewayRefusal) {
         let value: JSONValue
         do { value = try JSONValue(parsing: body) } catch {
@@ -77,7 +77,7 @@ extension PaymentRequest {
         return text
     }
 
-    /// Returns the digest of the members in which two requests with one payment token must agree: the order and the
+    /// Returns the digest of the members that must be equal in two requests with one payment token: the order and the
     /// expectations. Contacts may be corrected.
     func digest(for purpose: Payment.Purpose) -> SpelledDigest {
         SpelledDigest { form in
@@ -103,14 +103,14 @@ extension PaymentRequest {
     }
 }
 
-/// A payment token's statements about itself, which are not verified yet.
+/// The claims that a payment token makes about itself, which are not verified yet.
 struct StatedToken: Sendable {
     /// `header.transactionId`, 32 bytes.
     let transaction: [UInt8]
-    /// The digest of paymentData, independent of the order of its members and without unknown ones.
+    /// The digest of paymentData, regardless of the order of its members, and without unknown ones.
     let digest: SpelledDigest
 
-    /// Reads a PKPaymentToken, whose outer members the merchant server's API requires.
+    /// Parses a PKPaymentToken, whose outer members the merchant server's API requires.
     init(_ token: JSONObject) throws(GatewayRefusal) {
         guard let data = token["paymentData"]?.objectValue else {
             throw Self.malformed("token.paymentData", "is not an object with a header")
@@ -149,13 +149,13 @@ struct StatedToken: Sendable {
         GatewayRefusal(.daemon(.malformedToken), "\(member) \(fault).", details: member)
     }
 
-    /// Returns the reference with which paytokend releases the payment token again to this client, and to no other.
+    /// Returns the reference with which paytokend repeats the release to this client, and to no other.
     func reference(client: String) -> String {
         Hexadecimal.encode(Array(SHA256.hash(data: Array(client.utf8) + [0] + transaction)))
     }
 }
 
-/// `expected`: the values that the payment token must have, in the terms of `POST /v1/decrypt` of paytokend, or as
+/// `expected`: the values that the payment token must have, in the form of paytokend's `POST /v1/decrypt`, or as
 /// `amount` (a decimal in major units) and `currency` (ISO 4217 letters).
 struct PaymentExpectations: Sendable {
     /// The stated members of `currencyCode`, `transactionAmount`, `applicationData`, `applicationDataHash` and

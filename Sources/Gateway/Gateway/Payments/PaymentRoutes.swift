@@ -11,7 +11,7 @@ struct PaymentRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
 
-    /// The time in addition to a payment's own deadline in which the answer is written.
+    /// The time, in addition to a payment's deadline, for writing the response.
     static let margin = Duration.seconds(5)
 
     var routes: [GatewayRoute] {
@@ -39,7 +39,7 @@ struct PaymentRoutes: Sendable {
         do throws(PaymentStoreError) { found = try await flow.store.payment(transaction: transaction) } catch {
             throw GatewayRefusal(error)
         }
-        // The answer does not reveal whether another client has such a payment.
+        // The response does not reveal whether another client has such a payment.
         guard let payment = found, request.client.owns(payment), payment.state.mayHaveBeenSent else {
             throw none
         }
@@ -49,7 +49,7 @@ struct PaymentRoutes: Sendable {
 
 /// PaymentResult of the merchant server's API, with one additional member: `processorCodes`.
 enum PaymentResult {
-    /// Returns the answer. `submitting` is shown as `pending`: the caller cannot and need not tell them apart.
+    /// Returns the response. `submitting` is shown as `pending`, since the caller cannot and need not distinguish them.
     static func answer(_ payment: Payment) throws(GatewayRefusal) -> EndpointAnswer {
         guard let transaction = payment.transaction else { throw .defect }
         let status = payment.state == .submitting ? PaymentState.pending : payment.state
@@ -71,8 +71,8 @@ enum PaymentResult {
         answer.metadata = ["transaction.id": "\(transaction.name)"]
         return answer
     }
-    /// Writes Radial's codes for address and CVV2, by the names of their elements. From these a merchant decides
-    /// whether to ship an approved payment.
+    /// Writes Radial's codes for address and CVV2, named after their elements. A merchant uses these to decide whether
+    /// to ship for an approved payment.
     private static func writeProcessorCodes(_ payment: Payment, _ json: inout JSONWriter) {
         guard let codes = payment.outcome?.reason.flatMap({ ReplyCodes(text: $0) })?.elements, !codes.isEmpty else {
             return

@@ -5,7 +5,7 @@ import Payments
 import Processors
 import ServerProgram
 
-/// All parts of payments, assembled.
+/// All parts of the payment service, assembled.
 struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
@@ -38,7 +38,7 @@ struct PaymentService: Sendable {
         adminRoutes = PaymentAdministration(store: store).routes
     }
 
-    /// Returns the service that the configuration describes; opens the store.
+    /// Opens the store, and returns the service that the configuration describes.
     static func made(
         _ settings: PaymentSettings, _ configuration: GatewayConfiguration, paytokend: PaytokendCalls, logger: Logger
     ) throws(StartFailure) -> PaymentService {
@@ -60,7 +60,7 @@ extension PaymentService {
         case .sqlite(let path): return try SQLitePaymentStore(path: path)
         case .postgresql(let database):
             let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
-            // The configuration's check warns of settings in the URL.
+            // The configuration check already warns of settings in the URL.
             let unsaid = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
             for setting in unsaid.sorted(by: { $0.rawValue < $1.rawValue }) {
                 logger.warning(

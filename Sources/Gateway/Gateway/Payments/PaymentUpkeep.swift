@@ -4,9 +4,10 @@ import Payments
 import Processors
 import Synchronization
 
-/// The work without a request: probes the store, stores changes that it could not take, makes payments of stopped
-/// gateways pending, removes refused ones after some days, and shows in metrics how many are pending. At the same time,
-/// and in rounds of their own, processors that can tell are asked about pending payments (``PendingQuestions``).
+/// The work that no request causes. It probes the store, stores changes that could not be stored earlier, makes
+/// payments of stopped gateways pending, removes refused ones after some days, and updates the metric of pending
+/// payments. Concurrently, in separate rounds, it asks processors that support this about pending payments
+/// (``PendingQuestions``).
 ///
 /// It sends no payment.
 final class PaymentUpkeep: Sendable {
@@ -15,7 +16,7 @@ final class PaymentUpkeep: Sendable {
     private let readiness: StoreReadiness
     private let unstored: UnstoredChanges
     private let logger: Logger
-    /// The questions to each processor that can tell the result of its payments.
+    /// The questions to each processor that can report the result of its payments.
     private let questions: [PendingQuestions]
     /// The number of pending payments, as the store last reported it.
     private let pendingCount = Atomic(0)
@@ -38,8 +39,8 @@ final class PaymentUpkeep: Sendable {
         }
     }
 
-    /// Runs until its task is cancelled. The store's upkeep waits for no processor, and no processor's round for
-    /// another's.
+    /// Runs until its task is cancelled. The store's upkeep never waits for a processor, nor does one processor's round
+    /// wait for another's.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.repeatedly { await self.turn(at: $0) } }
@@ -56,7 +57,7 @@ final class PaymentUpkeep: Sendable {
         }
     }
 
-    /// One round of the store's upkeep.
+    /// Runs one round of the store's upkeep.
     func turn(at now: Date) async {
         do throws(PaymentStoreError) {
             try await readiness.turn(store)
@@ -80,14 +81,14 @@ final class PaymentUpkeep: Sendable {
         await prune()
     }
 
-    /// Removes old payments. If that fails payments are still taken.
+    /// Removes old payments. If that fails, payments are still accepted.
     private func prune() async {
         do throws(PaymentStoreError) { metrics.pruned(try await store.prune()) } catch {
             logger.error("old payments cannot be removed; this is tried again", metadata: ["reason": "\(error)"])
         }
     }
 
-    /// One round of questions to each processor, all processors at once.
+    /// Runs one round of questions to each processor, concurrently for all processors.
     func ask(at now: Date) async {
         await withTaskGroup(of: Void.self) { group in
             for questions in questions { group.addTask { await self.ask(questions, at: now) } }
@@ -95,7 +96,7 @@ final class PaymentUpkeep: Sendable {
     }
 
     private func ask(_ questions: PendingQuestions, at now: Date) async {
-        // A store that fails is probed in its own round.
+        // A failing store is probed in its own round.
         guard pendingCount.load(ordering: .relaxed) > 0, readiness.fault == nil else { return }
         do throws(PaymentStoreError) { try await questions.round(at: now) } catch { failed(error) }
     }
@@ -105,7 +106,7 @@ final class PaymentUpkeep: Sendable {
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
     }
 
-    /// Stores changes that could not be stored when they happened; also at the end.
+    /// Stores changes that could not be stored when they were made; also called at the end.
     func storeChanges() async {
         let count = await unstored.store(in: store, logger)
         if count > 0 {

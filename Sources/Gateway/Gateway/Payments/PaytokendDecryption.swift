@@ -12,7 +12,7 @@ struct ReleasedToken: Sendable {
     let merchantIdentifier: String
     /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
     let paymentData: JSONObject
-    /// The same dictionary as JSON, written again.
+    /// The same dictionary, serialised as JSON again.
     let bytes: [UInt8]
 }
 
@@ -21,11 +21,10 @@ struct PaytokendDecryption: Sendable {
     let paytokend: PaytokendCalls
 
     /// - Parameters:
-    ///   - client: the client. paytokend refuses a payment token of a merchant that this client does not act for, and
-    ///     claims nothing: a
-    ///     client that has obtained another's payment token cannot use it up.
+    ///   - client: the client. paytokend refuses a payment token of a merchant that this client does not act for,
+    ///     without claiming it, so that a client that has obtained another's payment token cannot use it up.
     ///   - after: the earlier attempts after which paytokend may release the payment token to this one.
-    ///   - deadline: the time after which no answer is awaited.
+    ///   - deadline: the time until which an answer is awaited.
     func release(
         _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, after: [[UInt8]],
         traceparent: String?,
@@ -49,9 +48,9 @@ struct PaytokendDecryption: Sendable {
         }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreachable }
-            // The first of two equal requests may have been the release, whose answer is lost. This attempt ends as not
-            // sent. The client's next attempt names it in `after`, so that paytokend may release the payment token
-            // again.
+            // The first of two equal requests may have released the payment token, and its answer was lost. This
+            // attempt ends as not sent. The client's next attempt names it in `after`, so that paytokend may release
+            // the payment token again.
             if isSecond, refusal.refusalCode == .transactionReplayed { throw .unreachable }
             throw DecryptionFailure(
                 code: refusal.code, message: refusal.message, details: refusal.details,

@@ -6,8 +6,8 @@ import Synchronization
 
 /// Questions to one processor about the result of its pending payments.
 ///
-/// Each processor has rounds of its own with a bounded number of questions, and a silent one is asked less and less
-/// often. So it delays neither other processors' payments nor the store's upkeep.
+/// Each processor has its own rounds with a bounded number of questions, and a processor that does not respond is asked
+/// less and less often. It therefore delays neither other processors' payments nor the store's upkeep.
 final class PendingQuestions: Sendable {
     let processorName: String
     private let processor: any Processor
@@ -17,27 +17,27 @@ final class PendingQuestions: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The progress through the pending payments, in pages, the oldest first, and then again from the beginning. So
-    /// very many payments that the processor does not know keep no others from being asked about.
+    /// The progress through the pending payments, in pages, oldest first, and then again from the beginning. Therefore
+    /// even very many payments that the processor does not know do not prevent questions about others.
     private struct State {
-        /// The time of the next question about each payment; a payment without an entry was just found.
+        /// The time of the next question about each payment; a payment without an entry is new.
         var due: [Payment.Key: Date] = [:]
-        /// The payments found since the beginning.
+        /// The payments found in the current pass.
         var found: Set<Payment.Key> = []
-        /// The place after which the next page begins.
+        /// The position after which the next page begins.
         var place: PaymentFilter.Place?
-        /// Rounds in a row in which the processor answered no question.
+        /// The number of consecutive rounds in which the processor answered no question.
         var silentRounds = 0
         /// The time before which no round begins.
         var pausesUntil = Date.distantPast
 
-        /// Returns the payments of a page that are due; only one if the processor was silent last time.
+        /// Returns the payments of a page that are due; only one if the processor did not respond in the last round.
         mutating func take(_ page: [Payment], at now: Date) -> [Payment] {
             found.formUnion(page.map(\.key))
             let chosen = page.filter { (due[$0.key] ?? .distantPast) <= now }
                 .prefix(silentRounds == 0 ? PendingQuestions.most : 1)
-            // The next question comes after as long as it has been pending by then: after a second at first, after an
-            // hour at last.
+            // The interval until the next question equals the time that the payment has been pending, from one second
+            // to one hour.
             for payment in chosen {
                 let age = now.timeIntervalSince(payment.changedAt)
                 due[payment.key] = now.addingTimeInterval(min(max(age, 1), 3600))
@@ -54,7 +54,7 @@ final class PendingQuestions: Sendable {
             (found, place) = ([], nil)
         }
 
-        /// - Returns: true if the processor has just fallen silent.
+        /// - Returns: true if the processor has just stopped responding.
         mutating func asked(_ count: Int, answered: Int, at now: Date) -> Bool {
             guard count > 0 else { return false }
             silentRounds = answered > 0 ? 0 : silentRounds + 1
@@ -65,16 +65,16 @@ final class PendingQuestions: Sendable {
         }
     }
 
-    /// The number of questions in one round.
+    /// The maximum number of questions in one round.
     static let most = 100
-    /// The number of payments in a page.
+    /// The maximum number of payments in a page.
     private static let mostFound = 1000
     /// The time limit of one question.
     private static let timeout = Duration.seconds(5)
-    /// The longest pause between two rounds of a silent processor, in seconds.
+    /// The longest pause, in seconds, between two rounds for a processor that does not respond.
     private static let longestPause = 60.0
 
-    /// Returns nil if the processor cannot tell the result of a payment.
+    /// Returns nil if the processor cannot report the result of a payment.
     init?(
         to configured: ConfiguredProcessor, _ store: any PaymentStore, _ metrics: PaymentMetrics,
         _ accountNumbers: AccountNumberKey?, _ logger: Logger
@@ -88,7 +88,7 @@ final class PendingQuestions: Sendable {
         self.logger = logger
     }
 
-    /// Asks, all at once, about the payments that are due in the next page of the processor's pending payments.
+    /// Asks concurrently about the payments that are due in the next page of the processor's pending payments.
     func round(at now: Date) async throws(PaymentStoreError) {
         guard state.withLock({ $0.pausesUntil <= now }) else { return }
         let page = try await store.payments(

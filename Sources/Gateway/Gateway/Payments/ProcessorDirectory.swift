@@ -10,7 +10,7 @@ struct ConfiguredProcessor: Sendable {
     let processor: any Processor
 }
 
-/// The processors. The first whose merchants match takes a payment.
+/// The processors. A payment goes to the first one whose merchants match.
 struct ProcessorDirectory: Sendable {
     let processors: [ConfiguredProcessor]
 
@@ -20,8 +20,8 @@ struct ProcessorDirectory: Sendable {
 
     func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
 
-    /// Returns the elements that a request must have before its payment token's merchant is known: all that any
-    /// processor needs to which the payment may go.
+    /// Returns the elements that a request must have before its payment token's merchant is known: everything needed by
+    /// any processor to which the payment may go.
     ///
     /// - Parameter merchant: the merchant that the request expects; nil if it does not state one.
     func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
@@ -33,15 +33,15 @@ struct ProcessorDirectory: Sendable {
         return needs
     }
 
-    /// Returns the elements that do not suit a processor to which the payment may go.
+    /// Returns the elements that are unsuitable for a processor to which the payment may go.
     func unsuitable(
         _ customer: Customer, orderId: String?, for client: GatewayClient, merchant: String?
     ) -> [UnsuitableElement] {
         candidates(for: client, merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
     }
 
-    /// Returns the processors to which a payment may go: all, unless the request states its merchant or all of the
-    /// client's merchants are without a star.
+    /// Returns the processors to which a payment may go: all processors, unless the request states its merchant, or
+    /// none of the client's merchant patterns contains a star.
     private func candidates(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
         let merchants = merchant.map { [$0] } ?? client.merchants.map(\.text)
         guard !merchants.contains(where: { $0.contains("*") }) else { return processors }
@@ -51,7 +51,7 @@ struct ProcessorDirectory: Sendable {
 }
 
 extension ProcessorDirectory {
-    /// Returns the configured processors. To add a kind: a case of `ProcessorSettings.Kind`, and its type here.
+    /// Returns the configured processors. To add a kind, add a case to `ProcessorSettings.Kind`, and its type here.
     static func made(_ settings: [ProcessorSettings]) throws(StartFailure) -> ProcessorDirectory {
         var processors: [ConfiguredProcessor] = []
         for setting in settings {

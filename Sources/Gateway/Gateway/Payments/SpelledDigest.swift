@@ -2,12 +2,13 @@ import Crypto
 import Encodings
 import StrictJSON
 
-/// The SHA-256 of a client's text in two forms: with numbers, hexadecimal and base64 in their normal form, and as the
-/// client spelled them. The same bytes have one normal form, so a client may spell them differently when it asks again.
+/// The SHA-256 of a client's text in two forms: with numbers, hexadecimal and base64 in normal form, and as the client
+/// spelled them. The same bytes have only one normal form, so a client may spell them differently when it repeats a
+/// request.
 struct SpelledDigest: Sendable, Equatable {
     /// 32 bytes.
     let normal: [UInt8]
-    /// 32 bytes; the same if the client wrote the normal form. Earlier versions stored this one alone.
+    /// 32 bytes; equal to `normal` if the client used the normal form. Earlier versions stored only this digest.
     let spelled: [UInt8]
 
     init(of bytes: (SpellingForm) -> [UInt8]) {
@@ -15,12 +16,12 @@ struct SpelledDigest: Sendable, Equatable {
         spelled = Array(SHA256.hash(data: bytes(.spelled)))
     }
 
-    /// Returns true if a stored digest is of the client's text.
+    /// Returns true if a stored digest matches the client's text.
     func isOf(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
 }
 
-/// The form of values that have several spellings. A value that is not a number, hexadecimal or base64 stays as it is;
-/// paytokend refuses it.
+/// The form of values that can be spelled in several ways. A value that is not a number, hexadecimal or base64 is left
+/// unchanged, and paytokend refuses it.
 enum SpellingForm {
     /// Plain integers, lower-case hexadecimal, base64 with its padding.
     case normal

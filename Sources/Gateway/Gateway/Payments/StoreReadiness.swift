@@ -1,8 +1,8 @@
 import Payments
 import Synchronization
 
-/// The store's readiness for `GET /readyz`: a fault makes the gateway unready at once, and a store that takes changes
-/// again (`PaymentStore.probe`) makes it ready.
+/// The store's readiness for `GET /readyz`. A fault immediately makes the gateway not ready. Once the store accepts
+/// changes again (`PaymentStore.probe`), the gateway is ready.
 final class StoreReadiness: Sendable {
     private struct State {
         var fault: PaymentStoreError?
@@ -11,16 +11,16 @@ final class StoreReadiness: Sendable {
     }
 
     private let state = Mutex(State())
-    /// The time without use after which the store is probed, so that a disk that fills up at night is noticed before
+    /// The time without use after which the store is probed, so that a disk that fills up overnight is noticed before
     /// the first payment.
     private static let interval = Duration.seconds(10)
 
-    /// - Parameter error: the store's error; one about a single payment is no fault of the store.
+    /// - Parameter error: the store's error; an error about a single payment is not a fault of the store.
     func failed(_ error: PaymentStoreError) {
         if !error.isOfPayment { state.withLock { $0.fault = error } }
     }
 
-    /// Probes the store if it failed last, or was not used for a while.
+    /// Probes the store if its last use failed, or if it has not been used for a while.
     func turn(_ store: any PaymentStore) async throws(PaymentStoreError) {
         let isDue = state.withLock { $0.fault != nil || $0.worked.map { $0 + Self.interval <= .now } ?? true }
         guard isDue else { return }

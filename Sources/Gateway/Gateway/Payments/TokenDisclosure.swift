@@ -4,8 +4,9 @@ import Processors
 extension PaymentFlow {
     /// Returns a payment token's decrypted data to the client itself, once.
     ///
-    /// `released` is durable before anything is answered, and nothing follows it: the payment token is never paid here,
-    /// and its data are never given again. A lost answer costs the customer another authorization, and no one money.
+    /// `released` is durable before the response is sent, and it is final: the payment token is never used for a
+    /// payment here, and its data are never returned again. If the response is lost, the customer has to authorize
+    /// again, but no money is lost.
     func disclose(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> ReleasedToken {
@@ -32,7 +33,7 @@ extension PaymentFlow {
             identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
             amount: (try? PaymentDataReader.amount(released.paymentData)) ?? nil, processor: nil)
         _ = try await claim(payment, transaction, as: .released, nil)
-        // The payment is released from here on, and the store has it on disk.
+        // From here on the payment is `released`, and the store has this on disk.
         return released
     }
 }

@@ -3,11 +3,11 @@ import Logging
 import Payments
 import Synchronization
 
-/// Changes of payments that this gateway could not store. It stores them as soon as the store takes changes again.
+/// Changes of payments that this gateway could not store. They are stored as soon as the store accepts changes again.
 ///
-/// Without this type the store would not know that a payment was certainly not sent, so its payment token could not be
-/// tried again. And the gateway would ask again for a result that the processor has told already, or a person would
-/// have to find it.
+/// Without this type, the store would not know that a payment was certainly not sent, so its payment token could not be
+/// tried again. The gateway would also have to ask again for a result that the processor has already reported, or a
+/// person would have to find it.
 final class UnstoredChanges: Sendable {
     private struct Change {
         let payment: Payment
@@ -15,13 +15,13 @@ final class UnstoredChanges: Sendable {
         let outcome: PaymentOutcome
     }
 
-    /// The number of changes kept. A store that is away for so many payments is away for hours; further ones are in the
-    /// log alone.
+    /// The maximum number of changes kept. A store that is unavailable for so many payments is unavailable for hours;
+    /// further changes are only logged.
     static let capacity = 10_000
 
     private let changes = Mutex<[Change]>([])
 
-    /// - Parameter state: `notSent` or `refused`, or a state that ``PaymentStore/settle(_:as:_:at:)`` takes.
+    /// - Parameter state: `notSent` or `refused`, or a state that ``PaymentStore/settle(_:as:_:at:)`` accepts.
     func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) {
         changes.withLock { changes in
             guard changes.count < Self.capacity else { return }
@@ -29,7 +29,7 @@ final class UnstoredChanges: Sendable {
         }
     }
 
-    /// Stores the changes, the oldest first, until the store fails again.
+    /// Stores the changes, oldest first, until the store fails again.
     ///
     /// - Returns: the number stored.
     func store(in store: any PaymentStore, _ logger: Logger) async -> Int {
@@ -44,8 +44,8 @@ final class UnstoredChanges: Sendable {
                 }
                 count += 1
             } catch {
-                // Otherwise another attempt has the payment by now, or a person has resolved it; or its row cannot be
-                // read, and must not keep the others waiting.
+                // Otherwise another attempt now has the payment, a person has resolved it, or its row cannot be read;
+                // none of these must delay the other changes.
                 if !error.isOfPayment { return count }
             }
             // Only this method removes from the beginning.

@@ -1,8 +1,8 @@
 import FairShares
 import Synchronization
 
-/// Limits the number of calls at a time. Clients that wait are served round robin, so a client with many calls delays
-/// another by one call and not by all of them.
+/// Limits the number of concurrent calls. Waiting clients are served round robin, so a client with many calls delays
+/// another by only one call.
 final class CallPlaces: Sendable {
     private struct Waiting {
         let number: UInt64
@@ -27,9 +27,9 @@ final class CallPlaces: Sendable {
 
     /// Waits for a place until `deadline`, or until the task is cancelled.
     ///
-    /// - Parameter client: the client whose turn is used; nil for the gateway's own calls, which together are one
-    ///   client.
-    /// - Returns: false if no place became free in time; otherwise the caller must leave the place.
+    /// - Parameter client: the client for which the call is made; nil for the gateway's own calls, which together count
+    ///   as one client.
+    /// - Returns: false if no place became free in time; otherwise the caller must release the place with ``leave()``.
     func take(for client: String?, until deadline: ContinuousClock.Instant) async -> Bool {
         let number: UInt64? = state.withLock { state in
             if state.takeFree() { return nil }
@@ -46,7 +46,7 @@ final class CallPlaces: Sendable {
                     return false
                 }
                 if isFree { return continuation.resume(returning: true) }
-                // A cancellation before this line found no waiting caller.
+                // A cancellation before this point found no waiting caller.
                 if Task.isCancelled { return giveUp(number) }
                 alarm = Task { [weak self] in
                     try await Task.sleep(until: deadline, clock: .continuous)
@@ -65,7 +65,7 @@ final class CallPlaces: Sendable {
         late.first?.continuation.resume(returning: false)
     }
 
-    /// Gives the place to the next client in turn.
+    /// Passes the place to the next client in turn.
     func leave() {
         let next = state.withLock { state in
             let next = state.waiting.popFirst()

@@ -1,16 +1,16 @@
 // The gateway's requests to paytokend:
-//     PaytokendCalls.swift       this file: all of them but GET /readyz
-//     CallPlaces.swift           the number of calls at a time, and their order
-//     PaytokendReadiness.swift   GET /readyz, on a connection of its own
+//     PaytokendCalls.swift       this file: all of them except GET /readyz
+//     CallPlaces.swift           the number of concurrent calls, and their order
+//     PaytokendReadiness.swift   GET /readyz, on its own connection
 // Connections are kept by the pool that also keeps those to Apple's host (Sessions/ConnectionPool.swift).
 
 import DaemonAPI
 import Telemetry
 
-/// Sends requests to paytokend: a bounded number at a time, in turns between clients, on connections that are kept.
+/// Sends requests to paytokend: a bounded number at a time, taking turns between clients, on persistent connections.
 ///
 /// paytokend permits an account a number of connections (`listener.max_connections_per_uid`). The limit here is below
-/// it, so `GET /readyz` finds a free one however many payments there are.
+/// it, so `GET /readyz` always finds a free connection, however many payments there are.
 final class PaytokendCalls: Sendable {
     let metrics = PaytokendMetrics()
     private let settings: PaytokendSettings
@@ -31,14 +31,15 @@ final class PaytokendCalls: Sendable {
                 idle: .seconds(20), age: .seconds(3600)))
     }
 
-    /// Sends a request once, and a second time if paytokend closed a kept connection before any part of an answer.
-    /// paytokend may then have acted on the first one.
+    /// Sends a request, and sends it again if paytokend closed a persistent connection before any part of a response
+    /// arrived. paytokend may have acted on the first request.
     ///
     /// - Parameters:
     ///   - request: a request that may be sent twice.
-    ///   - client: the gateway's client whose turn is used, here and at paytokend; nil for the gateway itself.
-    ///   - deadline: the limit for waiting and asking together. Each takes `paytokend.timeout` at most.
-    /// - Returns: the answer, and true if the request was sent twice.
+    ///   - client: the gateway's client for which the request is made, here and at paytokend; nil for the gateway
+    ///     itself.
+    ///   - deadline: the limit for waiting and sending together, each of which takes at most `paytokend.timeout`.
+    /// - Returns: the response, and true if the request was sent twice.
     /// - Throws: `busy` if no place became free in time; nothing was sent.
     func send(
         _ request: ClientRequest, for client: String?, before deadline: ContinuousClock.Instant
@@ -86,7 +87,7 @@ final class PaytokendCalls: Sendable {
         return left
     }
 
-    /// The number of requests that wait for a place.
+    /// The number of requests waiting for a place.
     var waitingCount: Int { places.waitingCount }
 
     /// Closes idle connections; the others end with their requests.
@@ -101,7 +102,7 @@ struct PaytokendMetrics: Sendable {
 }
 
 extension UnixSocketConnection: KeptConnection {
-    /// Returns true for an open connection. If its end was not noticed yet, the next request finds it and is sent
-    /// again.
+    /// Returns true for an open connection. If its end has not been noticed yet, the next request notices it and is
+    /// sent again.
     func isAlive() async -> Bool { isOpen }
 }

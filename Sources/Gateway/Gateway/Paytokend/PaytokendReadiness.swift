@@ -1,9 +1,9 @@
 import DaemonAPI
 import HostSystem
 
-/// paytokend's `GET /readyz`, on a connection of its own. There is one question at a time, and its answer serves all
-/// callers within a second. So callers of the gateway's `/readyz` use no more than one of the account's connections at
-/// paytokend, and cause one commit of its ledger.
+/// paytokend's `GET /readyz`, on its own connection. There is one request at a time, and its response serves all
+/// callers within a second. Callers of the gateway's `/readyz` therefore use no more than one of the account's
+/// connections to paytokend, and cause only one commit of its ledger.
 final class PaytokendReadiness: Sendable {
     private let answer: SharedFinding<Result<Bool, UnixSocketClientError>>
 
@@ -18,6 +18,6 @@ final class PaytokendReadiness: Sendable {
         }
     }
 
-    /// Returns true if paytokend says that it is ready.
+    /// Returns true if paytokend reports that it is ready.
     func isReady() async throws(UnixSocketClientError) -> Bool { try await answer.value.get() }
 }

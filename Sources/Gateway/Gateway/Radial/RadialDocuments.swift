@@ -4,9 +4,11 @@ import Radial
 import StrictJSON
 
 extension PaymentRequest {
-    /// Reads Radial's request: its order, its addresses as contacts, and no expectations, for which it has no element.
+    /// Converts Radial's request: its order, its addresses as contacts, and no expectations, for which it has no
+    /// element.
     init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
-        // Stricter than Radial's table, since the identifier is compared with what comes back and shown to people.
+        // This is stricter than Radial's table, since the identifier is compared with the one in the response and is
+        // displayed.
         guard Self.isOrderId(request.orderId) else {
             var refusal = GatewayRefusal(
                 .daemon(.malformedRequest), "The OrderId must be printable ASCII characters without blanks.")
@@ -22,7 +24,7 @@ extension PaymentRequest {
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
 
-    /// Reads a payment token alone, to decrypt it.
+    /// Converts a payment token alone, in order to decrypt it.
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
         let (token, stated) = try wallet.stated()
         self.init(
@@ -32,7 +34,7 @@ extension PaymentRequest {
 }
 
 extension WalletPaymentInformation {
-    /// Returns the payment token in paytokend's form, with its statements about itself.
+    /// Returns the payment token in paytokend's form, with its claims about itself.
     func stated() throws(GatewayRefusal) -> (token: JSONObject, stated: StatedToken) {
         guard let data = (try? JSONValue(parsing: paymentData))?.objectValue,
             let token = JSONObject([(name: "paymentData", value: .object(data))])
@@ -58,7 +60,7 @@ extension PaymentContact {
 }
 
 extension GatewayRefusal {
-    /// The refusal for a document's error: 400, with the element's path.
+    /// The refusal for an error in a document: 400, with the element's path.
     init(_ error: DocumentError) {
         let code: GatewayCode =
             switch error.reason {
@@ -78,12 +80,12 @@ extension DocumentError {
 }
 
 extension CreditCardAuthReply {
-    /// Returns true if Radial's terms can express what is known of the payment.
+    /// Returns true if Radial's terms can express the known state of the payment.
     ///
-    /// To Radial's clients TIMEOUT is a success: they take the order, and Radial's Order Service authorizes it again by
-    /// the account token in the reply. So TIMEOUT is passed on only if Radial itself has said it, with its account
-    /// token. For all other pending payments (a lost answer, codes that contradict each other, a wrong key) no service
-    /// would authorize anything.
+    /// For Radial's clients, TIMEOUT is a success: they accept the order, and Radial's Order Service authorizes it
+    /// again with the account token in the reply. Therefore TIMEOUT is passed on only if it came from Radial itself,
+    /// with its account token. For all other pending payments (a lost response, contradictory codes, a wrong key), no
+    /// service would authorize anything.
     static func tells(_ payment: Payment) -> Bool {
         guard [.submitting, .pending].contains(payment.state) else { return true }
         let code = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }?.responseCode
@@ -94,7 +96,7 @@ extension CreditCardAuthReply {
     /// The payment's result in Radial's terms, for `declined`, `pending` (``tells(_:)``) and the two states of success
     /// only.
     ///
-    /// A value that the payment's processor has not given is left out if Radial's table calls the element optional. It
+    /// A value that the payment's processor did not return is omitted if the element is optional in Radial's table. It
     /// is empty if the element is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a
     /// reference from the processor.
     init(_ payment: Payment, orderId: String) throws(GatewayRefusal) {
@@ -106,7 +108,7 @@ extension CreditCardAuthReply {
             (response, authorization, bankCode) = ("APPROVED", "AP01", payment.outcome?.authorizationCode)
         case .declined:
             let decline = codes?.responseCode.flatMap { AuthorizationOutcome.Decline(rawValue: $0) } ?? .declined
-            // No public source has AuthorizationResponseCodes of declines.
+            // No public source lists the AuthorizationResponseCodes of declines.
             (response, bankCode) = (decline.rawValue, nil)
             authorization = codes?.authorizationResponseCode ?? decline.rawValue
         case .submitting, .pending:
@@ -114,7 +116,7 @@ extension CreditCardAuthReply {
         case .received, .decrypted, .error, .notSent, .released, .refused: throw .defect
         }
         var reference = payment.outcome?.processorReference ?? ""
-        // A masked reference finds no payment.
+        // A masked reference cannot be used to find a payment.
         if reference.contains("*") || reference.utf8.count > 22 { reference = "" }
         self.init(
             orderId: orderId, accountToken: reference, responseCode: response,

@@ -5,10 +5,10 @@ import Radial
 import ServerProgram
 
 /// `POST /radial/credit-card-auth`, Radial's single-request flow with any processor, and `POST /radial/decrypt`, the
-/// first step of the flow of two requests, in which the client itself submits.
+/// first step of the two-request flow, in which the client itself submits the payment.
 ///
 /// The first makes the same payment as `POST /payments/apple-pay`, in another form: the same store, the same rules, and
-/// its status by the same path. Refusals are Radial's Fault documents.
+/// its status is available at the same path. Refusals are Radial's Fault documents.
 struct RadialRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
@@ -31,12 +31,12 @@ struct RadialRoutes: Sendable {
         }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
-        // A first request with the same payment token may yet be declined.
+        // The first request with this payment token may still be declined.
         if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
             throw GatewayRefusal(
                 .payment(.underWay), "Another request is submitting this payment; ask again for its outcome.")
         }
-        // A decline is one of Radial's replies; all other failed payments are refused.
+        // A decline is expressed as a reply from Radial; all other failed payments are refused.
         if payment.state != .declined, let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
         guard CreditCardAuthReply.tells(payment) else {
             throw GatewayRefusal(
@@ -54,11 +54,11 @@ struct RadialRoutes: Sendable {
         return answer
     }
 
-    /// Returns decrypted payment data: the one answer in which card data leave the gateway for a receiver other than a
-    /// processor.
+    /// Returns decrypted payment data: the only response in which card data leave the gateway for a receiver other than
+    /// a processor.
     private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        // The configuration refuses any other client with this operation. The check is repeated because card data are
-        // at stake.
+        // The configuration does not permit this operation for any other client. The check is repeated because card
+        // data are at stake.
         guard request.client.credentials.allSatisfy(\.usesCertificate) else {
             throw GatewayRefusal(
                 .daemon(.forbidden), "Only a client that authenticates with a certificate may do this.")

@@ -3,8 +3,8 @@ import ConfigurationFile
 import Glibc
 import HostSystem
 
-/// The roles of the admin socket's peers. The raw values are those of the configuration; a role includes the ones
-/// before it.
+/// The roles of the admin socket's peers. The raw values are those of the configuration. Each role includes the
+/// preceding ones.
 enum AdminRole: String, CaseIterable, Sendable {
     /// Reads metrics, status, and the reasons for not being ready.
     case monitor
@@ -23,7 +23,8 @@ enum AdminRole: String, CaseIterable, Sendable {
     }
 }
 
-/// `admin.access`: the accounts that may use the admin socket, and for what. The first rule that matches a peer decides alone.
+/// `admin.access`: the accounts that may use the admin socket, and their roles. Only the first rule that matches a peer
+/// applies.
 struct AdminAccess: Sendable, Equatable {
     struct Rule: PeerRule, Sendable, Equatable {
         var user: Account?
@@ -41,10 +42,10 @@ struct AdminAccess: Sendable, Equatable {
         self.overflow = overflow
     }
 
-    /// The default without rules: root and the gateway's own user have all roles, and the socket's group has `monitor`
-    /// alone.
+    /// The default without rules: root and the gateway's own user have all roles, and the socket's group has only
+    /// `monitor`.
     ///
-    /// - Parameter group: the group of the socket file; nil means the gateway's own.
+    /// - Parameter group: the group of the socket file; nil for the gateway's own.
     static func standard(
         group: Account?, ownUID: UInt32 = geteuid(), ownGID: UInt32 = getegid(),
         overflow: OverflowIdentifiers = .current
@@ -56,11 +57,12 @@ struct AdminAccess: Sendable, Equatable {
             overflow: overflow)
     }
 
-    /// Returns the first rule that matches the peer. Returns nil if none does: the peer may then read health and
-    /// readiness alone.
+    /// Returns the first rule that matches the peer. Returns nil if none does: the peer may then read only health and
+    /// readiness.
     func rule(for peer: PeerCredentials) -> Rule? { rules.first(matching: peer, overflow: overflow) }
 
-    /// Returns the accounts among which this peer's connections are counted, or nil for an account that its rule names.
+    /// Returns the group of accounts for which this peer's connections are counted, or nil if its rule names the
+    /// account.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }

@@ -6,9 +6,9 @@ import ServerProgram
 import Telemetry
 
 /// The rights of the admin socket's peers. The socket's mode and group decide which accounts can connect, and
-/// `admin.access` the rest.
+/// `admin.access` decides the rest.
 struct AdminRules: RouterRules {
-    /// `admin.access` in force, which a reload replaces.
+    /// The current `admin.access`, which a reload replaces.
     let access: @Sendable () -> AdminAccess
 
     func sender(of head: RequestHead, from peer: PeerCredentials) -> GatewaySender {
@@ -69,7 +69,7 @@ extension GatewayRefusal {
     }
 }
 
-/// Handles one connection's requests, with the credentials that the kernel gives for its peer.
+/// Handles one connection's requests, with the peer credentials from the kernel.
 private struct AdminPeerRequests: RequestHandler {
     let peer: PeerCredentials
     let router: AdminRouter

@@ -12,7 +12,7 @@ struct GatewayMonitoring: Sendable {
     let paytokend: PaytokendReadiness
     let paytokendSocket: String
     let instruments: GatewayInstruments
-    /// Values whose properties are metrics, from parts of the gateway that have their own.
+    /// Values whose properties are metrics, from parts of the gateway that define their own.
     let otherInstruments: [any Sendable]
     /// The readiness of the store of payments; nil if no client can pay.
     let store: StoreReadiness?
@@ -30,11 +30,12 @@ struct GatewayMonitoring: Sendable {
         try .json(["status": "ok"])
     }
 
-    /// Answers `GET /readyz`. The gateway is ready if paytokend is, without which nothing can be signed or decrypted,
-    /// and if its store of payments is.
+    /// Answers `GET /readyz`. The gateway is ready if paytokend, without which nothing can be signed or decrypted, and
+    /// its store of payments are both ready.
     ///
-    /// A peer that no rule matches gets the last result without reasons, a few seconds old at most (``ServiceStatus``).
-    /// The gateway does not ask paytokend for such a peer, since paytokend's ledger commits for each check.
+    /// A peer that no rule matches receives the last result without reasons, which is at most a few seconds old
+    /// (``ServiceStatus``). The gateway does not ask paytokend for such a peer, since paytokend's ledger commits for
+    /// each check.
     private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let reasons = request.isMatched ? await notReady() : nil
         let isReady = reasons?.isEmpty ?? (instruments.ready.value() == 1)
@@ -44,7 +45,7 @@ struct GatewayMonitoring: Sendable {
         return answer
     }
 
-    /// The time limit of a scrape's question to paytokend, even if `paytokend.timeout` is longer: Prometheus gives up
+    /// The time limit for asking paytokend during a scrape, even if `paytokend.timeout` is longer: Prometheus gives up
     /// after 10 s.
     private static let longestQuestion = Duration.seconds(4)
 
@@ -63,7 +64,7 @@ struct GatewayMonitoring: Sendable {
         return try .json(status)
     }
 
-    /// Returns the reasons why requests cannot be answered; ``GatewayInstruments/ready`` keeps the result.
+    /// Returns the reasons why requests cannot be answered; the result is stored in ``GatewayInstruments/ready``.
     func notReady() async -> [ReadinessAnswer.Reason] {
         let store = store?.fault.map {
             ReadinessAnswer.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
@@ -93,7 +94,7 @@ struct GatewayMonitoring: Sendable {
     }
 }
 
-/// The answer of `GET /v1/status`; it contains no key and no key's hash.
+/// The response to `GET /v1/status`; it contains no key and no key's hash.
 struct GatewayStatus: Encodable, Sendable {
     struct Client: Encodable, Sendable {
         let name: String
@@ -107,7 +108,7 @@ struct GatewayStatus: Encodable, Sendable {
     struct Listener: Encodable, Sendable {
         let address: String
         let tls: Bool
-        /// The end of the server's own certificate; absent without TLS.
+        /// The expiry of the server's certificate; absent without TLS.
         let certificateNotAfter: Date?
         let requestsClientCertificates: Bool
     }
@@ -129,7 +130,7 @@ struct GatewayStatus: Encodable, Sendable {
     let clients: [Client]
     let insecureSettings: [Warning]
 
-    /// - Parameter tls: the settings in use; the configuration may have other files by now.
+    /// - Parameter tls: the settings in use; the configured files may have changed since.
     init(_ configuration: GatewayConfiguration, startedAt: Date, tls: TLSTermination.Settings?, connections: Int) {
         version = ProductVersion.current
         self.startedAt = startedAt

@@ -9,19 +9,18 @@ import StrictJSON
 /// The reason why a backend's request is refused: PaymentError of the merchant server's API.
 ///
 /// Both texts are shown to the caller and logged. They consist of fixed sentences, names of members, sizes and times.
-/// They contain no part of a body, no key and no header's value.
+/// They contain no part of a body, no key and no header value.
 struct GatewayRefusal: Error, Sendable, Equatable {
     let code: GatewayCode
-    /// One sentence for a person.
+    /// One sentence for display.
     let message: String
-    /// A detail that narrows the reason down, if it reveals nothing.
+    /// A more precise reason, if it reveals nothing.
     let details: String?
-    /// The seconds for the Retry-After header, if this refusal knows better than the table of codes.
+    /// The seconds for the Retry-After header, if this refusal has a more precise value than the table of codes.
     let retryAfter: Int?
-    /// The path of the wrong element of an XML document.
+    /// The path of the faulty element of an XML document.
     var element: String?
-    /// True if the connection ends with the refusal, so that a client that floods does not return on the same one at
-    /// once.
+    /// True if the connection ends with the refusal, so that a flooding client cannot immediately continue on it.
     var endsConnection = false
 
     init(_ code: GatewayCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
@@ -31,25 +30,25 @@ struct GatewayRefusal: Error, Sendable, Equatable {
         self.retryAfter = retryAfter
     }
 
-    /// Takes over a refusal by the listener or by paytokend, with its code.
+    /// Converts a refusal by the listener or by paytokend, keeping its code.
     init(_ refusal: Refusal) {
         self.init(
             .daemon(refusal.code), refusal.message, details: refusal.details, retryAfter: refusal.retryAfter)
     }
 
-    /// The refusal for a case that cannot occur unless this program is wrong. The caller learns only that.
+    /// The refusal for a case that only a defect of this program can cause. The caller learns nothing more.
     static let defect = GatewayRefusal(.daemon(.internalError), "The gateway has a defect; its log says more.")
 }
 
 /// The closed set of the gateway's refusal codes: its own, and those that it shares with paytokend.
 ///
-/// The raw value is the `code` member of an answer and the `outcome` of metrics: public contract.
+/// The raw value is the `code` member of a response and the `outcome` in metrics. It is part of the public contract.
 enum GatewayCode: Sendable, Hashable, CaseIterable {
-    /// A code of paytokend's, with paytokend's meaning.
+    /// A code of paytokend, with the same meaning.
     case daemon(RefusalCode)
     /// The request has neither a known bearer key nor a known client certificate.
     case unauthorized
-    /// The client has more requests or connections than it may.
+    /// The client has exceeded its limit of requests or connections.
     case rateLimited
 
     /// A code of merchant sessions.
@@ -71,9 +70,10 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The one table from code to HTTP status (RFC 9110 §15) and, if another try makes sense, seconds for Retry-After.
+    /// The only table from codes to HTTP statuses (RFC 9110 §15) and, if another attempt makes sense, the seconds for
+    /// Retry-After.
     ///
-    /// The switch is closed on purpose: a new code does not compile without a row.
+    /// The switch has no default, so that a new code does not compile without a row.
     var row: (status: Int, retryAfter: Int?) {
         switch self {
         case .daemon(let code):
@@ -119,7 +119,7 @@ extension GatewayRefusal: ServerRefusal {
         }
     }
 
-    /// Radial's Fault, with `details` after the sentence.
+    /// Radial's Fault document, with `details` after the sentence.
     private func xml(at time: Date) -> [UInt8] {
         let description = details.map { "\(message) (\($0))" } ?? message
         return ErrorReply(code: outcome, message: description, element: element)
@@ -128,7 +128,7 @@ extension GatewayRefusal: ServerRefusal {
 }
 
 extension RequestHead {
-    /// Checks a rule that holds for every path of both sockets.
+    /// Checks a rule that applies to every path on both sockets.
     func requireNoQuery() throws(GatewayRefusal) {
         guard query.isEmpty else {
             throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")

@@ -8,7 +8,7 @@ import Telemetry
 struct GatewaySender: RequestSender {
     /// The peer's IP address, `unix` or `admin`.
     let address: String
-    /// The source by which the connection is counted until its client is known; a host with a network of addresses is
+    /// The source for which the connection is counted until its client is known; a host with a network of addresses is
     /// one source.
     let source: ConnectionSource
     let trace: TraceContext
@@ -18,8 +18,8 @@ struct GatewaySender: RequestSender {
     /// The client, once it is known.
     var client: GatewayClient?
 
-    /// The source whose refused requests share log lines: refused heads cost an unknown sender, and a peer of the admin
-    /// socket, nothing. Clients have their rate.
+    /// The source whose refused requests share log lines, because unknown senders and peers of the admin socket can
+    /// send requests that are refused at no cost. Clients are limited by their rate.
     var sharedLines: ConnectionSource? { client == nil ? source : nil }
 
     func describe(in metadata: inout Logger.Metadata, took: Duration) {
@@ -36,7 +36,7 @@ struct GatewaySender: RequestSender {
     }
 }
 
-/// Counts TLS handshakes, and logs those that failed, with BoringSSL's names of their errors.
+/// Counts TLS handshakes, and logs failed ones with BoringSSL's names of the errors.
 struct HandshakeLog: Sendable {
     let instruments: GatewayInstruments
     let logger: Logger

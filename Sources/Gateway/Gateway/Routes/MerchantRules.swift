@@ -7,13 +7,14 @@ import Telemetry
 
 /// The identity of a merchant's backend, and its rights.
 ///
-/// Guaranteed here, before a byte of the body is read: the client is known by its bearer key or its certificate, its
-/// rate and its connections are within their limits, and, once the path is known (`ServerProgram/Router.swift`), it has
-/// the route's operation. Merchant and domain are in the body, so the route itself asks the client for them.
+/// Before a byte of the body is read, this type ensures that the client is identified by its bearer key or its
+/// certificate, and that its rate and its connections are within their limits. Once the path is known
+/// (`ServerProgram/Router.swift`), it also ensures that the client has the route's operation. Merchant and domain are
+/// in the body, so the route itself checks them.
 struct MerchantRules: RouterRules {
     let clients: CurrentClients
     let rates: RequestRates
-    /// The time from a request's last byte to its answer.
+    /// The time from a request's last byte to its response.
     let requestTimeout: Duration
 
     func sender(of head: RequestHead, from peer: NetworkRequests) -> GatewaySender {

@@ -7,10 +7,10 @@ import NIOCore
 import ServerProgram
 import Telemetry
 
-/// Puts the gateway together: the only file that names all concrete types.
+/// Assembles the gateway. This is the only file that names all concrete types.
 ///
-/// A part that answers requests adds its routes in ``make(_:logger:)``: merchant endpoints to `routes`, its paths on the admin
-/// socket to `adminRoutes`, and a value whose properties are metrics to `instruments`.
+/// A part that handles requests adds its routes in ``make(_:logger:)``: merchant endpoints to `routes`, its paths on
+/// the admin socket to `adminRoutes`, and a value whose properties are metrics to `instruments`.
 struct GatewayAssembly: Sendable {
     let configuration: GatewayConfiguration
     let instruments: GatewayInstruments
@@ -57,7 +57,7 @@ struct GatewayAssembly: Sendable {
             monitoring: monitoring, logger: logger)
     }
 
-    /// Returns the text of `systemctl status`: ready or, as `/readyz` says it, why not.
+    /// Returns the status for `systemctl status`: ready, or the reasons why not, in the words of `/readyz`.
     func status(of service: ServiceNotification) -> ServiceStatus {
         ServiceStatus(service: service) { [monitoring, live] in
             let reasons = await monitoring.notReady()
@@ -69,10 +69,10 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// Returns the admin socket, which reveals a second gateway, and then the listener's socket.
+    /// Opens the admin socket, which detects a second gateway, and then the listener's socket.
     ///
-    /// - Parameter inherited: the socket for merchants' backends if the service manager has opened it already. It must
-    ///   be the one in the configuration, which decided whether it needs TLS.
+    /// - Parameter inherited: the socket for merchants' backends if the service manager has already opened it. It must
+    ///   be the one in the configuration, since the configuration determined whether it needs TLS.
     func sockets(inherited: InheritedSocket? = nil) throws(ListenerError) -> [ListeningSocket] {
         let limits = configuration.limits
         let most = DescriptorLimit.connections(
@@ -129,7 +129,7 @@ extension GatewayListenerSettings.Address {
         }
     }
 
-    /// The address as the configuration writes it.
+    /// The address as written in the configuration.
     var text: String {
         switch self {
         case .unix(let path, _, _): "unix:\(path)"

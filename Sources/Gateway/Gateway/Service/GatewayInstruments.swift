@@ -2,9 +2,9 @@ import ConfigurationFile
 import Foundation
 import Telemetry
 
-/// The gateway's metrics, each under its public name, which is contract.
+/// The gateway's metrics, each under its public name, which is part of the public contract.
 ///
-/// To add one: a property here, or in a type with properties of this kind that is passed to ``exposition(with:)``.
+/// To add one, add a property here, or to a type with such properties that is passed to ``exposition(with:)``.
 struct GatewayInstruments: Sendable {
     /// `outcome` is `ok` or a refusal's code.
     let requests = Counter(
@@ -33,7 +33,7 @@ struct GatewayInstruments: Sendable {
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30,
     ]
 
-    /// Shows the insecure settings in force, and no others, and the end of the server's certificate.
+    /// Updates the metrics of the insecure settings and of the server certificate's expiry.
     func show(_ configuration: GatewayConfiguration) {
         insecureSettings.replaceAll(
             configuration.warnings.filter(\.setting.isInsecure).map { ([$0.setting.rawValue], 1) })
@@ -44,7 +44,7 @@ struct GatewayInstruments: Sendable {
 
     /// Returns the body of `GET /metrics`, of content type `MetricsText.contentType`.
     ///
-    /// - Parameter others: values whose properties are metrics, from parts of the gateway that have their own.
+    /// - Parameter others: values whose properties are metrics, from parts of the gateway that define their own.
     func exposition(with others: [any Sendable] = []) -> String {
         var text = MetricsText()
         for owner in [self as any Sendable] + others {

@@ -12,8 +12,8 @@ package enum GatewayProgram {
 
     /// Serves until SIGTERM or SIGINT.
     ///
-    /// - Parameter identities: a source of merchants' TLS keys instead of paytokend's HSM tokens, to measure what these
-    ///   cost.
+    /// - Parameter identities: a source of merchants' TLS keys to use instead of paytokend's HSM tokens, in order to
+    ///   measure their cost.
     package static func run(
         configurationFile: String, identities: (any MerchantIdentitySource)? = nil
     ) async -> ExitStatus {
@@ -23,7 +23,7 @@ package enum GatewayProgram {
     }
 }
 
-/// A gateway that serves: the listener, and the parts that run with it until it is stopped.
+/// A serving gateway: the listener, and the parts that run with it until it is stopped.
 struct ServingGateway: ServingProgram {
     static let name = "paytoken-gateway"
     /// The name of the socket for merchants' backends in paytoken-gateway.socket.
@@ -37,8 +37,8 @@ struct ServingGateway: ServingProgram {
     private let paytokend: PaytokendCalls
     private let upkeep: Task<Void, Never>?
 
-    /// The longest time that a stopping gateway waits for requests, even for one that hangs. The remainder of its 30 s
-    /// is for the log.
+    /// The longest time that a stopping gateway waits for requests, even if one hangs. The remainder of its 30 s is for
+    /// the log.
     private static let drainTime = Duration.seconds(28)
 
     static func start(

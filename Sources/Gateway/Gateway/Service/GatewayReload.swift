@@ -1,8 +1,8 @@
 import ConfigurationFile
 import ServerProgram
 
-/// SIGHUP replaces clients, the server's certificate and key, client authorities, `admin.access` and the log level. Everything
-/// else needs a restart.
+/// Reloading at SIGHUP. It replaces clients, the server's certificate and key, client authorities, `admin.access` and
+/// the log level. Everything else needs a restart.
 extension GatewayConfiguration {
     func fixedParts(in new: GatewayConfiguration) -> [(name: String, isUnchanged: Bool)] {
         let sameListener =
@@ -16,7 +16,7 @@ extension GatewayConfiguration {
     }
 
     mutating func takeWhatMayChange(from new: GatewayConfiguration) {
-        // Every insecure setting outside clients is in a section that stays.
+        // Every insecure setting outside `clients` is in a section that a reload does not change.
         (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
     }
@@ -39,8 +39,8 @@ extension GatewayAssembly: ReloadableParts {
                 .configuration,
                 "\(client.name) authenticates with a certificate, which needs a restart with listener.tls.")
         }
-        // Nothing can fail from here on. A handshake between these lines is verified under the authorities of one
-        // generation and checked under the other, so its certificate does not count.
+        // Nothing can fail from here on. A handshake that takes place between these lines is verified with the
+        // authorities of one generation but checked against the other, so its certificate is not accepted.
         if let settings { tls?.replace(with: settings) }
         clients.replace(with: directory)
         let pending = live.takeWhatMayChange(from: new)

@@ -4,13 +4,13 @@ import NIOSSL
 import OutgoingConnections
 import Synchronization
 
-/// A TLS connection to Apple's host as one merchant's identity, for one request after the other.
+/// A TLS connection to Apple's host with one merchant's identity, for consecutive requests.
 final class AppleConnection: KeptConnection {
     let http: HTTPConnection
     private let handshake: AppleHandshake
     private let host: String
 
-    /// The size limit of an answer's body; sessions have about 5,000 bytes.
+    /// The size limit of a response body; a session has about 5,000 bytes.
     private static let mostBodyBytes = 64 << 10
 
     private init(_ http: HTTPConnection, _ handshake: AppleHandshake, host: String) {
@@ -19,7 +19,7 @@ final class AppleConnection: KeptConnection {
         self.host = host
     }
 
-    /// Connects, once, before the session's deadline.
+    /// Makes one attempt to connect, before the session's deadline.
     static func open(
         to endpoint: AppleEndpoint, as tls: IdentityTLS, _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
@@ -48,7 +48,7 @@ final class AppleConnection: KeptConnection {
         }
     }
 
-    /// Sends one request, once. No other request may be under way on the connection.
+    /// Sends one request, without repeating it. No other request may be in progress on the connection.
     func post(_ body: [UInt8], _ progress: SessionProgress) async throws(SessionFailure) -> HTTPResponse {
         let request = HTTPRequest(
             .POST, AppleEndpoint.path,
@@ -68,7 +68,7 @@ final class AppleConnection: KeptConnection {
     func isAlive() async -> Bool { await http.isAlive() }
 }
 
-/// The progress of a connection's handshake. The identity's key finds it in the connection's pipeline.
+/// The progress of a connection's handshake. ``IdentityKey`` finds it in the connection's pipeline.
 final class AppleHandshake: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 
@@ -78,13 +78,13 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
 
     init(_ progress: SessionProgress) { self.progress = progress }
 
-    /// Notes that the server's certificate was verified, and that the server asks for the merchant's.
+    /// Records that the server's certificate was verified, and that the server requests the merchant's certificate.
     func identityIsAsked() {
         marks.withLock { $0.identityWasAsked = true }
         progress.reached(.tls)
     }
 
-    /// Notes that the server's certificate is trusted, and is for another name.
+    /// Records that the server's certificate is trusted but is for a different name.
     func serverNameIsWrong() { marks.withLock { $0.serverNameIsWrong = true } }
 
     /// - Parameter progress: the progress of the session that needs the connection now.
@@ -103,8 +103,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
         case .error(let error):
             let reason = Self.reason(error)
             if reason == "CERTIFICATE_VERIFY_FAILED" { return .serverUntrusted }
-            // In TLS 1.3 the client is ready before the server has checked its certificate (RFC 8446 §2): the server's
-            // refusal arrives while the request is on its way.
+            // In TLS 1.3, the client finishes its handshake before the server has checked the client's certificate (RFC
+            // 8446 §2), so the server's refusal arrives after the request was sent.
             if identityWasAsked, let reason, reason.contains("_ALERT_"), fault.phase != .answering {
                 return .identityRefusedInTLS(alert: reason)
             }
@@ -133,7 +133,7 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
 }
 
 extension SessionProgress {
-    /// The deadline by the clock that also advances while this host sleeps.
+    /// The deadline on the clock that also advances while this host sleeps.
     fileprivate var deadline: ContinuousClock.Instant {
         .now + .nanoseconds((origin.deadline - .now()).nanoseconds)
     }

@@ -3,28 +3,29 @@ import NIOSSL
 import OutgoingConnections
 import TLSHandshake
 
-/// The host that gives merchant sessions, and the way to it: the environment's exact host, never a name from a request.
+/// The host that issues merchant sessions, and the route to it. It is exactly the environment's host, never a name from
+/// a request.
 struct AppleEndpoint: Sendable {
-    /// Apple's host. Its name is in SNI and in the request, and the server's certificate must be for it.
+    /// Apple's host. Its name is sent in SNI and in the request, and the server's certificate must be for it.
     let host: ApplePayGatewayHost
-    /// The roots of the server's certificate; nil means the roots that the system trusts.
+    /// The roots of the server's certificate; nil for the system's roots.
     let trustRoots: [NIOSSLCertificate]?
     let route: Route
-    /// The resolver of the host's name, or the proxy's.
+    /// The resolver of the name of the host or the proxy.
     var names = HostNames.shared
 
-    /// The way to the host.
+    /// The route to the host.
     enum Route: Sendable, Equatable {
         /// Connects to the host's name, port 443.
         case direct
         /// Connects through a proxy by CONNECT (RFC 9110 §9.3.6); TLS still ends at Apple's host.
         case proxy(SessionSettings.Proxy)
-        /// Connects to a loopback address instead, for tests. The name stays Apple's, so the server there needs a
-        /// certificate for it that ``trustRoots`` has issued.
+        /// Connects to a loopback address instead, for tests. The name is still Apple's, so that server needs a
+        /// certificate for the name that ``trustRoots`` has issued.
         case testServer(SocketAddress)
     }
 
-    /// - Throws: `NIOSSLError` if a file of `trust` cannot be read, or has no certificate.
+    /// - Throws: `NIOSSLError` if a file of `trust` cannot be read, or contains no certificate.
     init(_ settings: SessionSettings) throws {
         host = settings.environment.host
         trustRoots =
@@ -36,6 +37,6 @@ struct AppleEndpoint: Sendable {
         }
     }
 
-    /// The path to which a `POST` asks for a session.
+    /// The path to which a session is requested with `POST`.
     static let path = "/paymentservices/paymentSession"
 }

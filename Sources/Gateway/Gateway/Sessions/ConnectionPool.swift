@@ -4,34 +4,35 @@ import Synchronization
 /// A connection that serves one request after another.
 protocol KeptConnection: AnyObject, Sendable {
     var http: HTTPConnection { get }
-    /// Returns true if the other side has kept the connection open, as far as this host can know.
+    /// Returns true if the other side has kept the connection open, as far as this host knows.
     func isAlive() async -> Bool
 }
 
-/// Limits of a pool's connections, in number and time.
+/// The limits of a pool's connections: their number and times.
 struct ConnectionPoolLimits: Sendable {
-    /// All connections, those under way too, if they are counted (``ConnectionPool/reserve(for:)``).
+    /// The maximum number of connections, including those in use if they are counted
+    /// (``ConnectionPool/reserve(for:)``).
     var most = 64
-    /// The connections of one owner, so that no merchant has all of them.
+    /// The maximum number of connections of one owner, so that no merchant can use all of them.
     var mostOfOwner = 32
-    /// Connections beyond both limits for a check by a person, who checks when sessions fail, perhaps for lack of
-    /// connections.
+    /// Connections beyond both limits, for a check by a person. A person checks when sessions fail, which may be due to
+    /// a lack of connections.
     var reserved = 2
-    /// Idle connections of one owner: as many as one client may have sessions under way. With fewer, some would be
-    /// closed after each of its peaks and cost a signature at the next.
+    /// The maximum number of idle connections of one owner, equal to the number of sessions that one client may have in
+    /// progress. With fewer, some would be closed after each peak and cost a signature at the next.
     var mostIdle = SessionRoutes.mostOfClient
-    /// The time that a connection waits for another request.
+    /// The time for which an idle connection is kept.
     var idle = Duration.seconds(30)
-    /// The time after its handshake in which a connection is used. For that long a key that was suspended or
-    /// compromised meanwhile can still be used.
+    /// The time after its handshake during which a connection is used. For that long, a connection remains usable even
+    /// if its key has since been suspended or compromised.
     var age = Duration.seconds(300)
 }
 
-/// Connections that wait for another request: to Apple's host, where a handshake costs the HSM token a signature, and
-/// to paytokend, where a new connection costs half of a release.
+/// Idle connections that are kept for further requests: to Apple's host, where a handshake costs the HSM token a
+/// signature, and to paytokend, where a new connection costs half as much as a release.
 ///
-/// Each belongs to an owner and serves no other. For Apple's host the owner is one merchant and one of its keys: TLS
-/// has told Apple the merchant of the connection.
+/// Each connection belongs to one owner and serves no other. For Apple's host, the owner is one merchant with one of
+/// its keys, since TLS has identified the merchant to Apple.
 final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendable>: Sendable {
     private struct State {
         var idle: [Owner: [Connection]] = [:]
@@ -52,7 +53,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     init(_ limits: ConnectionPoolLimits) { self.limits = limits }
 
-    /// Returns an idle connection, the last used first, or nil if there is none.
+    /// Returns an idle connection, most recently used first, or nil if there is none.
     func take(_ owner: Owner) async -> Connection? {
         while let connection = state.withLock({ $0.idle[owner]?.popLast() }) {
             if connection.http.began + limits.age > .now, await connection.isAlive() { return connection }
@@ -61,7 +62,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return nil
     }
 
-    /// Counts a connection that is about to be opened. Returns false if there are too many, in all or of this owner.
+    /// Counts a connection that is about to be opened. Returns false if there are too many in total or for this owner.
     ///
     /// - Parameter mayUseReserve: true for a connection that may take one of the reserved places.
     func reserve(for newcomer: Owner, mayUseReserve: Bool = false) -> Bool {
@@ -72,8 +73,8 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
                 state.count(newcomer)
                 return (true, nil)
             }
-            // An idle connection of another owner makes room. It counts until it is closed, and the new one from now
-            // on.
+            // Closing an idle connection of another owner makes room. It counts until it is closed, and the new one
+            // counts from now on.
             guard let owner = state.idle.first(where: { !$0.value.isEmpty })?.key else { return (false, nil) }
             state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())
@@ -111,7 +112,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         }
     }
 
-    /// Closes connections that were not used for too long.
+    /// Closes connections that have not been used for too long.
     ///
     /// - Returns: the time when the next one may be due, or nil if none is idle.
     private func sweep() -> ContinuousClock.Instant? {
@@ -129,7 +130,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return next
     }
 
-    /// Closes idle connections, and from now on each one that is given back.
+    /// Closes idle connections, and from now on every connection that is returned.
     func close() {
         let idle = state.withLock { state in
             defer { state.idle = [:] }

@@ -3,10 +3,10 @@ import NIOSSL
 import Processors
 import TLSHandshake
 
-/// A TLS client's private key in paytokend's HSM tokens. Every signature is asked of paytokend, and only for what TLS
-/// passes on.
+/// A TLS client's private key in paytokend's HSM tokens. Every signature is requested from paytokend, and only for data
+/// that TLS passes to the key.
 ///
-/// One connection's handshake has one signature, which its ``AppleHandshake`` notes. NIOSSL reports the error of a
+/// One connection's handshake has one signature, which its ``AppleHandshake`` records. NIOSSL reports the error of a
 /// failed signature before the handshake's own.
 final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     private let identity: MerchantIdentity
@@ -24,13 +24,13 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     func sign(channel: any Channel, algorithm: SignatureAlgorithm, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         let signature = channel.eventLoop.makePromise(of: ByteBuffer.self)
         guard let algorithm = TLSSignatureAlgorithm(codePoint: algorithm.rawValue) else {
-            // TLS chooses among `signatureAlgorithms` only.
+            // TLS only chooses from `signatureAlgorithms`.
             signature.fail(IdentityFailure.unreadable)
             return signature.futureResult
         }
         let input = Array(data.readableBytesView)
-        // TLS calls this on the connection's event loop. The connection is made for one session, and kept for others
-        // after it.
+        // TLS calls this on the connection's event loop. The connection is made for one session, and later reused for
+        // others.
         let handshake = try? channel.pipeline.syncOperations.handler(type: AppleHandshake.self)
         handshake?.identityIsAsked()
         let origin = handshake?.progress.origin ?? SessionOrigin()
@@ -42,7 +42,7 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
         return signature.futureResult
     }
 
-    /// Fails: without RSA key exchange TLS never asks a client's key to decrypt, and an identity key never does.
+    /// Fails: without RSA key exchange, TLS never asks a client's key to decrypt, and an identity key never decrypts.
     func decrypt(channel: any Channel, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         channel.eventLoop.makeFailedFuture(IdentityFailure.unreadable)
     }
@@ -52,7 +52,7 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// TLS settings towards Apple's host as one merchant's identity.
+/// The TLS settings for connecting to Apple's host with one merchant's identity.
 struct IdentityTLS: Sendable {
     let context: NIOSSLContext
 
@@ -63,10 +63,10 @@ struct IdentityTLS: Sendable {
         configuration.trustRoots = endpoint.trustRoots.map { .certificates($0) } ?? .default
         configuration.restrictAlgorithms()
         configuration.cipherSuites = TLSFiles.cipherSuites
-        // TLS 1.3 accepts no PKCS#1 signature (RFC 8446 §4.2.3): an HSM token without PSS can sign for 1.2 only.
+        // TLS 1.3 accepts no PKCS#1 signature (RFC 8446 §4.2.3), so an HSM token without PSS can sign only for TLS 1.2.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none
-        // Short, since a connection counts until it is closed.
+        // Short, because a connection counts until it is closed.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateChain = try identity.certificateChain.map {
             .certificate(try NIOSSLCertificate(bytes: $0, format: .der))

@@ -8,17 +8,16 @@ import X509
 
 /// A merchant's certificate, and the signature algorithms of its key, which is in paytokend's HSM tokens.
 package struct MerchantIdentity: Sendable, Hashable {
-    /// Base64 of 32 bytes; names the key.
+    /// Base64 of 32 bytes, which identifies the key.
     package let publicKeyHash: String
-    /// DER, the merchant's own certificate first.
+    /// DER, with the merchant's own certificate first.
     package let certificateChain: [[UInt8]]
     package let notBefore: Date
     package let notAfter: Date
-    /// The algorithms in the order of preference. Without ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256`` there is no
-    /// TLS 1.3.
+    /// The algorithms in the order of preference. TLS 1.3 requires ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256``.
     package let algorithms: [TLSSignatureAlgorithm]
 
-    /// Returns nil if there is no certificate that can be read, or no algorithm that is known here.
+    /// Returns nil if there is no readable certificate, or no known algorithm.
     package init?(_ identity: TLSIdentity) {
         let chain = identity.certificateChain.map { Base64.decode($0) }
         let known = identity.algorithms.compactMap(TLSSignatureAlgorithm.init(rawValue:))
@@ -33,25 +32,26 @@ package struct MerchantIdentity: Sendable, Hashable {
     }
 }
 
-/// The source of merchants' certificates and of their keys' signatures.
+/// The source of merchants' certificates and of signatures with their keys.
 package protocol MerchantIdentitySource: Sendable {
-    /// Returns the merchant's active identities, the newest first, or an empty array if it has none.
+    /// Returns the merchant's active identities, newest first, or an empty array if it has none.
     func identities(
         of merchantIdentifier: String, for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [MerchantIdentity]
 
-    /// Returns a signature of 256 bytes over `input`, which is not hashed yet, as TLS passes it to a certificate's key.
+    /// Returns a signature of 256 bytes over `input`, which is not hashed, in the form in which TLS passes it to a
+    /// certificate's key.
     func signature(
         by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8]
 }
 
-/// The reason why paytokend gave no identity or no signature.
+/// The reason why paytokend returned no identity or no signature.
 package enum IdentityFailure: Error, Sendable, Equatable {
     case unreachable(UnixSocketClientError)
-    /// paytokend refused, with this code and sentence.
+    /// paytokend refused with this code and sentence.
     case refused(code: String, message: String)
-    /// This version cannot read paytokend's answer.
+    /// This version cannot read paytokend's response.
     case unreadable
     /// The session's deadline passed first.
     case late
@@ -63,7 +63,7 @@ package enum IdentityFailure: Error, Sendable, Equatable {
     }
 }
 
-/// paytokend as the source, over its payments socket, for an account with role `session`.
+/// paytokend as the source, through its payments socket, for an account with the role `session`.
 struct PaytokendIdentities: MerchantIdentitySource {
     private let paytokend: PaytokendCalls
 
@@ -99,7 +99,7 @@ struct PaytokendIdentities: MerchantIdentitySource {
     ) async throws(IdentityFailure) -> Answer {
         var request = request
         request.traceparent = origin.traceparent
-        // No question lasts longer than the session that it is for.
+        // No request takes longer than the session that it is made for.
         let left = Duration.nanoseconds((origin.deadline - .now()).nanoseconds)
         guard left > .zero else { throw .late }
         let deadline = ContinuousClock.now + left
@@ -120,8 +120,8 @@ struct PaytokendIdentities: MerchantIdentitySource {
     }
 }
 
-/// Keeps paytokend's answers about merchants' identities for a few seconds. Asking costs as much as a small request,
-/// and paytokend refuses to sign with a key that was suspended meanwhile.
+/// Keeps paytokend's responses about merchants' identities for a few seconds, since each costs a request. This is safe
+/// because paytokend refuses to sign with a key that has since been suspended.
 final class IdentityCache: Sendable {
     private struct Entry {
         let identities: [MerchantIdentity]
@@ -130,12 +130,12 @@ final class IdentityCache: Sendable {
 
     private let source: any MerchantIdentitySource
     private let lifetime: Duration
-    /// The lifetime of the answer that a merchant has no identity. It is short, since an operator may be about to
-    /// activate one. But a client that asks again and again does not cost paytokend a question each time.
+    /// The lifetime of the result that a merchant has no identity. It is short, since an operator may be about to
+    /// activate one. It still prevents a client that asks repeatedly from causing a request to paytokend each time.
     private let lifetimeOfNone: Duration
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// The number of merchants that are kept; which ones is up to chance.
+    /// The maximum number of merchants kept; which ones are kept is random.
     private static let mostMerchants = 1024
 
     init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10), ofNone: Duration = .seconds(1)) {
@@ -153,7 +153,7 @@ final class IdentityCache: Sendable {
         entries.withLock { entries in
             if entries.count >= Self.mostMerchants {
                 entries = entries.filter { $0.value.until > now }
-                // Many made-up names displace no merchant's certificates.
+                // Do not let many made-up names displace merchants' certificates.
                 if entries.count >= Self.mostMerchants, identities.isEmpty { return }
                 if entries.count >= Self.mostMerchants, let any = entries.keys.first { entries[any] = nil }
             }

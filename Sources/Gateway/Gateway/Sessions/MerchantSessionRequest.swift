@@ -2,14 +2,14 @@ import DaemonAPI
 import Encodings
 import Refusals
 
-/// The body of `POST /merchant-sessions`, and, in the order of its members, the body that Apple receives.
+/// The body of `POST /merchant-sessions`. Its members have the order of the body that Apple receives.
 ///
-/// It has no URL on purpose: the configured environment's host gives the session, and neither a page nor a caller can
-/// name another.
+/// It deliberately has no URL: the configured environment's host issues the session, and neither a page nor a caller
+/// can choose another.
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session".
 struct MerchantSessionRequest: StrictRequest {
-    /// The merchant as in its identity certificate: 1 to 255 letters, digits, dots, hyphens and underscores.
+    /// The merchant identifier as in its identity certificate: 1 to 255 letters, digits, dots, hyphens and underscores.
     var merchantIdentifier: String
     /// The shop's name on the payment sheet: 1 to 64 characters (Unicode scalars).
     var displayName: String
@@ -22,7 +22,7 @@ struct MerchantSessionRequest: StrictRequest {
         case merchantIdentifier, displayName, initiative, initiativeContext
     }
 
-    /// - Throws: `malformed_request`, which names the member and repeats no part of it.
+    /// - Throws: `malformed_request`, which names the member without repeating any of its content.
     func validate() throws(Refusal) {
         guard Self.isMerchantIdentifier(merchantIdentifier) else {
             throw Self.refusal(
@@ -89,7 +89,7 @@ struct MerchantSessionRequest: StrictRequest {
     }
 }
 
-/// The purpose of a session, and with it the domain that the client must be permitted to use.
+/// The purpose of a session, which includes the domain that the client must be permitted to use.
 enum MerchantSessionContext: Sendable, Equatable {
     case web(DomainName)
     /// The host of the URL.
@@ -105,13 +105,13 @@ enum MerchantSessionContext: Sendable, Equatable {
     }
 }
 
-/// A fully qualified domain name in ASCII: at least two labels of letters, digits and inner hyphens (RFC 1123 §2.1), 253 bytes
-/// at most. An internationalised name is one in its A-label form (RFC 5890 §2.3.2.1).
+/// A fully qualified domain name in ASCII: at least two labels of letters, digits and inner hyphens (RFC 1123 §2.1),
+/// 253 bytes at most. An internationalised name must be in its A-label form (RFC 5890 §2.3.2.1).
 struct DomainName: Sendable, Hashable {
-    /// The name in lower case; names differ in case alone.
+    /// The name in lower case, since case is not significant.
     let name: String
 
-    /// Returns nil for anything else: an IP address, a dot at the end, parts of a URL.
+    /// Returns nil for anything else, such as an IP address, a trailing dot, or parts of a URL.
     init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -122,7 +122,7 @@ struct DomainName: Sendable, Hashable {
                 label.allSatisfy({ Self.isLetterOrDigit($0) || $0 == hyphen })
             else { return nil }
         }
-        // No name ends in a number: this refuses 10.0.0.1, and other forms that some parsers read as an address
+        // A name must not end in a number: this refuses 10.0.0.1, and other forms that some parsers read as an address
         // (0x7f.1, 127.1).
         guard let last = labels.last, let first = last.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first)
         else { return nil }
@@ -145,7 +145,7 @@ enum MessagingURL {
         let scheme = "https://"
         guard text.utf8.count <= 1024, text.hasPrefix(scheme) else { return nil }
         let rest = text.dropFirst(scheme.count)
-        // Visible ASCII without the characters that RFC 3986 has nowhere, and without a fragment.
+        // Visible ASCII, except for a fragment and for characters that RFC 3986 never allows.
         let excluded = Array(#""<>\^`{|}#"#.utf8) + [UInt8(ascii: "#")]
         guard rest.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !excluded.contains($0) }) else { return nil }
         return DomainName(rest.prefix { $0 != "/" && $0 != "?" })

@@ -1,18 +1,18 @@
-// How the gateway gets a merchant session: it asks paytokend for the merchant's identity, takes an open TLS connection
-// or makes one, whose handshake paytokend's HSM token signs, and returns Apple's answer to the caller byte for byte.
+// Requests for merchant sessions. The gateway gets the merchant's identity from paytokend, takes an open TLS connection
+// or makes one, whose handshake paytokend's HSM token signs, and returns Apple's response to the caller byte for byte.
 //
 // In the order of a request:
 //     MerchantSessionRequest.swift   the request that a caller may send
-//     MerchantSessions.swift         this file: identity, connection, one attempt, the meaning of the answer
+//     MerchantSessions.swift         this file: identity, connection, one attempt, the evaluation of the response
 //     MerchantIdentities.swift       paytokend's certificates and signatures
 //     IdentityKey.swift              the key as swift-nio-ssl sees it
-//     AppleEndpoint.swift            the host that is asked: never a name from a request
+//     AppleEndpoint.swift            the host: never a name from a request
 //     AppleConnection.swift, ProxyTunnel.swift, ConnectionPool.swift
-//     SessionFailure.swift           the one table of failures
-//     SessionCheck.swift             the same in steps, for a person
+//     SessionFailure.swift           the only table of failures
+//     SessionCheck.swift             the same, step by step, for a person
 //
-// Guaranteed: at most one request to Apple for one of a caller's; at most ten seconds; no redirect is followed; neither
-// sessions nor bodies are logged or kept.
+// Guarantees: each request of a caller causes at most one request to Apple and takes at most ten seconds; no redirect
+// is followed; neither sessions nor bodies are logged or stored.
 
 import Foundation
 import NIOCore
@@ -21,20 +21,20 @@ import ServerProgram
 import StrictJSON
 import Synchronization
 
-/// Apple's answer, unchanged.
+/// Apple's response, unchanged.
 struct MerchantSession: Sendable, Equatable {
     /// At most 64 KiB, opaque, valid for five minutes and for one payment.
     let body: [UInt8]
     let contentType: String
 }
 
-/// The merchant and the key that a connection to Apple's host has shown.
+/// The merchant and the key that were presented on a connection to Apple's host.
 struct ConnectionOwner: Hashable {
     let merchantIdentifier: String
     let publicKeyHash: String
 }
 
-/// Asks Apple for merchant sessions.
+/// Requests merchant sessions from Apple.
 final class MerchantSessions: Sendable {
     private let endpoint: AppleEndpoint
     private let source: any MerchantIdentitySource
@@ -43,13 +43,13 @@ final class MerchantSessions: Sendable {
     private let deadline: Duration
     private let observer: any SessionObserver
     private let now: @Sendable () -> Date
-    /// The TLS settings of each identity, which are kept because making one reads all trusted roots.
+    /// The TLS settings of each identity, cached because creating one reads all trusted roots.
     private let contexts = Mutex<[MerchantIdentity: IdentityTLS]>([:])
     private static let mostContexts = 256
 
     /// - Parameters:
     ///   - deadline: the time limit of a session, in total.
-    ///   - now: the clock by which certificates are valid.
+    ///   - now: the clock for checking the validity of certificates.
     init(
         endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
         deadline: Duration = .seconds(10), limits: ConnectionPoolLimits = .init(),
@@ -64,10 +64,10 @@ final class MerchantSessions: Sendable {
         self.now = now
     }
 
-    /// Returns a session for a validated request. The caller's right to it was checked before.
+    /// Returns a session for a validated request. The caller's permission was checked before.
     ///
     /// - Parameters:
-    ///   - client: the caller's name, for its turns at paytokend.
+    ///   - client: the caller's name, for taking turns at paytokend.
     ///   - traceparent: the trace of the caller's request, for the requests to paytokend.
     func session(
         _ request: MerchantSessionRequest, for client: String? = nil, traceparent: String? = nil
@@ -75,14 +75,14 @@ final class MerchantSessions: Sendable {
         try await session(request, begin(for: client, traceparent: traceparent), reuses: true)
     }
 
-    /// Begins a session, whose time counts from now on.
+    /// Begins a session, whose time limit starts now.
     func begin(for client: String? = nil, traceparent: String? = nil) -> SessionProgress {
         SessionProgress(
             SessionOrigin(
                 client: client, traceparent: traceparent, deadline: .now() + .nanoseconds(deadline.nanoseconds)))
     }
 
-    /// - Parameter reuses: false to make a new connection, so that every step is passed.
+    /// - Parameter reuses: false to make a new connection, so that every step is performed.
     func session(
         _ request: MerchantSessionRequest, _ progress: SessionProgress, reuses: Bool
     ) async throws(SessionFailure) -> MerchantSession {
@@ -102,7 +102,8 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> MerchantSession {
         let body = request.appleBody
         var refused: SessionFailure?
-        // A key that is no longer active does not sign. Nothing was sent then, and the merchant's next key may sign.
+        // A key that is no longer active does not sign. In that case nothing was sent, and the merchant's next key may
+        // sign.
         for identity in try await identities(of: request.merchantIdentifier, progress) {
             do {
                 let answer = try await post(
@@ -119,7 +120,7 @@ final class MerchantSessions: Sendable {
         throw refused ?? .noActiveIdentity
     }
 
-    /// Returns the merchant's identities whose certificates are valid now, the newest first.
+    /// Returns the merchant's identities whose certificates are valid now, newest first.
     private func identities(
         of merchantIdentifier: String, _ progress: SessionProgress
     ) async throws(SessionFailure) -> [MerchantIdentity] {
@@ -190,7 +191,7 @@ final class MerchantSessions: Sendable {
         return made
     }
 
-    /// Returns the session in Apple's answer, or the failure that it means.
+    /// Returns the session in Apple's response, or throws the failure that it indicates.
     private static func session(from answer: HTTPResponse) throws(SessionFailure) -> MerchantSession {
         switch answer.status {
         case 200: break
@@ -238,13 +239,13 @@ extension MerchantSessions {
             endpoint: endpoint,
             identities: identities ?? PaytokendIdentities(paytokend),
             observer: observer,
-            // An answer after the request's own time-out would reach no caller.
+            // A response after the request's own time-out would reach no caller.
             deadline: min(.seconds(10), configuration.limits.requestTimeout))
     }
 }
 
 extension MerchantSessionRequest {
-    /// The body that Apple receives: these four members and no other.
+    /// The body that Apple receives: exactly these four members.
     var appleBody: [UInt8] {
         var json = JSONWriter(capacity: 512)
         json.beginObject()

@@ -1,6 +1,6 @@
 import NIOCore
 
-/// Asks a proxy for a tunnel (RFC 9110 §9.3.6) and leaves the pipeline when the tunnel is open.
+/// Requests a tunnel from a proxy (RFC 9110 §9.3.6), and leaves the pipeline when the tunnel is open.
 final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -16,7 +16,8 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
         self.made = made
     }
 
-    /// Asks the proxy at the connection's other end for a tunnel to the host; on the connection's event loop.
+    /// Requests a tunnel to the host from the proxy at the other end of the connection. Call it on the connection's
+    /// event loop.
     ///
     /// - Returns: a future that fails with ``SessionFailure``.
     static func made(to host: String, on channel: any Channel) -> EventLoopFuture<Void> {
@@ -42,7 +43,7 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
         guard line.count >= 2, line[0].starts(with: Array("HTTP/1.".utf8)),
             let status = Int(String(decoding: line[1], as: UTF8.self))
         else { return made.fail(SessionFailure.proxyRefused(status: nil)) }
-        // In TLS the client speaks first: bytes after the head are not Apple's.
+        // In TLS the client sends first, so bytes after the head do not come from Apple.
         guard (200..<300).contains(status), end.upperBound == head.count else {
             return made.fail(SessionFailure.proxyRefused(status: status))
         }

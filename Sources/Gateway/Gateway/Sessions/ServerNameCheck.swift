@@ -1,12 +1,12 @@
 import NIOSSL
 import X509
 
-/// The check that a server's certificate is for Apple's host, in the middle of the handshake: before the server sees
-/// the merchant's certificate, and before the HSM token signs.
+/// Checks that a server's certificate is for Apple's host during the handshake, before the server receives the
+/// merchant's certificate and before the HSM token signs.
 ///
-/// NIOSSL compares the name too, but only when the handshake has ended; the client's certificate and signature are sent
-/// by then. This check runs within BoringSSL's verification of the chain, which precedes both in TLS 1.2 and 1.3, and
-/// never accepts a certificate that BoringSSL refused.
+/// NIOSSL also compares the name, but only after the handshake, when the client's certificate and signature have
+/// already been sent. This check runs within BoringSSL's verification of the chain, which precedes both in TLS 1.2 and
+/// 1.3, and never accepts a certificate that BoringSSL refused.
 final class ServerNameCheck {
     private let host: String
     private let handshake: AppleHandshake
@@ -17,12 +17,12 @@ final class ServerNameCheck {
         self.handshake = handshake
     }
 
-    /// Returns the TLS handler of one connection to the host. Belongs to its event loop.
+    /// Returns the TLS handler of one connection to the host. It belongs to the connection's event loop.
     func tls(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
         let maker: any VerifyingTLS.Type = CallbackTLS.self
         let handler = try maker.handler(context, host) { [self] result, certificate in
             guard result == .certificateVerified else { return .failed }
-            // Called for each certificate of the chain, the server's own one last.
+            // Called for each certificate of the chain; the server's own is last.
             guard let own = self.handler?.peerCertificate else { return .failed }
             guard certificate == own else { return .certificateVerified }
             if Self.names(certificate).contains(where: { Self.matches($0, host) }) { return .certificateVerified }
@@ -40,7 +40,7 @@ final class ServerNameCheck {
         return alternatives.compactMap { if case .dnsName(let name) = $0 { name } else { nil } }
     }
 
-    /// Compares names as RFC 6125 §6.4 does: without regard to case, and `*` alone matches the first label.
+    /// Compares names according to RFC 6125 §6.4: ignoring case, and `*` as the whole first label matches any label.
     static func matches(_ name: String, _ host: String) -> Bool {
         let (labels, wanted) = (parts(name), parts(host))
         guard labels.count == wanted.count, labels.count > 2 else { return false }
@@ -52,8 +52,8 @@ final class ServerNameCheck {
     }
 }
 
-/// NIOSSL calls the initializer deprecated, since its callback is per certificate. Its successors replace BoringSSL's
-/// verification instead of adding to it. A protocol is the way to call a deprecated function without a warning.
+/// NIOSSL has deprecated this initializer, because its callback is per certificate. Its successors replace BoringSSL's
+/// verification instead of adding to it. Calling it through a protocol avoids the deprecation warning.
 private protocol VerifyingTLS {
     static func handler(
         _ context: NIOSSLContext, _ host: String, _ verify: @escaping NIOSSLVerificationCallback

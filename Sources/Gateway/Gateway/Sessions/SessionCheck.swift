@@ -3,7 +3,7 @@ import GatewayAPI
 import Refusals
 
 extension SessionCheckRequest {
-    /// Returns the request for the session that is checked.
+    /// Returns the request for the session to check.
     ///
     /// - Throws: `malformed_request`.
     var session: MerchantSessionRequest {
@@ -25,9 +25,10 @@ extension SessionCheckRequest {
 }
 
 extension MerchantSessions {
-    /// Asks Apple for a session on a connection of its own, reports how far that came, and discards the session.
+    /// Requests a session from Apple on a separate connection, reports the steps that succeeded, and discards the
+    /// session.
     ///
-    /// - Throws: `malformed_request`; failures of Apple or paytokend are in the answer.
+    /// - Throws: `malformed_request`; failures of Apple or paytokend are part of the result.
     func check(_ check: SessionCheckRequest, traceparent: String? = nil) async throws(Refusal) -> SessionCheckAnswer {
         let request = try check.session
         let progress = begin(traceparent: traceparent)

@@ -1,73 +1,73 @@
 import DaemonAPI
 import Refusals
 
-/// The reason why there is no merchant session. ``SessionFailure/answer`` has its meaning for the caller, and what to
-/// do.
+/// The reason why there is no merchant session. ``SessionFailure/answer`` contains its meaning for the caller and the
+/// remedy.
 enum SessionFailure: Error, Sendable, Equatable {
-    // paytokend and the merchant's identity.
+    // Failures of paytokend and the merchant's identity.
     case noActiveIdentity
-    /// The certificate begins later than this host's clock says.
+    /// The certificate is not yet valid according to this host's clock.
     case identityNotYetValid
     case identityExpired
-    /// paytokend gave no identity or no signature.
+    /// paytokend returned no identity or no signature.
     case paytokend(IdentityFailure)
 
-    // The way to Apple.
+    // Failures on the route to Apple.
     case nameNotResolved
     case notConnected
     case proxyRefused(status: Int?)
-    /// The server's certificate has no path to a trusted root, or is not valid now.
+    /// The server's certificate has no path to a trusted root, or is not currently valid.
     case serverUntrusted
-    /// The server's certificate is for another name.
+    /// The server's certificate is for a different name.
     case serverNameWrong
-    /// TLS failed for another reason, before the merchant's certificate was used; the value is BoringSSL's name of the
+    /// TLS failed for another reason, before the merchant's certificate was used; the value is BoringSSL's name for the
     /// reason.
     case handshakeFailed(reason: String)
     /// The server ended TLS with this alert after it received the merchant's certificate.
     case identityRefusedInTLS(alert: String)
     case tooManyConnections
 
-    // The answer.
+    // Failures of the response.
     case deadlineExceeded(step: SessionStep)
-    /// The connection ended after the request was sent and before its answer was there.
+    /// The connection ended after the request was sent but before the response arrived.
     case connectionLost
     case answerTooLarge
     case notHTTP
     case redirected(status: Int)
-    /// Apple's 417: merchant, domain and certificate do not fit together.
+    /// Apple's status 417: merchant, domain and certificate do not match.
     case mismatch
-    /// Apple answered 401 or 403.
+    /// Apple responded with status 401 or 403.
     case identityRefused(status: Int)
-    /// Apple answered another 4xx.
+    /// Apple responded with another 4xx status.
     case requestRefused(status: Int)
-    /// Apple answered 429, with the seconds of its Retry-After.
+    /// Apple responded with status 429, and perhaps the seconds of its Retry-After.
     case tooManyRequests(retryAfter: Int?)
     case appleUnavailable(status: Int)
-    /// Apple's success is not a JSON object, or has no length.
+    /// Apple's successful response is not a JSON object, or has no length.
     case unexpectedContent
-    /// Apple answered a status that is none of the above.
+    /// Apple responded with a status that is none of the above.
     case unexpectedStatus(Int)
 }
 
-/// The steps of getting a session, in their order.
+/// The steps of requesting a session, in order.
 enum SessionStep: String, Sendable, CaseIterable, Codable {
-    /// The gateway asks paytokend for the merchant's certificates.
+    /// The gateway requests the merchant's certificates from paytokend.
     case identity
     /// The gateway resolves the host's name.
     case name
-    /// TCP, and the proxy if there is one.
+    /// The TCP connection, and the proxy if there is one.
     case connection
-    /// TLS, and the server's certificate.
+    /// TLS, including the server's certificate.
     case tls
     /// paytokend signs the handshake with the merchant's key.
     case signature
-    /// The server accepts the merchant's certificate and answers the request.
+    /// The server accepts the merchant's certificate and responds to the request.
     case answer
 }
 
-/// The codes of merchant sessions that paytokend does not have; public contract.
+/// The codes for merchant sessions that paytokend does not define; they are part of the public contract.
 enum SessionCode: String, CaseIterable, Sendable {
-    /// Apple's 417.
+    /// Apple's status 417.
     case merchantNotAccepted = "merchant_not_accepted"
     case noActiveIdentity = "no_active_identity"
     case identityNotValid = "identity_not_valid"
@@ -99,7 +99,7 @@ enum SessionCode: String, CaseIterable, Sendable {
 }
 
 extension SessionFailure {
-    /// The one table of failures: status, code, meaning, and what to do.
+    /// The only table of failures: status, code, meaning and remedy.
     var answer: GatewayRefusal {
         switch self {
         case .noActiveIdentity:
@@ -239,8 +239,8 @@ extension SessionFailure {
                 .session(.noActiveIdentity),
                 "No identity key of this merchant signs any more; paytokenctl key list shows their states.",
                 details: code)
-        // A temporary fault passes through with paytokend's code. Its sentence is for paytokend's own callers and is
-        // left out.
+        // A temporary fault is passed on with paytokend's code. Its sentence is for paytokend's own callers and is
+        // omitted.
         case .refused(let code, _):
             if let known = RefusalCode(rawValue: code), ErrorTable.row(for: known).status == 503 {
                 GatewayRefusal(
@@ -255,7 +255,7 @@ extension SessionFailure {
         }
     }
 
-    /// - Parameter step: the step that was under way.
+    /// - Parameter step: the step that was in progress.
     init(_ failure: IdentityFailure, during step: SessionStep) {
         self = failure == .late ? .deadlineExceeded(step: step) : .paytokend(failure)
     }
@@ -265,7 +265,7 @@ extension SessionFailure {
 }
 
 extension UnixSocketClientError {
-    /// The kind of error, without the path.
+    /// The kind of error, without a path.
     fileprivate var kind: String {
         switch self {
         case .notThere: "there is no socket"

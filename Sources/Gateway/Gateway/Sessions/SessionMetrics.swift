@@ -3,7 +3,7 @@ import Logging
 import Synchronization
 import Telemetry
 
-/// The metrics of merchant sessions, and the log's warnings if an operator has to act.
+/// The metrics of merchant sessions, and warnings in the log if an operator has to act.
 final class SessionMetrics: SessionObserver {
     /// `outcome` is `ok` or the refusal's code.
     private let sessions = Counter(
@@ -32,7 +32,7 @@ final class SessionMetrics: SessionObserver {
     /// The time of the last warning about a merchant's certificate.
     private let warned = Mutex<[String: Date]>([:])
 
-    /// - Parameter warningDays: the days before a certificate's end from which on the log warns, once a day.
+    /// - Parameter warningDays: the number of days before a certificate's expiry from which the log warns, once a day.
     init(logger: Logger, warningDays: Int = 30) {
         self.logger = logger
         warnsBefore = TimeInterval(warningDays) * Self.day
@@ -71,6 +71,6 @@ final class SessionMetrics: SessionObserver {
 
     private static let day: TimeInterval = 86_400
 
-    /// Bounds from a request on an open connection to the deadline of a session, 10 s.
+    /// Bounds that range from a request on an open connection to the deadline of a session, 10 s.
     private static let latencies: [Double] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 }

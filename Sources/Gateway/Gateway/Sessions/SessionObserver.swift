@@ -1,15 +1,15 @@
 import Foundation
 import TLSHandshake
 
-/// Receives the course of sessions, for metrics and the log. It receives no secret.
+/// Receives the events of sessions, for metrics and the log. It receives no secret.
 protocol SessionObserver: Sendable {
     /// - Parameter outcome: `ok`, or the code of the refusal.
     func sessionEnded(outcome: String, after: Duration)
     func handshakeEnded(outcome: String)
-    /// Reports that paytokend was asked for a signature.
+    /// Reports a request to paytokend for a signature.
     func signatureEnded(outcome: String, after: Duration)
     func connectionTaken(isNew: Bool)
-    /// Reports a session with an identity whose certificate ends at this time.
+    /// Reports a session with an identity whose certificate expires at this time.
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date)
 }
 
@@ -38,7 +38,7 @@ struct ObservedIdentities: MerchantIdentitySource {
             observer.signatureEnded(outcome: "ok", after: .now - began)
             return signature
         } catch {
-            // The delay is paytokend's here, and not Apple's.
+            // Here paytokend, not Apple, causes the delay.
             let outcome = error == .late ? "deadline_exceeded" : SessionFailure.paytokend(error).outcome
             observer.signatureEnded(outcome: outcome, after: .now - began)
             throw error

@@ -1,11 +1,11 @@
 package import NIOCore
 import Synchronization
 
-/// The client on whose behalf paytokend is asked, and the time until which an answer is of use.
+/// The client on whose behalf paytokend is called, and the time until which a response is useful.
 package struct SessionOrigin: Sendable {
-    /// The client of the gateway; nil for the gateway's own questions.
+    /// The client of the gateway; nil for the gateway's own requests.
     package let client: String?
-    /// The trace that each question continues (W3C Trace Context §3.2); nil for none.
+    /// The trace that each request continues (W3C Trace Context §3.2); nil for none.
     package let traceparent: String?
     /// The session's deadline.
     package let deadline: NIODeadline
@@ -17,7 +17,7 @@ package struct SessionOrigin: Sendable {
     }
 }
 
-/// One session's origin and progress: for the words of a failure and of a check.
+/// One session's origin and progress, which determine the text of a failure and of a check.
 final class SessionProgress: Sendable {
     let origin: SessionOrigin
     private let last = Mutex<SessionStep?>(nil)
@@ -33,7 +33,7 @@ final class SessionProgress: Sendable {
     /// The last step that was completed.
     var done: SessionStep? { last.withLock { $0 } }
 
-    /// The step that is under way.
+    /// The step that is in progress.
     var next: SessionStep {
         let position = (done?.position ?? -1) + 1
         return position < SessionStep.allCases.count ? SessionStep.allCases[position] : .answer
@@ -45,7 +45,7 @@ extension SessionStep {
 }
 
 extension SessionFailure {
-    /// The step at which the failure happened, if the failure alone says so.
+    /// The step at which the failure happened, if the failure itself determines it.
     var step: SessionStep? {
         switch self {
         case .noActiveIdentity, .identityNotYetValid, .identityExpired: .identity

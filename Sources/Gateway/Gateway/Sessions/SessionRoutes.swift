@@ -9,14 +9,14 @@ struct SessionRoutes: Sendable {
     private let places = ClientPlaces(mostOfClient)
     private let bodyLimit: Int
 
-    /// The sessions of one client under way: a quarter of the connections to Apple's host. With a third of a second for
-    /// each, that is about fifty sessions a second.
+    /// The maximum number of sessions of one client in progress: a quarter of the connections to Apple's host. At a
+    /// third of a second for each, that allows about fifty sessions per second.
     static let mostOfClient = 16
 
-    /// Bodies have about 200 bytes; a URL and a name of four-byte characters fit.
+    /// Bodies have about 200 bytes; the limit leaves room for a URL and a name of four-byte characters.
     static let bodyLimit = 4 << 10
 
-    /// - Parameter maxRequestBytes: `listener.max_request_bytes`; a value below the usual limit is kept.
+    /// - Parameter maxRequestBytes: `listener.max_request_bytes`; a value below the usual limit still applies.
     init(sessions: MerchantSessions, maxRequestBytes: Int) {
         self.sessions = sessions
         bodyLimit = min(Self.bodyLimit, maxRequestBytes)
@@ -45,7 +45,7 @@ struct SessionRoutes: Sendable {
                 .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not list it.",
                 details: "merchantIdentifier")
         }
-        // An app's session has no domain; a messaging URL is one of the client's.
+        // An app's session has no domain; a messaging URL must be on one of the client's domains.
         if let domain, !request.client.allows(domain: domain.name) {
             throw GatewayRefusal(
                 .daemon(.forbidden), "This client may not use this domain: clients[].domains does not list it.",
