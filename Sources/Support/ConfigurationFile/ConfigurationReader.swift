@@ -2,12 +2,12 @@ import Foundation
 import HostSystem
 package import Yams
 
-/// The common state while one configuration file is read: the base of relative paths, and the problems found so far.
+/// The shared state while one configuration file is read: the base of relative paths, and the problems found so far.
 package final class ConfigurationReader {
     package let file: String
     package let environment: [String: String]
-    /// True for `--check`, which also examines the places of sockets and databases. A start examines each place when
-    /// it opens it, and a reload must not touch open ones.
+    /// True for `--check`, which also examines the locations of sockets and databases. At startup, each location is
+    /// examined when it is opened, and a reload must not touch open ones.
     package let examinesPlaces: Bool
     package private(set) var problems: [ConfigurationProblem] = []
     package private(set) var warnings: [ConfigurationWarning] = []
@@ -34,7 +34,7 @@ package final class ConfigurationReader {
         return directory + (path.hasPrefix("./") ? String(path.dropFirst(2)) : path)
     }
 
-    /// The problems in the order of the file; those without a line come first.
+    /// The problems in the order of the file, beginning with those without a line.
     package var sortedProblems: [ConfigurationProblem] {
         problems.enumerated().sorted { ($0.element.line ?? 0, $0.offset) < ($1.element.line ?? 0, $1.offset) }
             .map(\.element)
@@ -42,14 +42,14 @@ package final class ConfigurationReader {
 }
 
 extension ConfigurationReader {
-    /// Reads and checks a whole file and the files that it names; it changes nothing.
+    /// Reads and checks a whole file and the files that it names. It changes nothing.
     ///
     /// - Parameters:
     ///   - path: absolute, or relative to the working directory.
-    ///   - environment: the environment with CREDENTIALS_DIRECTORY.
+    ///   - environment: the environment, which may contain CREDENTIALS_DIRECTORY.
     ///   - examinesPlaces: the value of ``examinesPlaces``.
     ///   - keys: the names of the allowed sections.
-    ///   - read: makes the settings from the file's root and its text; nil after a reported problem.
+    ///   - read: creates the settings from the file's root and its text; nil after a reported problem.
     /// - Throws: all problems found, in the order of the file.
     package static func load<Settings>(
         path: String, environment: [String: String], examinesPlaces: Bool = false, keys: [String],
@@ -89,11 +89,11 @@ extension ConfigurationReader {
 /// One problem of the configuration.
 package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertible {
     package let file: String
-    /// The line, from 1; nil for the file as a whole.
+    /// The line, from 1; nil for the whole file.
     package let line: Int?
-    /// The path of the key, such as `listener.mode` or `tokens[0].uri`; empty for the file as a whole.
+    /// The path of the key, such as `listener.mode` or `tokens[0].uri`; empty for the whole file.
     package let key: String
-    /// The problem and what to do, as one or two sentences without a full stop at the end.
+    /// The problem and the remedy, in one or two sentences without a final full stop.
     package let message: String
 
     /// `FILE:LINE: KEY: what is wrong; what to do`
@@ -102,13 +102,13 @@ package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertibl
     }
 }
 
-/// A permitted setting that needs attention, most of all one that weakens the service.
+/// A permitted setting that needs attention, usually because it weakens the service.
 package struct ConfigurationWarning: Sendable, Equatable {
     /// The name of a warning. Each program has its own.
     package struct Setting: Sendable, Hashable {
         /// The label of the metric `…_insecure_settings{setting}`, if it has one.
         package let rawValue: String
-        /// True if the metric shows the setting; otherwise only `--check` and the log do.
+        /// True if the metric shows the setting; otherwise only `--check` and the log show it.
         package let isInsecure: Bool
 
         package init(_ rawValue: String, isInsecure: Bool = true) {
@@ -118,7 +118,7 @@ package struct ConfigurationWarning: Sendable, Equatable {
     }
 
     package let setting: Setting
-    /// The key of the setting with its line: `/etc/paytokend.yaml:31: approvals.people`.
+    /// The key of the setting, with its file and line: `/etc/paytokend.yaml:31: approvals.people`.
     package let place: String
     package let message: String
 
@@ -142,14 +142,14 @@ package enum YAMLDocument {
     /// The largest document, many times larger than any configuration needs.
     package static let maximumBytes = 256 * 1024
 
-    /// The root node; nil for an empty document, or when a problem was reported to `reader`.
+    /// The root node; nil for an empty document, or if a problem was reported to `reader`.
     package static func root(of text: String, reader: ConfigurationReader) -> Node? {
         do {
-            // A node has its anchor only while its parser exists.
+            // A node keeps its anchor only while its parser exists.
             let parser = try Parser(yaml: text, encoding: .utf8)
             guard let root = try parser.singleRoot() else { return nil }
-            // An alias is a copy of its anchor's node here, and aliases of aliases grow exponentially. The tree is
-            // therefore not traversed below an anchor.
+            // In this tree, an alias is a copy of its anchor's node, so aliases of aliases grow exponentially. The tree
+            // is therefore not traversed below an anchor.
             if let line = withExtendedLifetime(parser, { firstAnchor(in: root) }) {
                 reader.problem("", line: line, "anchors and aliases (& and *) are not accepted; write the value out")
                 return nil
@@ -174,8 +174,8 @@ package enum YAMLDocument {
         }
     }
 
-    /// Reports the line of a mistake. The parser notices an unclosed element only where it cannot continue, in a later
-    /// line or at the end of the file. The reported line is the one where the element begins.
+    /// Reports the line of a mistake. The parser detects an unclosed element only where it cannot continue, in a later
+    /// line or at the end of the file. The reported line is therefore the one where the element begins.
     private static func report(
         _ problem: String, _ context: YamlError.Context?, _ mark: Mark, of text: String, to reader: ConfigurationReader
     ) {

@@ -72,7 +72,7 @@ package struct ConfigurationSection {
         reader.warning(setting, key(name), line: members[name]?.mark?.line ?? line, message)
     }
 
-    /// The elements of a list with their positions; nil when the key is absent, or after a reported problem.
+    /// The elements of a list with their positions; nil if the key is absent, or after a reported problem.
     package func list(_ name: String) -> [Located<Node>]? {
         guard let node = node(name) else { return nil }
         guard case .sequence(let sequence) = node else {
@@ -95,7 +95,7 @@ package struct ConfigurationSection {
         }
     }
 
-    /// A list whose elements come from a closed set. Other elements are reported and left out.
+    /// A list whose elements come from a closed set. Other elements are reported and omitted.
     package func choices(_ name: String, among known: [String]) -> [Located<String>] {
         (texts(name) ?? []).filter { element in
             guard !known.contains(element.value) else { return true }

@@ -27,7 +27,7 @@ extension ConfigurationSection {
         }
     }
 
-    /// An integer and `ms`, `s`, `m`, `h` or `d`.
+    /// A duration: an integer and `ms`, `s`, `m`, `h` or `d`.
     package func duration(_ name: String, in range: ClosedRange<Duration>, default standard: Duration) -> Duration {
         guard let text = written(name) else { return standard }
         guard !DurationText.isOff(text) else {
@@ -144,7 +144,7 @@ extension DurationText {
     }
 }
 
-/// Texts from the file: the accepted forms, and their form in messages.
+/// Texts from the file: the accepted forms, and their representation in messages.
 package enum ConfigurationText {
     /// Returns true for a text without control characters.
     package static func isPlain(_ text: String) -> Bool {
@@ -162,7 +162,7 @@ package enum ConfigurationText {
             }
     }
 
-    /// A text of the file in a message, cut and without control characters.
+    /// A text of the file as shown in a message, truncated and without control characters.
     package static func shown(_ text: String) -> String {
         let scalars = text.unicodeScalars.prefix(64).map { $0.value >= 0x20 && $0.value != 0x7F ? Character($0) : "?" }
         return String(scalars) + (text.unicodeScalars.count > 64 ? "…" : "")

@@ -8,7 +8,7 @@ package struct MerchantPattern: Sendable, Equatable {
 
     /// Returns true if the identifier matches. It compares bytes, including case, because identifiers are opaque.
     package func matches(_ merchantIdentifier: String) -> Bool {
-        // A greedy search that returns to the last star: linear in space and at worst quadratic in time, never
+        // A greedy search that backtracks to the last star: linear space, and at worst quadratic time, never
         // exponential.
         let pattern = Array(text.utf8)
         let name = Array(merchantIdentifier.utf8)

@@ -6,12 +6,12 @@ extension ConfigurationSection {
         "/run/paytokend", "/var/lib/paytokend", "/run/paytoken-gateway", "/var/lib/paytoken-gateway",
     ]
 
-    /// Reports problems that would prevent a start from using a key's place, if the program was asked to examine
-    /// places.
+    /// Reports problems that would prevent the program from using a key's location at startup, if it was asked to
+    /// examine locations.
     ///
     /// - Parameters:
     ///   - path: the absolute path of the socket or database.
-    ///   - examine: throws the error that a start would throw, and changes nothing.
+    ///   - examine: throws the error that would occur at startup, and changes nothing.
     package func examine<Failure>(_ name: String, at path: String, _ examine: () throws(Failure) -> Void) {
         guard reader.examinesPlaces else { return }
         do throws(Failure) { try examine() } catch {

@@ -7,14 +7,14 @@ extension ConfigurationSection {
     /// problem.
     ///
     /// - Parameters:
-    ///   - use: what another reader of the file could do with the secret.
+    ///   - use: what anyone else who can read the file could do with the secret.
     ///   - maximumBytes: the longest secret accepted.
     ///   - hasLines: true if it may have more than one line.
     package func secretFile(
         _ name: String, use: String, maximumBytes: Int = 256, hasLines: Bool = false
     ) -> String? {
         guard let text = text(name) else { return nil }
-        // systemd puts credentials into a directory for the service and sets this variable (systemd.exec(5),
+        // systemd places credentials in a directory for the service, and sets this variable (systemd.exec(5),
         // Credentials).
         let variable = "$CREDENTIALS_DIRECTORY/"
         let checked = { checkedSecret($0, of: name, use: use, maximumBytes: maximumBytes, hasLines: hasLines) }
@@ -27,7 +27,7 @@ extension ConfigurationSection {
         return checked(directory + "/" + text.dropFirst(variable.count))
     }
 
-    /// Reads the secret in the same way as later when it is needed, and discards it.
+    /// Reads the secret in the same way as when it is needed later, and discards it.
     package func checkedSecret(
         _ path: String, of name: String, use: String, maximumBytes: Int = 256, hasLines: Bool = false
     ) -> String? {
@@ -51,7 +51,7 @@ package struct SecretFileReaders: Equatable {
     /// The names of these users.
     package let people: [String]
 
-    /// Nil when there are none. The function that reads the file checks its other permissions (SecretBytes).
+    /// Nil if there are none. The function that reads the file checks its other permissions (SecretBytes).
     package init?(ofFile path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
@@ -76,7 +76,7 @@ package struct SecretFileReaders: Equatable {
         people = Set(others.map(\.name)).sorted()
     }
 
-    /// The rest of a sentence that begins with the file's name.
+    /// The end of a sentence that begins with the file's name.
     /// - Parameter use: what these users can do with the secret, without the daemon.
     package func problem(use: String) -> String {
         let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")

@@ -2,14 +2,14 @@
 public struct BERElement: Sendable, Equatable {
     /// The identifier octet (§8.1.2): class, constructed or primitive, and a tag number below 31.
     public let identifier: UInt8
-    /// The range from the identifier octet to the last octet, with the end-of-contents octets.
+    /// The range from the identifier octet to the last octet, including the end-of-contents octets.
     public let range: Range<Int>
     /// The contents octets.
     public let content: Range<Int>
 
     public var isConstructed: Bool { identifier & 0x20 != 0 }
 
-    // Identifier octets (X.680 §8.4), with the constructed bit for types that are always constructed.
+    // Identifier octets (X.680 §8.4), including the constructed bit for types that are always constructed.
     public static let integer: UInt8 = 0x02
     public static let octetString: UInt8 = 0x04
     public static let null: UInt8 = 0x05
@@ -23,11 +23,11 @@ public struct BERElement: Sendable, Equatable {
 
 /// Reads a sequence of elements from left to right, each as a range of bytes. It copies nothing and makes no tree.
 ///
-/// swift-asn1 makes a node of every element in a text before the first can be read. For a payment token's signature of
+/// swift-asn1 creates a node for every element before the first one can be read. For a payment token's signature of
 /// 2,600 bytes, that takes as long as verifying a signature. Most of these bytes are two certificates whose content is
 /// not needed. Where speed does not matter, this program uses swift-asn1.
 ///
-/// The reader accepts identifiers of one octet and definite lengths. By the basic rules it also accepts constructed
+/// The reader accepts identifiers of one octet and definite lengths. With the basic rules, it also accepts constructed
 /// elements of indefinite length, and lengths in more octets than needed. It does not check the content of elements of
 /// definite length; ``checkNested()`` does.
 public struct BERReader: Sendable {
@@ -43,7 +43,8 @@ public struct BERReader: Sendable {
         public init() {}
     }
 
-    /// The number of nested constructed elements of indefinite length, and the depth of ``checkNested()``.
+    /// The maximum number of nested constructed elements of indefinite length, and the maximum depth in
+    /// ``checkNested()``.
     public static let maximumDepth = 32
 
     private let bytes: [UInt8]
@@ -88,7 +89,7 @@ public struct BERReader: Sendable {
 
     public func content(of element: BERElement) -> ArraySlice<UInt8> { bytes[element.content] }
 
-    /// Identifier, length and contents.
+    /// The element's identifier, length and contents.
     public func encoding(of element: BERElement) -> ArraySlice<UInt8> { bytes[element.range] }
 
     /// Checks that all bytes up to the end are elements, and so are the contents of constructed ones.
@@ -120,7 +121,7 @@ public struct BERReader: Sendable {
         var length = Int(first)
         if first > 0x80 {
             let octets = Int(first & 0x7F)
-            // Four octets exceed every size limit of the input.
+            // Lengths of more than four octets exceed every size limit of the input.
             guard octets <= 4, end - contentStart >= octets else { throw Malformed() }
             length = bytes[contentStart..<contentStart + octets].reduce(0) { $0 << 8 | Int($1) }
             if rules == .distinguished, length < 0x80 || length >> (8 * (octets - 1)) == 0 { throw Malformed() }

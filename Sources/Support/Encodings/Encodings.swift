@@ -1,29 +1,29 @@
-// Encodings of bytes, times and keys. Each rule has one implementation, in this module, and all readers and writers of
-// such texts call it.
+// Encodings of bytes, times and keys. Each rule has one implementation in this module, which all readers and writers of
+// such texts use.
 //
 //     Hexadecimal, Base64      RFC 4648, in this file
-//     RFC3339                  times, and under them GregorianCalendar (Times.swift)
+//     RFC3339                  times, based on GregorianCalendar (Times.swift)
 //     DurationText             `90s`, durations of the configuration and the command line (Times.swift)
 //     PercentEncoding          RFC 3986 §2.1
 //     Int.grouped              counts with commas between thousands, for human readers
-//     TokenURI                 RFC 7512, the part that names a PKCS#11 token
+//     TokenURI                 RFC 7512, the part that identifies a PKCS#11 token
 //     KeyReference             a user's name for a merchant key: base64 of its publicKeyHash, or the first hex digits
-//     SubjectPublicKeyInfo     P-256 and RSA-2048, read and written
+//     SubjectPublicKeyInfo     P-256 and RSA-2048, parsed and encoded
 //     CertificateFields        the encoded parts of a TBSCertificate
 //
-// The module has no policy, does no I/O and reads no clock. Readers accept the standard's form and return nil (or
-// throw) for everything else. Three parsers elsewhere are separate on purpose. StrictJSON parses the digits of `\u`
-// escapes by its own grammar and imports nothing. KeyFiles decodes the base64 of private keys from wiped into wiped
+// The module contains no policy, does no I/O and reads no clock. Parsers accept the standard's form and return nil (or
+// throw) for everything else. Three parsers elsewhere are deliberately separate. StrictJSON parses the digits of `\u`
+// escapes by its own grammar and imports nothing. KeyFiles decodes the base64 of private keys entirely within wiped
 // memory. TokenForge shares no code with the code that it tests.
 
-/// Hexadecimal text, RFC 4648 §8: reads either case, writes lower case.
+/// Hexadecimal text, RFC 4648 §8: either case is read, and lower case is written.
 public enum Hexadecimal {
-    /// The bytes in `text`; nil when it has a character other than 0–9, a–f, A–F or an odd number of them.
+    /// The bytes in `text`; nil if it has a character other than 0–9, a–f, A–F, or an odd number of them.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         decode(Array(text.utf8)[...], takesUpperCase: true)
     }
 
-    /// The bytes in text written by ``encode(_:)``. It refuses upper case, so that no second spelling exists.
+    /// The bytes in text written by ``encode(_:)``. It refuses upper case, so that the spelling is unique.
     public static func decode(lowerCase text: String) -> [UInt8]? {
         decode(lowerCase: Array(text.utf8)[...])
     }
@@ -52,7 +52,7 @@ public enum Hexadecimal {
         }
     }
 
-    /// Two lower-case digits a byte.
+    /// Two lower-case digits for each byte.
     public static func encode(_ bytes: some Collection<UInt8>) -> String {
         encode(Array(bytes))
     }
@@ -92,14 +92,14 @@ public enum Hexadecimal {
 
 /// Base64 in the standard alphabet, RFC 4648 §4; written with padding.
 public enum Base64 {
-    /// The rule for `=` at the end of a text whose last group is not full.
+    /// The rule for `=` at the end of a text whose last group is incomplete.
     public enum Padding: Sendable {
-        /// Padding is optional: payment tokens come with and without it.
+        /// Padding is optional: payment tokens occur with and without it.
         case optional
         case required
     }
 
-    /// The bytes in `text`; nil when it is not base64.
+    /// The bytes in `text`; nil if it is not base64.
     ///
     /// It refuses the URL alphabet, white space such as line breaks, incomplete padding, and bits set after the last
     /// byte (§3.5). The same bytes therefore have no second spelling except the one without padding.
@@ -114,7 +114,7 @@ public enum Base64 {
         guard characters.count % 4 != 1 else { return nil }
 
         let values = Self.values
-        // Four characters encode three bytes; a rest of two or three characters encodes one or two bytes.
+        // Four characters encode three bytes; a remainder of two or three characters encodes one or two bytes.
         let (groups, rest) = characters.count.quotientAndRemainder(dividingBy: 4)
         var bytes = [UInt8](repeating: 0, count: groups * 3 + rest * 3 / 4)
         var read = 0

@@ -1,7 +1,7 @@
-/// A user's or script's name for a merchant key. It is the publicKeyHash of 32 bytes in base64, as in a payment
-/// token's header, or in hexadecimal, or the first hexadecimal digits.
+/// A user's or script's name for a merchant key: the publicKeyHash of 32 bytes in base64, as in a payment token's
+/// header, or in hexadecimal, or only its first hexadecimal digits.
 ///
-/// 44 characters are base64, although 44 hexadecimal digits would also be possible. Other texts are 8 to 64
+/// A text of 44 characters is base64, although it could also be 44 hexadecimal digits. Other texts are 8 to 64
 /// hexadecimal digits in either case.
 public struct KeyReference: Sendable, Hashable {
     /// 8 to 64 lower-case hexadecimal digits.
@@ -25,7 +25,7 @@ public struct KeyReference: Sendable, Hashable {
         }
     }
 
-    /// True if all 32 bytes are named, so that only one key can match.
+    /// True if the name contains all 32 bytes, so that only one key can match.
     public var isWhole: Bool { hex.utf8.count == Self.hexLengths.upperBound }
 
     /// Returns true if the name matches the key with this publicKeyHash.

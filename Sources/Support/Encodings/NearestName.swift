@@ -1,6 +1,6 @@
 /// Suggests the known name that the user probably meant.
 package enum NearestName {
-    /// The nearest name; nil when more than a third of the longer name's letters would have to change.
+    /// The nearest name; nil if more than a third of the longer name's letters would have to change.
     package static func suggestion(for text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let candidates = names.map { (name: $0, distance: distance(text.lowercased(), $0)) }

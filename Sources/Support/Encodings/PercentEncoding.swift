@@ -4,7 +4,7 @@ public enum PercentEncoding {
     /// control characters. The characters allowed without encoding depend on the part of a URI, so the caller must
     /// check them.
     ///
-    /// - Parameter plusIsSpace: true for a query that an HTML form has written.
+    /// - Parameter plusIsSpace: true for a query that an HTML form has encoded.
     public static func decoded(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)
@@ -24,7 +24,7 @@ public enum PercentEncoding {
         return String(validating: bytes, as: UTF8.self)
     }
 
-    /// Encodes all but the unreserved characters (§2.3), so that the result fits any part of a URI.
+    /// Encodes all but the unreserved characters (§2.3), so that the result can be used in any part of a URI.
     public static func encoded(_ text: String) -> String {
         var encoded: [UInt8] = []
         for byte in text.utf8 {

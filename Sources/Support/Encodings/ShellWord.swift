@@ -1,6 +1,6 @@
 /// A path or a name as one word of a POSIX shell command that a user may copy.
 public enum ShellWord {
-    /// The text unchanged, or in single quotes when the shell could interpret a part of it.
+    /// The text unchanged, or in single quotes if the shell could interpret a part of it.
     public static func of(_ text: String) -> String {
         guard text.isEmpty || !text.utf8.allSatisfy(isPlain) else { return text }
         return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"

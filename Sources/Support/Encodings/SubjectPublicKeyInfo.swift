@@ -1,7 +1,7 @@
 internal import Crypto
 internal import SwiftASN1
 
-/// A merchant's public key in its two forms: SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in certificates, plain numbers
+/// A merchant's public key in its two forms: SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in certificates, separate numbers
 /// in PKCS#11 tokens.
 public struct SubjectPublicKeyInfo: Sendable, Equatable {
     public enum PublicKey: Sendable, Equatable {
@@ -48,8 +48,8 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
         self.key = key
     }
 
-    /// Parses DER from a certificate. Another encoding of the same key would have another hash, so only the canonical
-    /// one is accepted.
+    /// Parses DER from a certificate. A different encoding of the same key would have a different hash, so only the
+    /// canonical one is accepted.
     public init(der: [UInt8]) throws(UnsuitableKey) {
         let parsed: SubjectPublicKeyInfo
         if let point = Self.p256Point(in: der) {
@@ -66,8 +66,8 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
     /// SHA-256 of the DER, 32 bytes: Apple's publicKeyHash.
     public var publicKeyHash: [UInt8] { Array(SHA256.hash(data: der)) }
 
-    /// The 65 bytes after ``p256Prefix``; nil when the DER is not that of a P-256 key. The point is not checked to be
-    /// on the curve.
+    /// The 65 bytes after ``p256Prefix``; nil if the DER is not that of a P-256 key. The point is not checked to be on
+    /// the curve.
     public static func p256Point(in der: [UInt8]) -> [UInt8]? {
         guard der.count == p256Prefix.count + 65, der.starts(with: p256Prefix) else { return nil }
         return Array(der.dropFirst(p256Prefix.count))
@@ -111,7 +111,7 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
 
 /// A key or a certificate that cannot be used for payment tokens.
 public struct UnsuitableKey: Error, Equatable {
-    /// A fragment of a sentence for the user.
+    /// Part of a sentence for the user.
     public let reason: String
 
     public init(reason: String) {
@@ -138,14 +138,14 @@ public struct CertificateFields: Sendable {
     public let serialNumber: ArraySlice<UInt8>
     /// The INTEGER's content.
     public let serialNumberContent: ArraySlice<UInt8>
-    /// The AlgorithmIdentifier that the issuer signed. An attacker can change the second one, after the
-    /// TBSCertificate.
+    /// The AlgorithmIdentifier that the issuer signed. An attacker can change the second AlgorithmIdentifier, which
+    /// follows the TBSCertificate.
     public let signatureAlgorithm: ArraySlice<UInt8>
     public let issuer: ArraySlice<UInt8>
     public let subject: ArraySlice<UInt8>
     public let subjectPublicKeyInfo: ArraySlice<UInt8>
 
-    /// Parses DER without any bytes after it.
+    /// Parses DER, which must not be followed by other bytes.
     public init(der: [UInt8]) throws(Malformed) {
         var reader = BERReader(der, .distinguished)
         let certificate = try reader.next()

@@ -2,12 +2,12 @@ public import FoundationEssentials
 
 /// Days of the proleptic Gregorian calendar, which RFC 3339 and X.509 use.
 ///
-/// Years begin in March here, so that the leap day is the last of a year and months need no table. After an era of 400
-/// years the calendar repeats. 719,468 days lie between 0000-03-01 and 1970-01-01.
+/// In this implementation, years begin in March, so that the leap day is the last day of a year and months need no
+/// table. After an era of 400 years the calendar repeats. 719,468 days lie between 0000-03-01 and 1970-01-01.
 public enum GregorianCalendar {
     /// - Parameters:
     ///   - month: 1 to 12.
-    ///   - day: from 1; not checked against the month's length.
+    ///   - day: from 1; not checked against the length of the month.
     public static func daysSince1970(year: Int, month: Int, day: Int) -> Int {
         let marchYear = month > 2 ? year : year - 1
         let (era, yearOfEra) = marchYear.quotientAndPositiveRemainder(by: 400)
@@ -34,22 +34,21 @@ public enum GregorianCalendar {
     }
 }
 
-/// Times in the form of RFC 3339 §5.6. Answers have whole seconds, `2026-01-31T12:00:00Z`; records have milliseconds,
+/// Times in the form of RFC 3339 §5.6. Responses have whole seconds, `2026-01-31T12:00:00Z`; records have milliseconds,
 /// `2026-01-31T12:00:00.000Z`.
 ///
 /// The implementation is separate from Foundation's, whose parser accepts more than the standard does (hour 25, text
-/// that follows). Speed matters too: a list has thousands of times, and a regular expression takes a hundred times as
+/// that follows). Speed also matters: a list has thousands of times, and a regular expression takes a hundred times as
 /// long.
 public enum RFC3339 {
-    /// A parsed moment, without leap seconds.
+    /// A parsed time, without leap seconds.
     public struct Moment: Sendable, Equatable {
         public let secondsSince1970: Int
         /// 0 to 999,999,999.
         public let nanoseconds: Int
     }
 
-    /// The text in whole seconds, rounded down. Years outside 0 to 9999, which RFC 3339 cannot express, become the
-    /// nearest limit.
+    /// The text in whole seconds, rounded down. Years outside 0 to 9999, which RFC 3339 cannot express, are clamped.
     public static func string(_ date: Date) -> String {
         let limits = (first: -62_167_219_200.0, last: 253_402_300_799.0)
         let seconds = Int(min(max(date.timeIntervalSince1970.rounded(.down), limits.first), limits.last))
@@ -108,7 +107,7 @@ public enum RFC3339 {
             return digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
         }
 
-        /// The fraction in nanoseconds: 0 when there is none; nil for a point without digits, or with more than nine.
+        /// The fraction in nanoseconds: 0 if there is none; nil for a point without digits, or with more than nine.
         mutating func fraction() -> Int? {
             guard take(".") else { return 0 }
             let count = rest.prefix(while: Self.isDigit).count
@@ -189,8 +188,8 @@ public enum DurationText {
         return "\(milliseconds)ms"
     }
 
-    /// The units, largest first. They are stored because the compiler unrolls a literal in the loop above. It then
-    /// orders the constants differently from one build to the next.
+    /// The units, largest first. They are stored because the compiler would unroll a literal in the loop above, and the
+    /// order of its constants would differ between builds.
     private static let units: [(unit: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000),
     ]

@@ -1,10 +1,10 @@
-/// A URI (RFC 7512) that names a PKCS#11 token by its attributes, never by a slot.
+/// A URI (RFC 7512) that identifies a PKCS#11 token by its attributes, never by a slot.
 ///
 ///     pkcs11:token=paytokend;serial=1a2b3c4d5e6f7081?pin-source=file:/etc/paytokend/pin
 ///
 /// Of the RFC's attributes, `token`, `serial`, `manufacturer` and `model` are allowed in the path, and `pin-source` in
 /// the query. All others are refused, with the reason in ``TokenURIError``. The daemon parses its configuration with
-/// this type, and the worker the URI from the daemon, so that both accept the same URIs as `--check`.
+/// this type, and the worker the URI from the daemon, so that both accept exactly the URIs that `--check` accepts.
 public struct TokenURI: Sendable, Hashable {
     /// CK_TOKEN_INFO's label, 1 to 32 bytes of UTF-8.
     public let label: String?
@@ -16,7 +16,7 @@ public struct TokenURI: Sendable, Hashable {
     public let model: String?
     /// The absolute path of a file with the PIN, from `pin-source=/path` or `pin-source=file:/path`.
     public let pinFile: String?
-    /// The URI without its query: it names the same PKCS#11 token, and no file.
+    /// The URI without its query: it identifies the same PKCS#11 token, but names no file.
     public let withoutQuery: String
 
     /// The longest URI accepted, in bytes.
@@ -39,7 +39,8 @@ public struct TokenURI: Sendable, Hashable {
         withoutQuery = "pkcs11:" + parts[0]
     }
 
-    /// RFC 7512 §2.4 lets a program choose the sources that it supports: here only a file, never a command ("|…").
+    /// RFC 7512 §2.4 lets a program choose the sources that it supports: this one supports only a file, never a command
+    /// ("|…").
     private static func pinFile(fromSource source: String) throws(TokenURIError) -> String {
         var path = Substring(source)
         if path.hasPrefix("file:") { path = path.dropFirst(5) }
@@ -109,8 +110,8 @@ public struct TokenURI: Sendable, Hashable {
             }
         }
 
-        /// Characters allowed without encoding: RFC 3986's unreserved characters, and pk11-res-avail with each
-        /// component's additions.
+        /// Characters allowed without encoding: RFC 3986's unreserved characters, and pk11-res-avail with the additions
+        /// of each component.
         private static let marks = Array("-._~:[]@!$'()*+,=".utf8)
 
         private static func decode(_ text: Substring, _ name: String, _ part: Part) throws(TokenURIError) -> String {
@@ -130,7 +131,7 @@ public struct TokenURI: Sendable, Hashable {
     }
 }
 
-/// A text that is not accepted as an HSM token's URI. It contains names of attributes, never their values.
+/// A text that is not accepted as an HSM token's URI. It contains attribute names, never their values.
 public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     case tooLong
     /// The scheme is not `pkcs11:`.
@@ -141,14 +142,15 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknown(String)
     /// An attribute of RFC 7512 that names an object, a library or a module.
     case notAToken(String)
-    /// A slot: libraries number and describe slots arbitrarily, and differently from one start to the next.
+    /// A slot, which is not accepted because libraries number and describe slots arbitrarily, and differently at each
+    /// start.
     case slot(String)
     case pinValue
     /// `pin-source` is neither an absolute path nor a `file:` URI.
     case pinSourceNotAFile
     /// A "%" without two hexadecimal digits.
     case percentEncoding(String)
-    /// A character that the RFC allows percent-encoded only.
+    /// A character that the RFC allows only percent-encoded.
     case mustBeEncoded(String)
     /// Not UTF-8, or a control character.
     case notText(String)
@@ -156,7 +158,7 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Neither label nor serial number.
     case namesNoToken
 
-    /// The fault in the URI: the rest of a sentence that begins with the URI.
+    /// The fault in the URI: the end of a sentence that begins with the URI.
     public var description: String {
         switch self {
         case .tooLong:

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A lock for asynchronous work. Callers get it in the order of their requests, and no thread waits.
+/// A lock for asynchronous work. Callers receive it in the order of their requests, and no thread waits.
 package final class AsyncLock: Sendable {
     private let state = Mutex((isHeld: false, waiting: [CheckedContinuation<Void, Never>]()))
 

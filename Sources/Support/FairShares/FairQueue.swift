@@ -4,10 +4,10 @@ import NIOCore
 /// elements therefore delays another owner by one element, not by all of them.
 ///
 /// An owner that works for others, as the gateway does for its clients, can name them; its turns then go to the names
-/// round robin. Inventing names gains nothing, since names share their owner's turns and never take another owner's.
+/// round robin. Inventing names gains nothing, since names share their owner's turns and never use another owner's.
 package struct FairQueue<Owner: Hashable, Element> {
-    /// The number of names of one owner with their own queues. Elements of further names share the queue without a
-    /// name.
+    /// The maximum number of names of one owner that have their own queues. Elements of further names share the queue
+    /// without a name.
     package static var mostNames: Int { 64 }
 
     /// One owner's elements, by name. A name without elements has no entry.

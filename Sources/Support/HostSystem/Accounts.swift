@@ -13,7 +13,7 @@ package struct Account: Sendable, Equatable {
 }
 
 /// The system's users and groups (getpwnam_r(3), getgrnam_r(3)). They are looked up while the configuration is read,
-/// and for the names of persons who take part in an approval. They never decide a peer's rights.
+/// and for the names of people who take part in an approval. They never determine a peer's rights.
 package enum Accounts {
     package struct User: Equatable {
         package let name: String
@@ -27,7 +27,7 @@ package enum Accounts {
         }
     }
 
-    /// The user with this name, or with this number if it has no name. Nil when there is none.
+    /// The user with this name, or with this number if it has no name. Nil if there is none.
     package static func user(_ text: String) -> User? {
         if let uid = UInt32(text) {
             return unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } ?? User(name: text, uid: uid, gid: uid)
@@ -35,8 +35,8 @@ package enum Accounts {
         return user(named: text)
     }
 
-    /// The name of the account with this number; nil when there is none, or when the look-up fails. Blocks while a
-    /// directory answers.
+    /// The name of the account with this number; nil if there is none, or if the lookup fails. Blocks until a directory
+    /// service responds.
     package static func name(uid: UInt32) -> String? { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) }?.name }
 
     /// The group's identifier, by name or number.
@@ -52,8 +52,7 @@ package enum Accounts {
         return (gid, named + users(withPrimaryGroup: gid).filter { !named.contains($0) })
     }
 
-    /// The group with this number, and all its members. Nil when the group has no entry and is no user's primary
-    /// group.
+    /// The group with this number, and all its members. Nil if the group has no entry and is no user's primary group.
     package static func members(ofGroup gid: UInt32) -> (name: String, users: [User])? {
         let entry = unsafe entry { unsafe getgrgid_r(gid, $0, $1, $2, $3) }
         let named = entry?.names.compactMap(user(named:)) ?? []
@@ -127,7 +126,7 @@ package enum Accounts {
         return nil
     }
 
-    /// Protects the position of getpwent(3), of which the process has only one.
+    /// Protects the position of getpwent(3), which is global to the process.
     private static let walk = Mutex<Void>(())
 
     private static func users(withPrimaryGroup gid: UInt32) -> [User] {
@@ -138,7 +137,7 @@ package enum Accounts {
         setpwent()
         defer { endpwent() }
         var users: [User] = []
-        // A directory can have very many users; counting persons needs only the first.
+        // A directory service can have very many users; counting readers needs only the first.
         for _ in 0..<100_000 {
             guard let entry = unsafe getpwent() else { break }
             let user = unsafe User(entry.pointee)

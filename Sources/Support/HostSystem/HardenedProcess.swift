@@ -1,10 +1,10 @@
 import CLinux
 import Glibc
 
-/// Rights that a program with other people's secrets gives up.
+/// Privileges that a program with other people's secrets gives up.
 package enum HardenedProcess {
-    /// Forbids new privileges for this thread and those it starts, since the kernel keeps the setting for each thread.
-    /// Call it first, while only the main thread exists. ``harden()`` reports if it failed.
+    /// Forbids new privileges for this thread and the threads that it starts, since the kernel stores the setting for
+    /// each thread. Call it first, while only the main thread exists. ``harden()`` reports a failure.
     package static func forbidNewPrivileges() {
         _ = paytokend_forbid_new_privileges()
     }

@@ -2,7 +2,7 @@ import Glibc
 
 /// The memory of this process that the kernel may not swap, and its limit.
 package enum LockedMemory {
-    /// The bytes locked now (VmLck, proc(5)); nil when the kernel does not report them.
+    /// The bytes locked now (VmLck, proc(5)); nil if the kernel does not report them.
     package static var bytes: Int? {
         (try? SmallFile.text(at: "/proc/self/status", maximumBytes: 65_536)).flatMap(bytes(ofStatus:))
     }

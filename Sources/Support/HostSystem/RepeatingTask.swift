@@ -1,5 +1,5 @@
 extension Task where Success == Void, Failure == Never {
-    /// Runs the work at once and again after each pause, until the task is cancelled.
+    /// Runs the work immediately and again after each pause, until the task is cancelled.
     package static func repeating(
         every pause: Duration, _ work: @escaping @Sendable () async -> Void
     ) -> Task<Void, Never> {

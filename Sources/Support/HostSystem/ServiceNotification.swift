@@ -6,14 +6,15 @@ package import Logging
 /// Without that variable, nothing is sent.
 package struct ServiceNotification: Sendable {
     package enum State: Sendable, Equatable {
-        /// Configuration, sockets and stored data are open. It does not mean that an HSM token is open: `systemctl
-        /// start`, and with it the installation of a package, would wait for an unreachable HSM.
+        /// Configuration, sockets and stored data are open. It does not mean that an HSM token is open, because
+        /// otherwise `systemctl start`, and thus the installation of a package, would wait for an unreachable HSM.
         case ready
         /// The service accepts no new connections and finishes running requests.
         case stopping
-        /// The program answers. If WatchdogSec= is set and this does not arrive in time, systemd restarts the service.
+        /// The program is responsive. If WatchdogSec= is set and this notification does not arrive in time, systemd
+        /// restarts the service.
         case alive
-        /// The status line of `systemctl status`. Any text is made one line of at most
+        /// The status line of `systemctl status`. Any text is reduced to one line of at most
         /// ``ServiceNotification/longestStatus`` bytes.
         case status(String)
 
@@ -44,7 +45,7 @@ package struct ServiceNotification: Sendable {
     ) {
         socket = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
         let isForThisProcess = environment["WATCHDOG_PID"].map { Int32($0) == processID } ?? true
-        // Int64, the largest number that Duration accepts. A period longer than a year counts as none.
+        // Int64, because that is what Duration accepts. A period of more than a year counts as none.
         let microseconds = environment["WATCHDOG_USEC"].flatMap(Int64.init)
         watchdog = microseconds.flatMap {
             isForThisProcess && (1...31_536_000_000_000).contains($0) ? .microseconds($0) : nil
@@ -66,7 +67,7 @@ package struct ServiceNotification: Sendable {
             ])
     }
 
-    /// Removes line ends: in a status, they would begin another assignment, such as WATCHDOG=1 or FDSTORE=1.
+    /// Removes line ends: in a status, they would start another assignment, such as WATCHDOG=1 or FDSTORE=1.
     private static func line(_ text: String) -> String {
         let spaced = String(
             String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))

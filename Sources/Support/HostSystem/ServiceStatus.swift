@@ -1,9 +1,9 @@
 import Synchronization
 
-/// Checks every few seconds if the program serves requests, and shows the result in `systemctl status` (`STATUS=`).
-/// For peers that no access rule matches, `/readyz` answers with the result of the last check.
+/// Checks every few seconds whether the program serves requests, and shows the result in `systemctl status`
+/// (`STATUS=`). For peers that no access rule matches, `/readyz` answers with the result of the last check.
 package final class ServiceStatus: Sendable {
-    /// The readiness of the program with the reasons, in the words of `/readyz`.
+    /// The program's readiness, with the reasons in the words of `/readyz`.
     package struct Condition: Sendable {
         package let sentences: [String]
         /// Faults that do not prevent the program from being ready.
@@ -14,7 +14,7 @@ package final class ServiceStatus: Sendable {
             self.warnings = warnings
         }
 
-        /// - Parameter reasons: the answer of `/readyz`, each with a component and a message.
+        /// - Parameter reasons: the response of `/readyz`, each with a component and a message.
         package static func notReady(
             _ reasons: [(component: String, message: String)], warnings: [String] = []
         ) -> Condition {
@@ -32,7 +32,7 @@ package final class ServiceStatus: Sendable {
     private let condition: @Sendable () async -> Condition
     private let shown = Mutex(Shown())
 
-    /// The longest time before a change is shown.
+    /// The longest delay before a change is shown.
     private static let pause = Duration.seconds(5)
 
     package init(service: ServiceNotification, condition: @escaping @Sendable () async -> Condition) {
@@ -44,12 +44,12 @@ package final class ServiceStatus: Sendable {
         Task.repeating(every: Self.pause) { await self.show() }
     }
 
-    /// Shows the result of a reload. `systemctl reload` itself cannot fail for a configuration error: it ends when the
-    /// signal has been sent.
+    /// Shows the result of a reload. `systemctl reload` itself cannot fail for a configuration error: it returns as
+    /// soon as the signal has been sent.
     package func reloaded(inForce: Bool) {
         shown.withLock { $0.reloadWasRefused = !inForce }
         guard service.socket != nil else { return }
-        // This is not awaited: a signal to stop may come next, and checking a component that hangs takes a while.
+        // This is not awaited: a stop signal may come next, and checking a component that hangs takes a while.
         Task { await show() }
     }
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads small files whole; a file larger than the limit is refused, not cut.
+/// Reads small files completely; a file larger than the limit is refused, not truncated.
 package enum SmallFile {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case system(SystemError)
@@ -22,7 +22,7 @@ package enum SmallFile {
         }
     }
 
-    /// The file's bytes. Symbolic links are followed; a FIFO or a device is refused instead of awaited.
+    /// The file's bytes. Symbolic links are followed; a FIFO or a device is refused, since reading it could block.
     package static func bytes(at path: String, maximumBytes: Int) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .system(SystemError(call: "open", errno: errno)) }
@@ -32,8 +32,8 @@ package enum SmallFile {
             throw .system(SystemError(call: "fstat", errno: errno))
         }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
-        // One byte more than allowed distinguishes a file at the limit from a larger one; files in /proc report no
-        // size.
+        // One byte more than allowed distinguishes a file of exactly that size from a larger one; files in /proc report
+        // no size.
         var buffer = [UInt8](repeating: 0, count: maximumBytes + 1)
         var filled = 0
         while filled < buffer.count {

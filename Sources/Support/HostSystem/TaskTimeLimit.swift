@@ -3,7 +3,7 @@ import Synchronization
 extension Task where Failure == Never {
     /// The task's value if it arrives within `limit`. Otherwise nil, and the task continues.
     ///
-    /// It is for tasks that may never end, such as a call to a disk or to an HSM that hangs.
+    /// This is for tasks that may never end, such as a call to a disk or an HSM that hangs.
     package func value(within limit: Duration) async -> Success? {
         await withCheckedContinuation { (waiting: CheckedContinuation<Success?, Never>) in
             let first = FirstValue(waiting)
@@ -19,7 +19,7 @@ extension Task where Failure == Never {
     }
 }
 
-/// Gives the waiting caller the first of several values.
+/// Passes the first of several values to the waiting caller.
 private final class FirstValue<Value: Sendable>: Sendable {
     private let waiting: Mutex<CheckedContinuation<Value?, Never>?>
 

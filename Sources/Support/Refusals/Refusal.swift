@@ -1,14 +1,14 @@
-/// A refusal for the caller: the fault, the part of the request that has it, and what to do.
+/// A refusal for the caller: the fault, the part of the request that contains it, and the remedy.
 ///
-/// The caller and the logs get both texts. They never contain an account number, a cryptogram, a key, a PIN or a part
-/// of a request's body. Build them from fixed sentences, names of members, sizes and times.
+/// Both texts are sent to the caller and logged. They never contain an account number, a cryptogram, a key, a PIN or a
+/// part of a request's body. Build them only from fixed sentences, names of members, sizes and times.
 public struct Refusal: Error, Sendable, Equatable {
     public let code: RefusalCode
     /// One sentence for the user.
     public let message: String
     /// More precise information that reveals nothing secret: a member's name, a size, a time.
     public let details: String?
-    /// Seconds for the Retry-After header, when this refusal has a more precise value than the table of codes.
+    /// Seconds for the Retry-After header, if this refusal has a more precise value than the table of codes.
     public let retryAfter: Int?
 
     public init(_ code: RefusalCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
@@ -24,7 +24,7 @@ public struct Refusal: Error, Sendable, Equatable {
 /// The raw value is the `code` member of a refusal's JSON and the `outcome` in metrics and records. It is part of the
 /// public contract and never changes. The HTTP statuses are in one table, `ErrorTable` in DaemonAPI.
 public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
-    // The request and its envelope.
+    // Faults of the request and its envelope.
     case malformedRequest = "malformed_request"
     case malformedToken = "malformed_token"
     case unsupportedVersion = "unsupported_version"
@@ -35,18 +35,18 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case requestTooLarge = "request_too_large"
     case unsupportedMediaType = "unsupported_media_type"
 
-    // Apple's signature.
+    // Faults of Apple's signature.
     case signatureInvalid = "signature_invalid"
     case certificateUntrusted = "certificate_untrusted"
     case markerOIDMissing = "marker_oid_missing"
     case signingTimeOutsideWindow = "signing_time_outside_window"
 
-    // The merchant's key.
+    // Faults of the merchant's key.
     case unknownPublicKeyHash = "unknown_public_key_hash"
     case keyNotActive = "key_not_active"
     case decryptionFailed = "decryption_failed"
 
-    // The caller's expectations.
+    // Unmet expectations of the caller.
     case merchantMismatch = "merchant_mismatch"
     case currencyMismatch = "currency_mismatch"
     case amountMismatch = "amount_mismatch"
@@ -67,6 +67,6 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case overloaded
     case deadlineExceeded = "deadline_exceeded"
 
-    /// A defect. The caller gets no details of it.
+    /// A defect. The caller receives no details of it.
     case internalError = "internal_error"
 }

@@ -2,20 +2,21 @@ import Glibc
 import Synchronization
 
 /// Secret bytes: a PIN, a shared secret, a symmetric key. The worker, the daemon's configuration and the command line
-/// keep their secrets in this type. ``LockedPages`` is the memory; `SecretFile.swift` reads a secret from a file.
+/// keep their secrets in this type. ``LockedPages`` provides the memory; `SecretFile.swift` reads a secret from a file.
 ///
 /// The memory is locked (never swapped), excluded from core dumps, and wiped over its whole capacity when the value
-/// ends. The value has one owner: it cannot be copied by accident, only by ``duplicate()``. It has no description and
-/// is neither `Hashable` nor `Codable`, so that it reaches no log and no file.
+/// ends. The value has one owner: it can be copied only with ``duplicate()``, never by accident. It has no description
+/// and is neither `Hashable` nor `Codable`, so that it cannot reach a log or a file.
 ///
-/// Making and ending one costs well under a microsecond, because memory is pooled. When the process's limit on locked
-/// memory (RLIMIT_MEMLOCK) is used up, further secrets are kept in unlocked memory; ``unlockedByteCount`` counts them.
+/// Creating and destroying one takes well under a microsecond, because memory is pooled. When the process's limit on
+/// locked memory (RLIMIT_MEMLOCK) is used up, further secrets are kept in unlocked memory; ``unlockedByteCount`` counts
+/// them.
 public struct SecretBytes: ~Copyable, Sendable {
     private let slot: LockedPages.Slot
     /// The number of bytes.
     public private(set) var count: Int
 
-    /// Makes zeros.
+    /// Creates a secret of zero bytes.
     /// - Parameter count: at least 0.
     public init(count: Int) {
         precondition(count >= 0, "a secret cannot have a negative count")
@@ -23,8 +24,8 @@ public struct SecretBytes: ~Copyable, Sendable {
         self.count = count
     }
 
-    /// Makes memory for `capacity` bytes. `fill` fills it and returns the number of its first bytes that are the
-    /// secret; the rest is wiped.
+    /// Allocates memory for `capacity` bytes. `fill` fills it and returns the length of the secret, which is at the
+    /// beginning; the rest is wiped.
     public init<Failure: Error>(
         capacity: Int, filledBy fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
@@ -40,8 +41,8 @@ public struct SecretBytes: ~Copyable, Sendable {
         unsafe bytes.withUnsafeBytes { unsafe target.copyMemory(from: $0) }
     }
 
-    /// Copies `bytes`. An array's memory cannot be wiped reliably, so this is for tests and for data that is not
-    /// secret yet.
+    /// Copies `bytes`. An array's memory cannot be wiped reliably, so this is for tests and for data that is not yet
+    /// secret.
     public init(copying bytes: [UInt8]) {
         unsafe self.init(copying: bytes.span.bytes)
     }
@@ -92,23 +93,23 @@ public struct SecretBytes: ~Copyable, Sendable {
 }
 
 /// The memory of secrets: pages that are locked in memory (never swapped), excluded from core dumps and empty in a
-/// forked child. They are divided into slots of a few sizes. A returned slot is wiped and used again, because two
-/// system calls for each secret would cost more than the work done with it.
+/// forked child. They are divided into slots of a few sizes. A returned slot is wiped and reused, because two system
+/// calls for each secret would cost more than the work done with it.
 ///
-/// Mapped pages are kept: the pool stays as large as the process has ever needed.
+/// Pages are never unmapped: the pool stays as large as the process has ever needed.
 package enum LockedPages {
     /// The size of the pool now, in bytes.
     package struct Usage: Sendable, Equatable {
         /// Bytes locked in memory.
         package var locked = 0
-        /// Bytes mapped but not locked, because of the limit on locked memory (RLIMIT_MEMLOCK). They are wiped and
-        /// excluded from dumps too, but the kernel may swap them. The program should warn about them.
+        /// Bytes mapped but not locked, because of the limit on locked memory (RLIMIT_MEMLOCK). They are also wiped and
+        /// excluded from dumps, but the kernel may swap them. The program should warn about them.
         package var unlocked = 0
         /// Bytes in slots that are in use.
         package var lent = 0
     }
 
-    /// A piece of memory in use. It has an address and not a pointer, so that it can be sent between threads.
+    /// A piece of memory in use. It contains an address instead of a pointer, so that it can be sent between threads.
     struct Slot: Sendable {
         let address: UInt
         let capacity: Int
@@ -169,10 +170,10 @@ package enum LockedPages {
         let size = (count + pageSize - 1) / pageSize * pageSize
         let pages = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let pages = unsafe pages, unsafe pages != MAP_FAILED else {
-            // Out of memory: Swift's own allocations end the process as well.
+            // Out of memory. Swift's own allocations also end the process in this case.
             preconditionFailure("no memory for secrets")
         }
-        // Best effort in addition to the lock: both calls only fail on kernels that do not support the advice.
+        // Best effort, in addition to the lock: both calls fail only on kernels that do not support the advice.
         _ = unsafe madvise(pages, size, MADV_DONTDUMP)
         _ = unsafe madvise(pages, size, MADV_WIPEONFORK)
         if unsafe mlock(pages, size) == 0 {

@@ -1,23 +1,23 @@
 import Glibc
 
-/// A file with a secret that was refused, and what to do. It never contains the content.
+/// The reason why a file with a secret was refused, and the remedy. It never contains the content.
 public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Reason: Sendable, Equatable {
         /// The file cannot be opened or read; the value is the system's `errno`.
         case unreadable(Int32)
-        /// A directory, a pipe, a device.
+        /// A directory, a pipe or a device.
         case notARegularFile
         /// The permission bits give others access, or let the group write.
         case accessibleToOthers(mode: UInt32)
-        /// No bytes, or only a newline.
+        /// The file is empty, or contains only a newline.
         case empty
-        /// More bytes than the limit.
+        /// The file is larger than the limit.
         case tooLong(limit: Int)
-        /// A line break other than one at the end, or a NUL.
+        /// The file has a line break other than one at the end, or a NUL.
         case moreThanOneLine
     }
 
-    /// The file's path as the caller gave it.
+    /// The file's path as given by the caller.
     public let path: String
     public let reason: Reason
 
@@ -44,8 +44,8 @@ extension SecretBytes {
     /// Reads a PIN or another one-line secret from a file. One newline (LF) at the end is removed.
     ///
     /// The permissions of the opened file are checked: no access for others, no write access for the group. The group
-    /// may read. A file with owner root, the daemon's group and mode 0640 is the usual way to prevent the daemon from
-    /// changing its own PIN. Symbolic links are followed; the permissions of their target count.
+    /// may read. To prevent the daemon from changing its own PIN, the usual file has owner root, the daemon's group and
+    /// mode 0640. Symbolic links are followed; the permissions of their targets are checked.
     ///
     /// - Parameters:
     ///   - path: a regular file.
@@ -54,7 +54,7 @@ extension SecretBytes {
     public init(
         contentsOfFile path: String, maximumCount: Int = 256, hasLines: Bool = false
     ) throws(SecretFileError) {
-        // O_NONBLOCK: a pipe without a writer must be refused, not awaited.
+        // O_NONBLOCK, so that a pipe without a writer is refused instead of blocking.
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw SecretFileError(path: path, reason: .unreadable(errno)) }
         defer { close(descriptor) }

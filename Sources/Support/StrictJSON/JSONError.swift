@@ -1,7 +1,7 @@
-/// The reason why a JSON text was refused, and the position. It never contains any part of the text.
+/// The reason why a JSON text was refused, and the position of the fault. It never contains any part of the text.
 public struct JSONError: Error, Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// Not RFC 8259's grammar, or an unpaired surrogate.
+        /// The text does not follow RFC 8259's grammar, or has an unpaired surrogate.
         case syntax
         /// A string's bytes are not UTF-8: overlong, truncated, a surrogate, or above U+10FFFF.
         case notUTF8
@@ -16,8 +16,8 @@ public struct JSONError: Error, Sendable, Equatable {
     public let kind: Kind
     /// The offset in bytes, from 0, of the first wrong byte; for a repeated name, the end of its object.
     public let offset: Int
-    /// The outermost object's member whose value has the fault, or nil. It distinguishes a fault of an envelope from
-    /// one of its content. The name comes from the text, so compare it but do not print it.
+    /// The member of the outermost object whose value has the fault, or nil. It distinguishes a fault in an envelope
+    /// from one in its content. The name comes from the text, so it may be compared but not printed.
     public internal(set) var outermostMember: String?
 
     public init(kind: Kind, offset: Int, outermostMember: String? = nil) {
@@ -39,16 +39,17 @@ extension JSONError: CustomStringConvertible {
     }
 }
 
-/// The limits of a JSON text apart from its length, which the caller limits.
+/// The limits of a JSON text, apart from its length, which the caller must limit.
 public struct JSONLimits: Sendable, Equatable {
-    /// The number of arrays and objects that may be nested, 1 to 512.
+    /// The maximum number of nested arrays and objects, 1 to 512.
     public let maximumDepth: Int
 
-    /// - Parameter maximumDepth: a larger number counts as 512: the parser is recursive, and its stack is limited.
+    /// - Parameter maximumDepth: values above 512 count as 512, because the parser is recursive and its stack is
+    ///   limited.
     public init(maximumDepth: Int = 16) {
         self.maximumDepth = min(max(maximumDepth, 1), 512)
     }
 
-    /// A depth of 16: requests and payment tokens need five.
+    /// A depth of 16: requests and payment tokens need only five.
     public static let `default` = JSONLimits()
 }

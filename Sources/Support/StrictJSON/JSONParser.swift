@@ -1,4 +1,4 @@
-/// Parses RFC 8259 from bytes by recursive descent; `limits` restricts the depth.
+/// Parses RFC 8259 from bytes by recursive descent to a limited depth.
 struct JSONParser {
     let bytes: [UInt8]
     let limits: JSONLimits
@@ -118,7 +118,7 @@ extension JSONParser {
     /// Parses the string whose opening quotation mark is at `position`.
     mutating func parseString() throws(JSONError) -> String {
         position += 1
-        // Nearly every string has no escape, so that its bytes can be copied unchanged.
+        // Almost no string has an escape, so its bytes can be copied unchanged.
         let start = position
         try skipPlainCharacters()
         if bytes[position] == UInt8(ascii: "\"") {
@@ -150,7 +150,7 @@ extension JSONParser {
     }
 
     /// The position of the first byte that is not a plain ASCII character. Most bytes of a payment token pass through
-    /// this loop, so it does not change the parser's state.
+    /// this loop, so it does not modify the parser's state.
     private func endOfPlainASCII() -> Int {
         let span = bytes.span
         var end = position

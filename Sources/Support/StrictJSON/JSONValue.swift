@@ -1,13 +1,13 @@
 // JSON (RFC 8259), parsed strictly, with limits and without loss, and written compactly. The module imports nothing.
 //
-// Callers: the parsers of text from untrusted callers (payment tokens, requests), records and logs. Guaranteed:
-// exactly one value, no repeated member name, valid UTF-8, limited depth, and time linear in the number of bytes.
-// Numbers keep their text.
+// Callers: the parsers of text from untrusted callers (payment tokens, requests), records and logs. Guarantees: exactly
+// one value, no repeated member name, valid UTF-8, limited depth, and time linear in the number of bytes. Numbers keep
+// their text.
 //
-// Start with `JSONValue(parsing:limits:)` in this file, then `JSONWriter`. JSONParser.swift has the grammar,
-// `JSONNumber` the exact decimals that compare amounts.
+// Start with `JSONValue(parsing:limits:)` in this file, then `JSONWriter`. JSONParser.swift contains the grammar, and
+// `JSONNumber` the exact decimals for comparing amounts.
 
-/// One JSON value (RFC 8259), parsed without loss: numbers keep their text, objects their order.
+/// One JSON value (RFC 8259), parsed without loss: numbers keep their text, and objects their order.
 ///
 /// Equality is by bytes. Strings and member names compare by their UTF-8 bytes, not by Unicode's canonical equivalence
 /// as Swift's `String` does. Numbers compare by their text, and objects compare regardless of the order of their
@@ -21,10 +21,10 @@ public enum JSONValue: Sendable {
     case object(JSONObject)
 
     /// Parses exactly one JSON text: strict UTF-8 without a byte order mark, only RFC 8259's grammar, and only white
-    /// space around the value. A member name that occurs twice in one object is an error, however it is escaped, and
-    /// so is an unpaired surrogate.
+    /// space around the value. A member name that occurs twice in one object is an error, however it is escaped, as is
+    /// an unpaired surrogate.
     ///
-    /// Time is linear in the number of bytes. The caller limits that number; `limits` restricts the rest.
+    /// Time is linear in the number of bytes. The caller limits that number; `limits` restricts the depth.
     ///
     /// - Throws: `JSONError` with the offset of the first wrong byte.
     public init(parsing bytes: [UInt8], limits: JSONLimits = .default) throws(JSONError) {
@@ -96,7 +96,7 @@ public struct JSONObject: Sendable {
     /// The members in the order of the text.
     public let members: [(name: String, value: JSONValue)]
 
-    /// An object of these members, or nil when a name occurs twice.
+    /// An object of these members, or nil if a name occurs twice.
     public init?(_ members: [(name: String, value: JSONValue)]) {
         guard Self.firstRepeatedName(in: members) == nil else { return nil }
         self.members = members
@@ -112,7 +112,7 @@ public struct JSONObject: Sendable {
         self.members = members
     }
 
-    /// The value of the member with exactly this name, byte for byte; nil when there is none.
+    /// The value of the member with exactly this name, byte for byte; nil if there is none.
     public subscript(name: String) -> JSONValue? {
         for member in members where member.name.hasSameBytes(as: name) {
             return member.value
@@ -120,9 +120,9 @@ public struct JSONObject: Sendable {
         return nil
     }
 
-    /// The position of the first repeated name; nil when there is none.
+    /// The position of the first repeated name; nil if there is none.
     ///
-    /// Names are compared as bytes: `String`'s own equality would let the Kelvin sign pass for the letter K.
+    /// Names are compared as bytes: `String`'s own equality treats the Kelvin sign as the letter K.
     static func firstRepeatedName(in members: [(name: String, value: JSONValue)]) -> Int? {
         // Most objects have few members, and comparing all pairs costs less than hashing them.
         guard members.count > 16 else {
@@ -142,7 +142,7 @@ public struct JSONObject: Sendable {
 }
 
 extension JSONObject: Equatable {
-    /// Equal members in any order.
+    /// Returns true if the members are equal, in any order.
     public static func == (left: JSONObject, right: JSONObject) -> Bool {
         guard left.members.count == right.members.count else { return false }
         let values = Dictionary(
@@ -152,7 +152,7 @@ extension JSONObject: Equatable {
 }
 
 extension String {
-    /// Names that differ mostly differ in length, so the length is compared first.
+    /// Different names usually differ in length, so the length is compared first.
     fileprivate func hasSameBytes(as other: String) -> Bool {
         utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }
@@ -161,7 +161,7 @@ extension String {
 /// A JSON number as written. No precision is lost: `1099`, `1099.0` and `1.099e3` remain different until they are
 /// compared.
 public struct JSONNumber: Sendable, Equatable {
-    /// The literal, in RFC 8259 §6's grammar.
+    /// The literal, in the grammar of RFC 8259 §6.
     public let text: String
 
     /// Makes a number from an integer.
@@ -169,7 +169,7 @@ public struct JSONNumber: Sendable, Equatable {
         text = String(integer)
     }
 
-    /// Makes a number from a literal; nil when it is not a number of RFC 8259 §6.
+    /// Makes a number from a literal; nil if it is not a number of RFC 8259 §6.
     public init?(text: String) {
         let bytes = [UInt8](text.utf8)
         guard Self.end(in: bytes, from: 0) == bytes.count else { return nil }
@@ -181,19 +181,19 @@ public struct JSONNumber: Sendable, Equatable {
         self.text = text
     }
 
-    /// The exact value; nil when it exceeds the limits of `ExactDecimal`.
+    /// The exact value; nil if it exceeds the limits of `ExactDecimal`.
     public var decimal: ExactDecimal? {
         ExactDecimal(text)
     }
 
-    /// The value of an integer literal without fraction and exponent; nil for other literals, and when it does not
+    /// The value of an integer literal without fraction and exponent; nil for other literals, and if the value does not
     /// fit.
     public var int: Int? {
         Int(text)
     }
 
-    /// The same value without exponent and trailing zeros of a fraction: `1099` for `1099.0` and `1.099e3`. The number
-    /// stays unchanged when this form needs more than ``ExactDecimal/maximumDigits`` digits.
+    /// The same value without an exponent or trailing zeros in the fraction: `1099` for `1099.0` and `1.099e3`. The
+    /// number is unchanged if this form needs more than ``ExactDecimal/maximumDigits`` digits.
     public var plain: JSONNumber {
         guard let decimal, decimal.digits.count + abs(decimal.exponent) <= ExactDecimal.maximumDigits else {
             return self
@@ -211,7 +211,7 @@ public struct JSONNumber: Sendable, Equatable {
         return JSONNumber(wellFormed: decimal.isNegative ? "-" + text : text)
     }
 
-    /// The end of the number that starts at `start`; nil when there is none (RFC 8259 §6):
+    /// The end of the number that starts at `start`; nil if there is none (RFC 8259 §6):
     ///
     ///     number = [ minus ] int [ frac ] [ exp ]
     ///     int    = zero / ( digit1-9 *DIGIT )
@@ -251,10 +251,10 @@ public struct JSONNumber: Sendable, Equatable {
 
 /// An exact decimal number of at most 64 significant digits: `1099`, `1099.0` and `1.099e3` are equal.
 ///
-/// Amounts are compared with this type, never with binary floating point. It has equality but no order, so that no
-/// code can test if an amount is "about" another.
+/// Amounts are compared with this type, never with binary floating point. It supports equality but no ordering, so that
+/// no code can test whether an amount is "about" another.
 public struct ExactDecimal: Sendable, Hashable {
-    /// The largest number of significant digits; no currency needs nearly as many.
+    /// The largest number of significant digits; no currency needs that many.
     public static let maximumDigits = 64
     /// The largest exponent of ten, positive or negative.
     public static let maximumExponent = 1000
@@ -266,8 +266,8 @@ public struct ExactDecimal: Sendable, Hashable {
     /// The power of ten by which the integer made of `digits` is multiplied; 0 for zero.
     public let exponent: Int
 
-    /// Parses a JSON number literal (RFC 8259 §6). Nil when `text` is not one, or has more significant digits or a
-    /// larger exponent than this type allows.
+    /// Parses a JSON number literal (RFC 8259 §6). Nil if `text` is not one, or has more significant digits or a larger
+    /// exponent than this type allows.
     public init?(_ text: String) {
         let bytes = [UInt8](text.utf8)
         guard JSONNumber.end(in: bytes, from: 0) == bytes.count else { return nil }
@@ -293,7 +293,7 @@ public struct ExactDecimal: Sendable, Hashable {
             let down = bytes[position] == UInt8(ascii: "-")
             for byte in bytes[position...] where JSONNumber.isDigit(byte) {
                 written = written * 10 + Int(byte - UInt8(ascii: "0"))
-                // Already so large that no fraction can bring it back within the limits.
+                // The number is already so large that no fraction can bring it back within the limits.
                 if written > 1_000_000 {
                     beyond = true
                     break

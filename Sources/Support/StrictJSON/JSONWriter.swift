@@ -1,10 +1,10 @@
-/// Writes compact JSON into a byte buffer, for answers and log lines on the hot path.
+/// Writes compact JSON into a byte buffer, for responses and log lines on the hot path.
 ///
 /// The calls follow the order of the text. The writer adds commas and escapes:
 ///
 ///     JSONWriter.object { $0.member("code", "forbidden") }   // {"code":"forbidden"}
 ///
-/// The caller must end every `begin`, and write a value after every name.
+/// The caller must match every `begin` with an `end`, and write a value after every name.
 public struct JSONWriter: Sendable {
     /// The bytes written so far, UTF-8.
     public private(set) var bytes: [UInt8] = []
@@ -141,7 +141,7 @@ public struct JSONWriter: Sendable {
         follows = true
     }
 
-    /// Writes a value that was parsed or built before.
+    /// Writes a value that was parsed or built earlier.
     public mutating func value(_ value: JSONValue) {
         switch value {
         case .null: null()

@@ -1,20 +1,21 @@
 import Logging
 import Synchronization
 
-/// Decides which events of a kind get a log line. Their source can cause any number of them, and could fill the log
-/// without a limit. Metrics count all of them nevertheless.
+/// Decides which events of a kind are logged. Since a source can cause any number of events, it could fill the log
+/// without a limit. Metrics still count all events.
 package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
     /// The period in which each source gets one line.
     package static var interval: Duration { .seconds(10) }
-    /// The number of sources with their own lines; all others share one. With lines of a kilobyte, a size that none
-    /// reaches, one kind of event writes at most 300 megabytes a day.
+    /// The number of sources with their own lines; all others share one. Even with lines of a kilobyte, which is more
+    /// than any line has, one kind of event writes at most 300 megabytes a day.
     package static var mostSources: Int { 32 }
 
-    /// The kind of a line, and the number of events it leaves out.
+    /// The kind of a line, and the number of events that it omits.
     package enum Line: Equatable, Sendable {
-        /// The number of this source's events left out since its last line.
+        /// The number of this source's events omitted since its last line.
         case own(leftOut: Int)
-        /// There are too many sources; the number of events left out, of all sources without their own lines.
+        /// The source has no line of its own, because there are too many sources; the number of omitted events of all
+        /// such sources.
         case shared(leftOut: Int)
     }
 
@@ -27,7 +28,7 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
         var entries: [Source: Entry] = [:]
         /// The shared entry of all other sources.
         var others: Entry?
-        /// The time of the last search for silent sources; a search at each request would cost too much.
+        /// The time of the last search for silent sources; a search at each event would cost too much.
         var clearedAt: ContinuousClock.Instant?
     }
 
@@ -35,7 +36,8 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 
     package init() {}
 
-    /// Nil when there should be no line. If a source sends no more events, its left-out events are only in the metric.
+    /// Nil if no line should be logged. If a source causes no more events, its omitted events are counted only in the
+    /// metric.
     package func next(from source: Source, now: ContinuousClock.Instant = .now) -> Line? {
         state.withLock { state in
             if state.entries[source] == nil, state.entries.count >= Self.mostSources {
@@ -62,7 +64,7 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 }
 
 extension Logger.Metadata {
-    /// Adds the number of lines left out before this one.
+    /// Adds the number of lines omitted before this one.
     package mutating func add<Source>(_ line: BoundedLines<Source>.Line) {
         switch line {
         case .own(leftOut: 0), .shared(leftOut: 0): break

@@ -11,17 +11,17 @@ package protocol MetricFamily: Sendable {
 @usableFromInline package typealias LabelValues = [String]
 
 extension InlineArray where Element == String {
-    // Inlined, like the calls that use it: an array with a number of labels unknown to the compiler is slow.
+    // Inlined, like the calls that use it: an array is slow if the compiler does not know its size.
     @inlinable var list: LabelValues { indices.map { self[$0] } }
 }
 
 /// The largest number of series in one family. Labels come from closed sets and configuration, so a larger number is a
-/// defect, and a defect must not grow without limit. Later series are counted under `other`. Merchants' keys have
-/// their own limit.
+/// defect, which must not use unlimited memory. Later series are counted under `other`. Merchants' keys have their own
+/// limit.
 package let maximumSeriesPerFamily = 2_000
 package let maximumSeriesOfKeys = 100_000
 
-/// The common part of all metrics: a name, and a value for each combination of label values.
+/// The common part of all metric families: a name, and a value for each combination of label values.
 private final class Series<Value: Sendable>: Sendable {
     let name: String
     let help: String
@@ -42,7 +42,7 @@ private final class Series<Value: Sendable>: Sendable {
 
     subscript(_ labelValues: LabelValues) -> Value? { values.withLock { $0[labelValues] } }
 
-    /// Changes the series of these label values, or the one of `other` when the family is full.
+    /// Changes the series of these label values, or of `other` if the family is full.
     func update(_ labelValues: LabelValues, _ change: (inout Value) -> Void) {
         values.withLock { values in
             let isKnown = values.count < maximum || values[labelValues] != nil
@@ -112,7 +112,7 @@ package final class Gauge<let labelCount: Int>: MetricFamily {
         series.update(values.list) { $0 += amount }
     }
 
-    /// Replaces all series at once, so that removed ones are no longer shown. Of two with the same label values, the
+    /// Replaces all series at once, so that removed ones are no longer shown. If two have the same label values, the
     /// first is used.
     package func replaceAll(_ newSeries: [(labels: [labelCount of String], value: Double)]) {
         series.replaceAll(Dictionary(newSeries.map { ($0.labels.list, $0.value) }) { first, _ in first })
@@ -134,7 +134,8 @@ package final class Histogram<let labelCount: Int>: MetricFamily {
     private let series: Series<Observations>
 
     private struct Observations {
-        /// One element more than there are bounds: the last counts values above all of them. Not cumulative.
+        /// The counts, not cumulative, with one element more than there are bounds: the last element counts values
+        /// above all bounds.
         var counts: [UInt64]
         var sum = 0.0
     }
@@ -178,7 +179,7 @@ package final class Histogram<let labelCount: Int>: MetricFamily {
     }
 }
 
-// Families without labels have one series, which exists from the start.
+// Families without labels have a single series, which exists from the start.
 
 extension Counter where labelCount == 0 {
     package convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
@@ -237,7 +238,7 @@ package struct MetricsText {
         return value == value.rounded() && abs(value) < 1e15 ? String(Int(value)) : value.description
     }
 
-    /// Escapes backslash and line feed, and in label values the double quote.
+    /// Escapes backslashes and line feeds and, in label values, double quotes.
     private static func escaped(_ text: String, quotes: Bool) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

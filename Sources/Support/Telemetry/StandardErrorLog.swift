@@ -21,13 +21,13 @@ package final class StandardErrorLog: Sendable {
         state = Mutex(State(level: settings.level, format: settings.format))
     }
 
-    /// A logger with this log's level, unless the logger sets its own.
+    /// A logger with this log's level, unless the logger sets a different one.
     package func logger(_ label: String) -> Logger {
         Logger(label: label) { StandardErrorLogHandler(log: self, label: $0) }
     }
 
-    /// The level of all loggers. The format cannot be changed: a program that reads the log could not know at which
-    /// line it changes.
+    /// The level of all loggers. The format cannot be changed, since a program that reads the log could not know where
+    /// it changes.
     package var level: Logger.Level {
         get { state.withLock { $0.level } }
         set { state.withLock { $0.level = newValue } }
@@ -51,7 +51,7 @@ package final class StandardErrorLog: Sendable {
     }
 }
 
-/// swift-log's part of ``StandardErrorLog``: a value with metadata and, if set, its own level.
+/// swift-log's part of ``StandardErrorLog``: a value type with metadata and, if set, its own level.
 package struct StandardErrorLogHandler: LogHandler {
     private let log: StandardErrorLog
     private let label: String
@@ -86,14 +86,14 @@ package struct StandardErrorLogHandler: LogHandler {
     }
 }
 
-/// Writes lines to a descriptor on its own thread, so that logging never waits, even when the reader of standard error
-/// has stopped. Lines that do not fit into the queue are dropped and counted.
+/// Writes lines to a descriptor on its own thread, so that logging never blocks, even if the reader of standard error
+/// has stopped reading. Lines that do not fit into the queue are dropped and counted.
 ///
-/// Lines that arrive within some milliseconds are written together, as many as a pipe accepts in one piece. Lines of
-/// another program on the same pipe then do not get in between.
+/// Lines that arrive within a few milliseconds are written together, as many as a pipe accepts atomically, so that
+/// lines of other programs on the same pipe do not get mixed in.
 package final class LogSink: Sendable {
     private struct Backlog {
-        /// Pieces not yet passed to write(2); each is written in one call.
+        /// The pieces not yet passed to write(2), each of which is written in one call.
         var pieces: [[UInt8]] = []
         /// The bytes of these pieces, and of the one being written.
         var bytes = 0
@@ -111,21 +111,20 @@ package final class LogSink: Sendable {
         }
     }
 
-    /// PIPE_BUF of Linux (pipe(7)).
+    /// PIPE_BUF on Linux (pipe(7)).
     private static let pieceBytes = 4096
-    /// The time for which the first line waits for others: waking a thread for each line would cost more than making
-    /// the line.
+    /// The time for which the first line waits for others: waking a thread for each line would cost more than
+    /// formatting the line.
     private static let gathering = DispatchTimeInterval.milliseconds(5)
 
-    /// A duplicate of the given descriptor. Lines are written later; the caller may have closed its descriptor by
-    /// then, and its number may belong to another file. Negative when no descriptor was available; then nothing is
-    /// written.
+    /// A duplicate of the given descriptor. Lines are written later, when the caller may have closed its descriptor and
+    /// the number may belong to another file. Negative if no descriptor was available; nothing is then written.
     private let descriptor: CInt
     private let maximumBacklogBytes: Int
     private let queue = DispatchQueue(label: "paytokend.log")
     private let backlog = Mutex(Backlog())
 
-    /// - Parameter descriptor: the caller keeps it; it is not closed.
+    /// - Parameter descriptor: it remains the caller's and is not closed.
     package init(descriptor: CInt = STDERR_FILENO, maximumBacklogBytes: Int = 1024 * 1024) {
         self.descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
         self.maximumBacklogBytes = maximumBacklogBytes
@@ -134,9 +133,9 @@ package final class LogSink: Sendable {
     deinit { if descriptor >= 0 { close(descriptor) } }
 
     /// Queues a line, which ends in LF, together with the count of lines dropped since the last queued one. If both do
-    /// not fit, this line is dropped too, because a count without room would be lost.
+    /// not fit, this line is dropped too, so that the count is not lost.
     ///
-    /// - Parameter account: makes the line with the number of dropped lines.
+    /// - Parameter account: returns a line with the number of dropped lines.
     package func write(_ line: [UInt8], account: (_ dropped: UInt64) -> [UInt8]) {
         let begins = backlog.withLock { backlog in
             var bytes = backlog.bytes + line.count
@@ -175,7 +174,7 @@ package final class LogSink: Sendable {
         }
     }
 
-    /// Waits until all queued lines are written, at most `milliseconds`; for the end of the program.
+    /// Waits until all queued lines are written, at most `milliseconds`. Used at the end of the program.
     package func flush(milliseconds: Int = 1_000) {
         let done = DispatchSemaphore(value: 0)
         queue.async {
@@ -202,9 +201,9 @@ package final class LogSink: Sendable {
     }
 }
 
-/// One log event as one line of limited length, for any values.
+/// Formats any log event as one line of limited length.
 package enum LogLine {
-    /// The longest value, in Unicode scalars; a longer one is cut.
+    /// The longest value, in Unicode scalars; a longer one is truncated.
     package static let longestValue = 2_048
 
     package static func encode(
@@ -216,7 +215,7 @@ package enum LogLine {
         }
     }
 
-    /// `{"time":"…","level":"info","logger":"…","message":"…",`, then the metadata with its own names, and `}`.
+    /// `{"time":"…","level":"info","logger":"…","message":"…",`, then the metadata under their own names, and `}`.
     private static func json(
         _ event: LogEvent, label: String, metadata: Logger.Metadata, at time: Date
     ) -> [UInt8] {
@@ -245,7 +244,7 @@ package enum LogLine {
         case .string(let text): .string(cut(text))
         case .stringConvertible(let value): .string(cut(value.description))
         case .array(let elements): .array(elements.map(jsonValue))
-        // Nested names are the program's own, so their text is enough.
+        // Nested names come from the program, so their plain text is sufficient.
         case .dictionary(let members):
             .string(cut(members.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: " ")))
         }
@@ -280,7 +279,8 @@ package enum LogLine {
         return "\"\(printable(escaped))\""
     }
 
-    /// Escapes control, format and separator characters, so that no value can end a line or reverse a terminal's text.
+    /// Escapes control, format and separator characters, so that no value can end a line or reverse the text direction
+    /// of a terminal.
     private static func printable(_ text: String) -> String {
         if text.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) { return text }
         var result = ""

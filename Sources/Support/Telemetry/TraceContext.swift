@@ -1,7 +1,7 @@
 import Encodings
 
-/// The trace of a request (W3C Trace Context, Recommendation of 2021-11-23, §3.2), by which the logs of backend,
-/// gateway and paytokend can be joined.
+/// The trace of a request (W3C Trace Context, Recommendation of 2021-11-23, §3.2), with which the logs of backend,
+/// gateway and paytokend can be correlated.
 package struct TraceContext: Sendable, Equatable {
     /// 32 lower-case hexadecimal digits, not all zero.
     package let traceIdentifier: String
@@ -9,13 +9,13 @@ package struct TraceContext: Sendable, Equatable {
     package let spanIdentifier: String
     /// The caller's span, the parent of this request; nil for a trace that begins here.
     package let parentIdentifier: String?
-    /// Two hexadecimal digits, as the caller sent them; 00 for a trace that begins here.
+    /// Two hexadecimal digits, as sent by the caller; 00 for a trace that begins here.
     package let flags: String
 
-    /// Continues the caller's trace, or begins one if the caller sent none that is usable.
+    /// Continues the caller's trace, or begins one if the caller sent no usable trace.
     ///
     /// - Parameter values: the values of the header `traceparent`. Two values, or a malformed one, count as none
-    ///   (§3.2.2.2): a wrong trace must not cost a payment.
+    ///   (§3.2.2.2): an invalid trace must not make a payment fail.
     package init(traceparent values: [String], random: () -> [UInt8] = TraceContext.randomBytes) {
         let fresh = random()
         spanIdentifier = Self.nonZero(Hexadecimal.encode(fresh[16..<24]))
@@ -33,7 +33,8 @@ package struct TraceContext: Sendable, Equatable {
         values.count == 1 ? parse(values[0]) : nil
     }
 
-    /// Parses `version-trace-parent-flags`. A version above 00 may have more after another hyphen; ff is no version.
+    /// Parses `version-trace-parent-flags`. A version above 00 may have further fields after another hyphen; ff is not
+    /// a valid version.
     fileprivate static func parse(_ text: String) -> (caller: CallersTrace, flags: String)? {
         guard (55...512).contains(text.utf8.count) else { return nil }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
