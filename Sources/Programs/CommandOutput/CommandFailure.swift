@@ -2,24 +2,24 @@ package import DaemonAPI
 import Encodings
 package import SecretMemory
 
-/// The end of a command that does not succeed: the text for standard error, and the exit status.
+/// The unsuccessful end of a command: the text for standard error, and the exit status.
 package struct CommandFailure: CommandEnding, Equatable {
     package let status: ExitStatus
-    /// Nil if the output has said everything.
+    /// Nil if the output has already said everything.
     package let message: String?
     /// Further lines below the message.
     package let more: [String]
 
     package var failure: CommandFailure { self }
 
-    /// - Parameter hint: the commands that help, shown last.
+    /// - Parameter hint: the commands that may help, shown last.
     package init(_ status: ExitStatus, _ message: String?, more: [String] = [], hint: String? = nil) {
         self.status = status
         self.message = message
         self.more = more + (hint.map { ["See: \($0)"] } ?? [])
     }
 
-    /// `code: message (details)`, as the daemon gave them, and the commands that help.
+    /// `code: message (details)`, from the daemon's response, and the commands that may help.
     ///
     /// - Parameter target: the target of the request.
     package init(refusal: RefusalAnswer, httpStatus: Int, to target: String) {
@@ -29,9 +29,7 @@ package struct CommandFailure: CommandEnding, Equatable {
             hint: CommandHints.commands(after: refusal.code, details: refusal.details, at: target))
     }
 
-    /// A change that waits for a second person.
-    ///
-    /// - Parameter note: further information for the requester.
+    /// A change that still needs a second person's approval.
     package init(_ pending: PendingAnswer, note: String? = nil) {
         self.init(
             .tryAgainLater,

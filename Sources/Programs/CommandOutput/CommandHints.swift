@@ -1,8 +1,8 @@
-/// The commands that help after a refusal. The daemon and the gateway say what is wrong in the words of their APIs;
-/// only this table knows which command line helps.
+/// The commands that may help after a refusal. The daemon and the gateway describe the fault in the terms of their
+/// APIs; only this table knows the corresponding commands.
 package enum CommandHints {
-    /// The first matching row counts: the code, the beginning of the request's path or of the reason's component, the
-    /// details if they matter, and the commands.
+    /// The first matching row applies. A row contains the code, the beginning of the request's path or of the reason's
+    /// component, the details if they are significant, and the commands.
     private static let rows: [(code: String, place: String, details: String?, commands: String)] = [
         ("key_not_found", "/v1/rotations", nil, "paytokenctl key list, paytokenctl help key generate"),
         ("key_not_found", "/v1/", nil, "paytokenctl key list"),

@@ -26,7 +26,7 @@ package struct DaemonSocket: Sendable {
     }
 }
 
-/// Sends requests to the daemon, and turns every way of not getting an answer into a ``CommandFailure``.
+/// Sends requests to the daemon, and converts every failure to get a response into a ``CommandFailure``.
 package struct DaemonConnection: Sendable {
     package var client: UnixSocketClient
     private let program: String
@@ -48,10 +48,10 @@ package struct DaemonConnection: Sendable {
         throw failure(answer.refusal, answer.status, to: request.target)
     }
 
-    /// Sends a request whose answer may be long or endless.
+    /// Sends a request whose response may be long or endless.
     ///
     /// - Parameters:
-    ///   - deadline: the time within which the daemon must begin its answer.
+    ///   - deadline: the time within which the daemon must begin its response.
     ///   - idle: the longest silence after that; nil for no limit.
     package func stream(
         _ request: ClientRequest, deadline: Duration = .seconds(30), idle: Duration? = .seconds(60)
@@ -95,7 +95,7 @@ package struct DaemonConnection: Sendable {
         refusal.map { CommandFailure(refusal: $0, httpStatus: status, to: target) } ?? notOurs(status)
     }
 
-    /// The failure for an answer that this program does not understand.
+    /// The failure for a response that this program does not understand.
     package func notOurs(_ status: Int) -> CommandFailure {
         CommandFailure(
             .unreachable,
@@ -105,7 +105,7 @@ package struct DaemonConnection: Sendable {
 }
 
 extension StreamedAnswer {
-    /// Gives the body to `take` piece by piece, at its speed, until the body ends or `take` returns false.
+    /// Passes the body to `take` piece by piece, at the speed of `take`, until the body ends or `take` returns false.
     package func forEachPiece(
         _ take: (_ piece: [UInt8]) throws -> Bool
     ) async throws {

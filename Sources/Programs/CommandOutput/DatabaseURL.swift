@@ -2,7 +2,7 @@ import ArgumentParser
 package import PostgreSQLClient
 
 extension PostgreSQLURL {
-    /// Reads a URL that is an argument. Messages do not repeat the URL, which may contain a password.
+    /// Parses a URL from the command line. Messages do not repeat the URL, which may contain a password.
     ///
     /// - Parameter options: the other ways to give a password.
     package init(argument: String, insteadOfPassword options: String) throws {

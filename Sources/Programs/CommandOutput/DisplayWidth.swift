@@ -1,4 +1,4 @@
-/// The number of a terminal's columns that a text takes, as wcwidth(3) counts them.
+/// The number of terminal columns that a text occupies, as wcwidth(3) counts them.
 enum DisplayWidth {
     static func of(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + of($1) } }
 
@@ -10,7 +10,7 @@ enum DisplayWidth {
         case .nonspacingMark, .enclosingMark: return 0
         default: break
         }
-        // Vowels and final consonants that join a Hangul syllable's first consonant.
+        // Hangul vowels and final consonants, which combine with a syllable's first consonant.
         if (0x1160...0x11FF).contains(scalar.value) { return 0 }
         return isWide(scalar) ? 2 : 1
     }
@@ -22,7 +22,7 @@ enum DisplayWidth {
             0xF900...0xFAFF, 0xFE10...0xFE19, 0xFE30...0xFE6F, 0xFF01...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18D08,
             0x1AFF0...0x1B2FB, 0x1F200...0x1F265, 0x20000...0x3FFFD:
             true
-        // A flag is two regional indicators of one column each.
+        // A flag consists of two regional indicators of one column each.
         case 0x1F1E6...0x1F1FF: false
         default: scalar.properties.isEmojiPresentation
         }

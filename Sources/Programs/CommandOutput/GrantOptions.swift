@@ -1,6 +1,6 @@
 package import ArgumentParser
 
-/// The role with which a program logs in to its database, and the rights that the database's owner gives it.
+/// The role with which a program logs in to its database, and the rights that the database's owner grants it.
 package struct GrantOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("The program's existing role, which gets only the rights that it needs.", valueName: "role"))

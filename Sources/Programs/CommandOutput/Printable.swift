@@ -1,5 +1,5 @@
-/// Foreign text made safe for a terminal: characters that would move the cursor, change colours, hide or reorder text
-/// are written as their code points.
+/// Makes untrusted text safe for a terminal: characters that would move the cursor, change colours, or hide or reorder
+/// text are shown as code points.
 package enum Printable {
     package static func text(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isUnprintable) else { return text }

@@ -15,8 +15,8 @@ extension AsyncParsableCommand {
 
     /// Parses the process's arguments and runs the command that they name.
     ///
-    /// A wait opens descriptors, and if standard output is closed one of them would get its number. So this runs on the
-    /// caller's actor, and only a shell's completions wait while they are parsed.
+    /// Suspending opens descriptors, and if standard output is closed, one of them would get its number. Therefore this
+    /// runs on the caller's actor, and only shell completions suspend during parsing.
     nonisolated(nonsending) package static func runCommand() async throws {
         let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
         var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
@@ -29,11 +29,11 @@ extension AsyncParsableCommand {
 }
 
 extension ParsableCommand {
-    /// Ends the process with the failure that the error represents, or with ArgumentParser's text, which is help,
-    /// version, wrong usage or an exit status. Any other error is a defect.
+    /// Ends the process with the failure that the error represents, or with ArgumentParser's text, which may be help,
+    /// the version, a usage error or an exit status. Any other error is a defect.
     ///
-    /// An unknown command is named, with the command that was probably meant. A text that cannot be written to standard
-    /// output is a failure; ArgumentParser's own `exit(withError:)` would end with 0.
+    /// For an unknown command, the message names it and the command that was probably meant. If a text cannot be
+    /// written to standard output, that is a failure; ArgumentParser's own `exit(withError:)` would exit with 0.
     package static func endProcess(_ error: any Error) -> Never {
         if let ending = error as? any CommandEnding { end(ending.failure) }
         let code = exitCode(for: error)
@@ -65,7 +65,7 @@ extension ParsableCommand {
     }
 }
 
-/// The first word of a command line that is in a command's place and is none.
+/// The first word on a command line that is in the position of a command but is not one.
 enum UnknownCommand {
     /// A sentence that names the word and the command that was probably meant; nil if all words are commands.
     ///
@@ -74,7 +74,7 @@ enum UnknownCommand {
         var path = name(root)
         var subcommands = root.configuration.subcommands
         for word in arguments.first == "help" ? arguments.dropFirst() : arguments[...] {
-            // An option's value may follow it, and arguments follow the last command.
+            // The next word may be the value of an option, or an argument of the last command.
             guard !word.hasPrefix("-"), !subcommands.isEmpty else { return nil }
             guard let next = subcommands.first(where: { name($0) == word }) else {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { name($0) }

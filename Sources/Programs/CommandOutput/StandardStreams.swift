@@ -1,13 +1,13 @@
 package import DaemonAPI
 import Glibc
 
-/// Standard output, for results alone, and standard error, for everything else. No colours: a terminal gets the same as
-/// a file.
+/// Standard output, for results only, and standard error, for everything else. There are no colours: a terminal
+/// receives the same text as a file.
 package enum Console {
-    /// Writes a result. A reader that closed the pipe (`| head`) is no failure.
+    /// Writes a result. It is not a failure if the reader closed the pipe (`| head`).
     package static func output(_ text: String) throws(CommandFailure) { _ = try write(Array(text.utf8)) }
 
-    /// Writes a list: fitted to the width of a terminal; in full elsewhere, or on request.
+    /// Writes a list, fitted to the width if it goes to a terminal; otherwise, or on request, in full.
     package static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
         let (text, remark) = table.shown(isWide: width.isWide)
         try output(text)
@@ -24,7 +24,7 @@ package enum Console {
         guard try write(bytes) else { throw CommandFailure(.done, nil) }
     }
 
-    /// Writes a line to standard error; characters that would move a terminal's cursor are shown as their code points.
+    /// Writes a line to standard error; characters that would move a terminal's cursor are shown as code points.
     package static func error(_ line: String) {
         try? Descriptor.write(Array((Printable.text(line) + "\n").utf8), to: STDERR_FILENO)
     }
@@ -85,9 +85,8 @@ package struct DescriptorFailure: Error, Equatable {
     /// EPIPE: the other end of a pipe is closed.
     package var isReaderGone: Bool { number == EPIPE }
 
-    /// A full disk is "try again later": it is temporary, and a command can ask again for what did not fit, a
-    /// decryption with the same reference. Anything else is an unusable file. sysexits.h's EX_IOERR is not among the
-    /// statuses.
+    /// "Try again later" for a full disk: it is temporary, and the command can be repeated, a decryption with the same
+    /// reference. Any other reason makes the file unusable. EX_IOERR of sysexits.h is not among the statuses.
     package var exitStatus: ExitStatus { [ENOSPC, EDQUOT].contains(number) ? .tryAgainLater : .unreadable }
 
     /// The text of strerror(3).

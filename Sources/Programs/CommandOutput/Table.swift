@@ -1,6 +1,6 @@
-/// Plain text in aligned columns: two blanks between them, none at the end of a line.
+/// Plain text in aligned columns: separated by two blanks, with none at the end of a line.
 ///
-/// In a terminal that is too narrow for a list, cells are shortened as far as their columns allow it; then the least
+/// In a terminal that is too narrow for a list, cells are shortened as far as their columns allow, and then the least
 /// important columns are left out (``fitted(to:)``).
 package struct Table {
     private var rows: [[String]] = []
@@ -14,7 +14,7 @@ package struct Table {
         hasHeader = true
     }
 
-    /// Names and values, one pair a line.
+    /// Names and values, one pair per line.
     package init(pairs: [(String, String)]) {
         columns = []
         rows = pairs.map { [$0.0, $0.1] }
@@ -30,18 +30,18 @@ package struct Table {
     /// The complete text, every line with a newline at its end.
     package var text: String { Self.text(rows.map { $0.map(Printable.text) }) }
 
-    /// Lines of at most `width` columns of a terminal, as far as the table's columns allow that.
+    /// The text with lines of at most `width` terminal columns, as far as the table's columns allow.
     ///
-    /// Cells are shortened first, those of less important columns before others, and only as much as necessary. If that
-    /// is not enough, the least important column is left out, and the others are tried again at their full widths. The
-    /// columns that always stay are shortened after all others have been left out, and finally to the least that tells
-    /// their values apart. Of names and values, the values continue on further lines.
+    /// Cells are shortened first, beginning with those of less important columns, and only as much as necessary. If
+    /// that is not enough, the least important column is left out, and the others are tried again at full width.
+    /// Columns that always stay are shortened only after all others have been left out, and at most to the length that
+    /// still distinguishes their values. In a table of names and values, the values are wrapped.
     ///
     /// - Returns: the text, and the names of the columns that were left out.
     package func fitted(to width: Int) -> (text: String, omitted: [String]) {
         let safe = rows.map { $0.map(Printable.text) }
         guard hasHeader else { return (Self.text(Self.wrapped(safe, to: width)), []) }
-        // The least important first; among equals the last.
+        // Least important first; among equals, the last column first.
         let leaving = columns.indices.filter { columns[$0].importance != nil }
             .sorted { (columns[$0].importance ?? 0, -$0) < (columns[$1].importance ?? 0, -$1) }
         for count in 0...leaving.count {
@@ -61,9 +61,9 @@ package struct Table {
         return (text, [])
     }
 
-    /// A list for standard output: fitted to the width of a terminal; in full elsewhere, or on request.
+    /// A list for standard output, fitted to the width if it goes to a terminal; otherwise, or on request, in full.
     ///
-    /// - Returns: the text, and a sentence about what is left out; nil if nothing is.
+    /// - Returns: the text, and a sentence about the columns left out; nil if there are none.
     package func shown(isWide: Bool) -> (text: String, remark: String?) {
         guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
         let (text, omitted) = fitted(to: width)
@@ -90,7 +90,7 @@ package struct Table {
         return (rows, excess() <= 0)
     }
 
-    /// Values broken at blanks, to the width that the names leave; never narrower than `leastValues`.
+    /// Wraps values at blanks, to the width left by the names, but never narrower than `leastValues`.
     private static func wrapped(_ rows: [[String]], to width: Int) -> [[String]] {
         let leastValues = 24
         let room = max(leastValues, width - 2 - (widths(rows).first ?? 0))
@@ -108,7 +108,7 @@ package struct Table {
         }
     }
 
-    /// The end at which a long text is cut.
+    /// The end at which a long text is truncated.
     fileprivate enum Cut: CaseIterable {
         case end, beginning
 
@@ -138,7 +138,7 @@ package struct Table {
             var line = ""
             for (column, cell) in row.enumerated() {
                 line += cell
-                // The last cell that is not empty ends the line.
+                // The last nonempty cell ends the line.
                 guard row[(column + 1)...].contains(where: { !$0.isEmpty }) else { break }
                 line += String(repeating: " ", count: widths[column] - DisplayWidth.of(cell) + 2)
             }
@@ -149,14 +149,15 @@ package struct Table {
 }
 
 extension Table {
-    /// A column's name, and the way in which it is shortened or left out.
+    /// A column's name, and how it may be shortened or left out.
     package struct Column: ExpressibleByStringLiteral {
         package enum Shortening: Sendable {
             /// Shown in full or not at all.
             case none
-            /// An identifier or a name: its beginning, with so many characters that all values of the table differ.
+            /// An identifier or a name, shortened to a beginning that is long enough to distinguish all values in the
+            /// table.
             case beginning
-            /// Words: as many as fit.
+            /// Words, shortened to as many as fit.
             case words
         }
 
@@ -173,14 +174,14 @@ extension Table {
 
         package init(stringLiteral name: String) { self.init(name) }
 
-        /// The least number of a terminal's columns that are shown, including the ellipsis.
+        /// The minimum number of terminal columns shown, including the ellipsis.
         private static let (leastBeginning, leastWords) = (9, 16)
 
-        /// The least width of the column with these values, and the end at which they are then cut; nil if it cannot be
-        /// narrower.
+        /// The minimum width of the column with these values, and the end at which they are then truncated; nil if it
+        /// cannot be narrower.
         ///
-        /// - Parameter most: true if nothing else is left to leave out. Words are then cut as short as identifiers, and
-        ///   identifiers with a common beginning, such as those of one company, show their ends.
+        /// - Parameter most: true if no more columns can be left out. Words are then shortened as much as identifiers,
+        ///   and identifiers with a common beginning, such as those of one company, show their ends.
         fileprivate func least(of values: [String], most: Bool) -> (width: Int, cut: Table.Cut)? {
             switch shortening {
             case .none: return nil

@@ -3,8 +3,8 @@ import Glibc
 
 /// The number of characters that fit into a line of a terminal.
 package enum TerminalWidth {
-    /// The width of standard output. Nil if it is no terminal, or if the width is unknown: then nothing is shortened,
-    /// so that files and pipes get the complete text.
+    /// The width of standard output. Nil if it is not a terminal, or if the width is unknown. Nothing is then
+    /// shortened, so that files and pipes receive the complete text.
     ///
     /// - Parameter environment: an exported COLUMNS takes precedence over the terminal's own width (POSIX, Base
     ///   Definitions 8.3).

@@ -148,7 +148,7 @@ struct PaymentShowCommand: AsyncParsableCommand {
             + (contradiction(of: payment) ?? "")
     }
 
-    /// Advice for a payment whose status contradicts the processor's answer.
+    /// Advice for a payment whose status contradicts the processor's response.
     private static func contradiction(of payment: PaymentSummary) -> String? {
         let answer = payment.history?.last {
             $0.reason?.hasPrefix(PaymentChange.contradiction) == true && $0.state != payment.state

@@ -1,4 +1,5 @@
-// The gateway's executable: its command line. The target Gateway does the work; begin with GatewayProgram there.
+// The gateway's executable: its command line. The target Gateway does the work; begin reading with GatewayProgram
+// there.
 
 import ArgumentParser
 import CommandOutput
@@ -7,7 +8,7 @@ import Gateway
 import HostSystem
 import ProductVersion
 
-/// The merchant server, in the foreground.
+/// Runs the merchant server in the foreground.
 @main
 struct PaytokenGateway: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -64,7 +65,7 @@ struct Serve: AsyncParsableCommand {
     }
 }
 
-/// A secret for one client.
+/// Makes a secret for one client.
 struct NewKey: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new-key", abstract: "Make a bearer key for a client.",

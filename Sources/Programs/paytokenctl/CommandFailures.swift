@@ -2,7 +2,7 @@ import CommandOutput
 import KeyFiles
 import Ledger
 
-// The ends of a command for the errors that its parts throw.
+// Maps the errors that parts of a command throw to the way in which the command ends.
 
 extension KeyFileError: CommandEnding {
     var failure: CommandFailure {
@@ -14,7 +14,7 @@ extension KeyFileError: CommandEnding {
     }
 }
 
-/// A server, a database or a file that does not fit the command.
+/// A server, a database or a file that is unsuitable for the command.
 extension LedgerOpeningError: CommandEnding {
     var failure: CommandFailure {
         switch self {

@@ -4,8 +4,8 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// The candidates for a shell's tab key: keys, merchants, approvals and HSM tokens that the daemon knows. If the daemon
-/// does not answer there are none, and no message.
+/// The candidates for shell completion: keys, merchants, approvals and HSM tokens that the daemon knows. If the daemon
+/// does not respond, there are no candidates and no message.
 extension CompletionKind {
     /// A key, by the first 16 hexadecimal digits of its publicKeyHash.
     static let key = CompletionKind.custom { words, _, prefix in await Candidates(words).keys(prefix) }
@@ -23,9 +23,9 @@ private struct Candidates {
     private let words: [String]
     private let client: UnixSocketClient
 
-    /// The limit of candidates; more help no user.
+    /// The maximum number of candidates; more would not help a user.
     private static let most = 100
-    /// The limit of pages, of a thousand keys each, that are read for their merchants.
+    /// The maximum number of pages, of a thousand keys each, that are read to find merchants.
     private static let mostPages = 20
 
     init(_ words: [String]) {
@@ -39,7 +39,7 @@ private struct Candidates {
     func keys(_ prefix: String) async -> [String] {
         let prefix = prefix.lowercased()
         guard Hexadecimal.isLowerCase(prefix.utf8) else { return [] }
-        // The list is sorted by hash, and the hashes that begin with the prefix come right after it.
+        // The list is sorted by hash, and the hashes that begin with the prefix immediately follow it.
         let query = [("limit", String(Self.most))] + (prefix.isEmpty ? [] : [("after", prefix)])
         let found = await items("/v1/keys" + QueryText.of(query), KeySummary.self)?.items ?? []
         return found.filter(suits).compactMap { key in

@@ -1,7 +1,7 @@
-// The command line of the security team and of auditors. It sends requests to the daemon over its Unix sockets, and
-// touches a private key only to seal it for the worker (key import). Only the worker uses PKCS#11 (token init runs it).
-// Three commands open a ledger without the daemon: ledger create and ledger move, with the account of a database's
-// owner, which the daemon must not have, and ledger restore, which puts a copy in the place of a stopped daemon's file.
+// The command line of the security team and of auditors. It sends requests to the daemon through its Unix sockets, and
+// handles a private key only to seal it for the worker (key import). Only the worker uses PKCS#11 (token init runs it).
+// Three commands open a ledger without the daemon: ledger create and ledger move, with the account of the database's
+// owner, which the daemon must not have; and ledger restore, which replaces a stopped daemon's file with a copy.
 //
 //     Commands/     one type for each command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has
 //                   the parts that they share: dry runs, requests for a change that may need a second person.
@@ -11,8 +11,8 @@
 //
 // Guarantees: results go to standard output and everything else to standard error. Every failure is a CommandFailure,
 // or becomes one at the end (CommandFailures.swift), with one of the exit statuses of DaemonAPI's ErrorTable. Foreign
-// text is made safe for a terminal (Printable) before it is shown. No request is repeated. Begin with `main` below,
-// then read a command, such as KeyStateCommands.swift.
+// text is made safe for a terminal (Printable) before it is shown. No request is repeated. Begin reading with `main`
+// below, then read a command, such as KeyStateCommands.swift.
 
 import ArgumentParser
 import CommandOutput

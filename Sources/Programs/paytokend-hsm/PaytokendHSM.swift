@@ -22,7 +22,7 @@ struct PaytokendHSM: ParsableCommand {
         }
         ProcessHardening.closeInherited()
         for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
-        // Some libraries crash in their destructors: no exit handlers.
+        // No exit handlers, since some libraries crash in their destructors.
         _exit(WorkerService.serve(descriptor: STDIN_FILENO))
     }
 }
@@ -74,7 +74,7 @@ struct InitializeToken: ParsableCommand {
             report(error.message)
             _exit(error.status)
         }
-        // Some libraries crash in their destructors: no exit handlers.
+        // No exit handlers, since some libraries crash in their destructors.
         _exit(0)
     }
 

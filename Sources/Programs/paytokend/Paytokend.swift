@@ -1,4 +1,4 @@
-// The daemon's executable: its command line. The target Daemon does the work; begin with DaemonProgram there.
+// The daemon's executable: its command line. The target Daemon does the work; begin reading with DaemonProgram there.
 
 import ArgumentParser
 import CommandOutput
@@ -7,7 +7,7 @@ import DaemonAPI
 import HostSystem
 import ProductVersion
 
-/// The daemon, in the foreground.
+/// Runs the daemon in the foreground.
 @main
 struct Paytokend: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

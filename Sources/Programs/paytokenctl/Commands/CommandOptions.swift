@@ -3,17 +3,17 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 
-// The parts that commands share: output formats, dry runs, reasons, keys, and requests for a change.
+// The parts that commands share: output formats, dry runs, reasons, keys, and requests for changes.
 
 /// `--dry-run`, for every command that changes something.
 struct DryRunOption: ParsableArguments {
     @Flag(name: .customLong("dry-run"), help: "Checks everything and changes nothing.")
     var isDryRun = false
 
-    /// A path of the daemon's API, with `dry_run=true` in a dry run.
+    /// A path of the daemon's API, with `dry_run=true` if this is a dry run.
     func target(_ path: String) -> String { path + (isDryRun ? "?dry_run=true" : "") }
 
-    /// Says that it was a dry run. `can` is a clause that says what could be done.
+    /// Reports that this was a dry run. `can` is a clause that says what could be done.
     func report(_ can: String) {
         if isDryRun { Console.error("Dry run: \(can). Nothing was changed.") }
     }
@@ -32,7 +32,7 @@ struct ReadOptions: ParsableArguments {
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
-    /// Sends the request and shows the answer.
+    /// Sends the request and shows the response.
     @discardableResult
     func show<Answer: Decodable>(
         _ request: ClientRequest, as type: Answer.Type, text: (Answer) -> String
@@ -43,18 +43,18 @@ struct ReadOptions: ParsableArguments {
     }
 }
 
-/// The options of every command that changes something over the admin socket.
+/// The options of every command that changes something through the admin socket.
 struct ChangeOptions: ParsableArguments {
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
-    /// Requests the change and shows the answer. If it waits for a second person, the command ends with 75 and shows
-    /// the command that this person types.
+    /// Requests the change and shows the response. If the change needs a second person, the command exits with 75 and
+    /// shows the command that this person must enter.
     ///
     /// - Parameters:
-    ///   - possible: a clause that says what could be done, shown after a dry run; nil if the answer says it.
-    ///   - note: further information for the requester of a change that waits.
+    ///   - possible: a clause that says what could be done, shown after a dry run; nil if the response contains it.
+    ///   - note: further information for the requester of a change that needs approval.
     @discardableResult
     func post<Answer: Decodable>(
         _ path: String, _ body: some Encodable, for type: Answer.Type, dryRunSays possible: String?,
@@ -69,7 +69,7 @@ struct ChangeOptions: ParsableArguments {
 }
 
 extension KeyReference {
-    /// Parses KEY on the command line; the error says what is wrong.
+    /// Parses KEY on the command line; the error describes the fault.
     static func parse(_ argument: String) throws -> KeyReference {
         guard let key = KeyReference(argument) else {
             throw ValidationError(

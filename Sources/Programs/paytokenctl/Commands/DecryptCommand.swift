@@ -69,7 +69,7 @@ struct DecryptCommand: AsyncParsableCommand {
         let connection = socket.connection
         let answer = try await connection.send(.post("/v1/decrypt", body: body))
         guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.notOurs(answer.status) }
-        // With --reveal the output is the daemon's answer, byte for byte.
+        // With --reveal, the output is the daemon's response, byte for byte.
         if reveal { return try format.show(answer.body, Self.text(decrypted.members)) }
         let masked = Self.masked(decrypted.members)
         try format.show(JSONValue.object(masked).compact, Self.text(masked))
@@ -77,7 +77,7 @@ struct DecryptCommand: AsyncParsableCommand {
 
     private static func text(_ answer: JSONObject) -> String { Table(pairs: Flattening.pairs(.object(answer))).text }
 
-    /// The answer with its payment data masked; the other members contain nothing secret.
+    /// The response with its payment data masked; the other members contain nothing secret.
     private static func masked(_ answer: JSONObject) -> JSONObject {
         let members = answer.members.map { member in
             member.name == "paymentData"

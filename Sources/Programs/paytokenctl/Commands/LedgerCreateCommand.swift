@@ -65,7 +65,7 @@ struct LedgerCreateCommand: AsyncParsableCommand {
             outcome.found == outcome.version ? "the schema is up to date" : "the schema can be made or upgraded")
     }
 
-    /// Shows the outcome; a dry run shows the present state and the state that would result.
+    /// Shows the outcome. A dry run shows the current state and the state that would result.
     private func show(_ outcome: PostgreSQLSchema.Outcome) throws {
         let (isDry, isUpToDate) = (dryRun.isDryRun, outcome.found == outcome.version)
         let status =

@@ -58,7 +58,7 @@ struct LedgerMoveCommand: AsyncParsableCommand {
         guard !giveUp || !dryRun.isDryRun else { throw ValidationError("--give-up and --dry-run exclude each other.") }
     }
 
-    /// The absolute path of a URL. sqlite:///path is sqlite:/path with an empty host, as in the configuration.
+    /// The absolute path in a URL. sqlite:///path is sqlite:/path with an empty host, as in the configuration.
     static func path(_ url: String) -> String? {
         guard url.hasPrefix("sqlite:") else { return nil }
         let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)

@@ -75,7 +75,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         if !dryRun.isDryRun { Console.error(NextStep.acceptRestore) }
     }
 
-    /// The write-ahead log next to a former ledger: after a crash it has the newest transactions.
+    /// The write-ahead log next to a previous ledger, which contains the newest transactions after a crash.
     private func log() throws -> FileHandle? {
         guard copy != "-" else { return nil }
         for (suffix, isPlayed) in [("-journal", false), ("-wal", true)] {

@@ -5,7 +5,7 @@ import Ledger
 import PostgreSQLClient
 import SecretMemory
 
-/// The login of a command at the ledger's server, with the account that owns the tables.
+/// The login of a command to the ledger's server, with the account that owns the tables.
 struct OwnerAccountOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("A file with the account's password on one line.", valueName: "file"), completion: .file())
@@ -24,8 +24,8 @@ struct OwnerAccountOptions: ParsableArguments {
         try PostgreSQLURL(argument: text, insteadOfPassword: "--password-file or --ask-password")
     }
 
-    /// Calls `body` with the file that contains the password, or with nil for a login without one or with what libpq
-    /// finds.
+    /// Calls `body` with the file that contains the password, or with nil for a login without a password or with one
+    /// that libpq finds.
     func withPassword<Value>(
         for url: PostgreSQLURL, _ body: (String?) async throws -> Value
     ) async throws -> Value {

@@ -58,7 +58,7 @@ struct RotateStartCommand: AsyncParsableCommand {
             return
         }
         if !answer.created { Console.error("No key was made: this one waits for its certificate already.") }
-        // Otherwise standard output is for the certificate request or the JSON.
+        // Otherwise standard output is reserved for the certificate request or the JSON.
         if format.output == .table, file != nil {
             try Console.output(RotationText.one(answer.rotation))
         } else {
@@ -121,7 +121,7 @@ struct RotateStatusCommand: AsyncParsableCommand {
         let path = "/v1/rotations" + (merchant.map { "/" + PercentEncoding.encoded($0) } ?? "")
         let connection = socket.connection
         let answer = try await connection.send(.get(path))
-        // The elements as they arrived, so that members of a newer daemon are passed on to programs.
+        // The elements as received, so that members from a newer daemon are passed on to programs.
         guard let (list, elements) = ListAnswer<RotationStatus>.read(answer.body) else {
             throw connection.notOurs(answer.status)
         }

@@ -107,7 +107,7 @@ extension StatusCommand {
         return names.isEmpty ? "-" : names.joined(separator: ",")
     }
 
-    /// The end of this node's record, by sequences; empty while the ledger does not give it.
+    /// The end of this node's record, as sequences; empty while the ledger does not provide it.
     private static func record(_ ledger: LedgerStatus) -> [(String, String)] {
         guard let last = ledger.lastSequence else { return [] }
         let sealed = ledger.sealedSequence.map { sequence in
@@ -137,7 +137,7 @@ extension StatusCommand {
 }
 
 extension Printable {
-    /// One line with its newline, made safe for a terminal.
+    /// One line with a newline, made safe for a terminal.
     fileprivate static func line(_ text: String) -> String {
         Self.text(String(text.dropLast())) + "\n"
     }

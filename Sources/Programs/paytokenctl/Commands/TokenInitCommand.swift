@@ -93,11 +93,11 @@ struct TokenInitCommand: AsyncParsableCommand {
     }
 }
 
-/// The worker's executable; only this one links PKCS#11.
+/// The worker's executable, which is the only one that links PKCS#11.
 enum WorkerProgram {
     static let name = "paytokend-hsm"
 
-    /// Finds it next to this program's own executable, or where packages put internal programs.
+    /// Finds it next to this program's executable, or where packages install internal programs.
     static func locate() throws -> String {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw CommandFailure(.defect, "internal_error: /proc/self/exe cannot be read. Is /proc mounted?")
@@ -120,7 +120,8 @@ enum WorkerProgram {
         ].map { $0.path(percentEncoded: false) }
     }
 
-    /// Its standard output; its standard error is this program's. If it fails, this program ends with its exit status.
+    /// Returns its standard output; its standard error is this program's. If it fails, this program ends with the same
+    /// exit status.
     static func run(_ program: String, _ arguments: [String]) throws -> [UInt8] {
         let process = Process()
         process.executableURL = URL(filePath: program)
@@ -133,8 +134,8 @@ enum WorkerProgram {
         } catch {
             throw CommandFailure(.unreadable, "\(program) could not be started.")
         }
-        // One line is expected. More than a pipe holds would stop the worker, so everything is read before the wait for
-        // its end.
+        // One line is expected. More output than a pipe can buffer would block the worker, so everything is read before
+        // waiting for it to end.
         let bytes = Array(output.fileHandleForReading.readDataToEndOfFile())
         process.waitUntilExit()
         guard process.terminationReason == .exit else {

@@ -6,15 +6,15 @@ import StrictJSON
 
 /// A file on the command line; `-` is standard input.
 enum InputFile {
-    /// 1 MiB: more than any payment token has, and any request may have by default.
+    /// 1 MiB: more than any payment token has, and more than a request may have by default.
     static let maximumByteCount = 1 << 20
 
-    /// The content of a file that is not larger than a limit.
+    /// The content of a file that is not larger than the limit.
     static func read(
         _ path: String, atMost maximumByteCount: Int = maximumByteCount
     ) throws -> [UInt8] {
         var bytes: [UInt8] = []
-        // A pipe gives what it has at the moment, so this reads until its end, and at most one byte too many.
+        // A read from a pipe returns what is available, so read until its end, and at most one byte too many.
         try forEachBlock(of: path, byteCount: maximumByteCount + 1) { block in
             bytes += block
             return bytes.count <= maximumByteCount
@@ -63,10 +63,10 @@ enum InputFile {
     /// Reads a file of lines from its beginning to its end, and shows the progress.
     ///
     /// - Parameters:
-    ///   - progress: makes a sentence about the number of bytes that were read.
+    ///   - progress: returns a sentence about the number of bytes read.
     ///   - readBlock: takes the bytes of each block before its lines.
     ///   - take: takes a line without its line feed.
-    /// - Returns: the end: a line that is longer than any record ends the reading.
+    /// - Returns: where reading ended; it ends at a line that is longer than any record.
     static func forEachLine(
         of path: String, progress: (_ read: Int) -> String, readBlock: ([UInt8]) -> Void = { _ in },
         take: (_ line: [UInt8]) throws -> Void
@@ -83,7 +83,7 @@ enum InputFile {
         return lines
     }
 
-    /// The number of bytes, if it is known.
+    /// The number of bytes, if known.
     static func size(_ path: String) -> Int? {
         guard path != "-", let attributes = try? FileManager.default.attributesOfItem(atPath: path),
             attributes[.type] as? FileAttributeType == .typeRegular

@@ -7,7 +7,7 @@ import UnixSignals
 struct Interrupted: Error {
     let signal: Int32
 
-    /// Ends the process as the signal itself would, so that a shell recognises a signal.
+    /// Ends the process as the signal itself would, so that a shell recognises the signal.
     func endProcess() -> Never {
         _ = Glibc.signal(signal, SIG_DFL)
         raise(signal)
@@ -18,7 +18,7 @@ struct Interrupted: Error {
 
 /// The treatment of SIGINT, SIGTERM and SIGHUP during a long operation.
 enum Interruption {
-    /// The signals, without SIGHUP if nohup(1) has it ignored: waiting for the signal would undo that.
+    /// The signals, without SIGHUP if nohup(1) made it ignored, since waiting for the signal would undo that.
     private static var signals: [UnixSignal] {
         ignoresHangup ? [.sigint, .sigterm] : [.sigint, .sigterm, .sighup]
     }
@@ -57,13 +57,13 @@ enum Interruption {
         }
     }
 
-    /// Runs `work`. A signal ends the process at once, successfully.
+    /// Runs `work`. A signal ends the process immediately and successfully.
     static func ending<Result: Sendable>(
         _ work: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
         let arrivals = await UnixSignalsSequence(trapping: signals)
         let watch = Task {
-            // Also while the work waits for a reader of its output.
+            // This also works while the work waits for a reader of its output.
             for await _ in arrivals { exit(ExitStatus.done.rawValue) }
         }
         defer { watch.cancel() }

@@ -3,13 +3,13 @@ import DaemonAPI
 import StrictJSON
 
 extension DaemonConnection {
-    /// All keys of all pages, each decoded and as it arrived, so that members of a newer daemon are passed on to
+    /// All keys of all pages, each decoded and as received, so that members from a newer daemon are passed on to
     /// programs.
     func allKeys() async throws -> (keys: [KeySummary], items: [JSONValue]) {
         var keys: [KeySummary] = []
         var items: [JSONValue] = []
         var next: String?
-        // More pages than any real list has; a daemon with an endless list is broken.
+        // More pages than any real list has; a daemon that sends an endless list is faulty.
         for _ in 0..<1000 {
             let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
             let answer = try await send(.get("/v1/keys" + query))

@@ -3,17 +3,17 @@ import DaemonAPI
 import Glibc
 import SecretMemory
 
-/// A typed password as a nameless file in this process's memory. Code that reads secrets from files can read it, and it
-/// ends with the process at the latest.
+/// A typed password, stored in an unnamed file in this process's memory. Code that reads secrets from files can read
+/// it, and it is gone when the process ends, at the latest.
 final class TypedPassword: Sendable {
-    /// A path that is valid in this process only.
+    /// A path that is valid only in this process.
     let path: String
     private let descriptor: Int32
 
     /// The longest password, in bytes.
     private static let maximumBytes = 256
 
-    /// Asks on the terminal, which does not show the input.
+    /// Asks on the terminal, without echoing the input.
     init(asking question: String) throws {
         let password = try Self.ask(question)
         descriptor = unsafe open("/dev/shm", Self.temporaryFile | O_RDWR | O_CLOEXEC, 0o600)
@@ -25,7 +25,7 @@ final class TypedPassword: Sendable {
         }
     }
 
-    /// O_TMPFILE (open(2)), which glibc declares under _GNU_SOURCE only: a file without a name, here in memory.
+    /// O_TMPFILE (open(2)), which glibc declares only with _GNU_SOURCE: an unnamed file, here in memory.
     private static let temporaryFile = O_DIRECTORY | 0o20_000_000
 
     deinit { close(descriptor) }

@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 
 extension StreamedAnswer {
-    /// Writes the body to a file, and shows the progress.
+    /// Writes the body to a file, showing the progress.
     ///
     /// - Parameters:
     ///   - word: the verb of the progress line, such as `copied`.

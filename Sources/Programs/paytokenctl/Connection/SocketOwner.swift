@@ -6,7 +6,7 @@ import Glibc
 import NIOCore
 
 /// The accounts whose process may listen on a socket: root, this program's account, and the socket's owner. The owner
-/// does not count if every account can create a socket in its directory.
+/// is not trusted if every account can create a socket in its directory.
 struct SocketOwner {
     private let path: String
     /// Nil if every account can write to the socket's directory, or if it cannot be examined.
@@ -14,7 +14,7 @@ struct SocketOwner {
 
     init(of path: String) {
         self.path = path
-        // A link's own owner and directory do not matter.
+        // The owner and directory of a symbolic link are irrelevant.
         let file = URL(filePath: path).resolvingSymlinksInPath()
         let attributes = { (url: URL) in try? FileManager.default.attributesOfItem(atPath: url.path) }
         let mode = attributes(file.deletingLastPathComponent())?[.posixPermissions] as? Int ?? 0o777
@@ -24,7 +24,7 @@ struct SocketOwner {
 
     func admits(_ peer: UInt32) -> Bool { peer == 0 || peer == geteuid() || peer == uid }
 
-    /// - Throws: `UnixSocketClientError.untrustedPeer`, or the reason why the kernel does not name the listener.
+    /// - Throws: `UnixSocketClientError.untrustedPeer`, or the reason why the kernel does not report the listener.
     func check(_ connection: any Channel) throws {
         let peer = try connection.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
             try PeerCredentials(connectedSocket: $0).uid
@@ -35,8 +35,8 @@ struct SocketOwner {
 }
 
 extension DaemonConnection {
-    /// The same daemon, which must be the socket's own (``SocketOwner``). For requests whose answer a private key
-    /// depends on.
+    /// The same daemon, which must own the socket (``SocketOwner``). Used for requests on whose response a private key
+    /// depends.
     var trusted: DaemonConnection {
         var trusted = self
         trusted.client.checkPeer = { [path = client.path] in try SocketOwner(of: path).check($0) }

@@ -2,7 +2,7 @@ import HTTPListener
 import NIOCore
 import NIOPosix
 
-/// The connections of scrapers: few, bounded in time and size. Each request is for the metrics or is refused.
+/// The connections of scrapers: few, and limited in time and size. Each request is for the metrics or is refused.
 struct MetricsConnections: ConnectionService {
     let scrape: SharedScrape
 
@@ -12,9 +12,9 @@ struct MetricsConnections: ConnectionService {
 
     func connectionsChanged(by difference: Int) {}
 
-    /// Prometheus needs one connection, or one for each of a pair. An answer may have megabytes. Every account of a
-    /// host has the same address, so an account with many connections could keep Prometheus out: the oldest connection
-    /// is closed.
+    /// Prometheus needs one connection, or two if there is a pair of servers. A response may have megabytes. Every
+    /// account of a host has the same address, so an account with many connections could exclude Prometheus. To prevent
+    /// this, the oldest connection is closed.
     private static let connections = ConnectionLimits.Maximum(total: 16, perSource: 8, unidentified: 16)
     private static let limits = RequestLimits(idle: .seconds(30), request: .seconds(10))
 
@@ -30,7 +30,7 @@ struct MetricsConnections: ConnectionService {
     }
 }
 
-/// `GET /metrics` and `HEAD /metrics`. Nothing else in a request is read or passed on.
+/// `GET /metrics` and `HEAD /metrics`. Nothing else in a request is evaluated or passed on.
 struct MetricsRequests: RequestHandler {
     let scrape: SharedScrape
 
@@ -50,7 +50,7 @@ struct MetricsRequests: RequestHandler {
 }
 
 extension HTTPAnswer {
-    /// One sentence for a person.
+    /// One sentence for display.
     static func text(_ status: Int, _ sentence: String) -> HTTPAnswer {
         HTTPAnswer(
             status: status, headers: [Header(name: "Content-Type", value: "text/plain; charset=utf-8")],

@@ -2,7 +2,7 @@ import Logging
 import Synchronization
 import Telemetry
 
-/// Logs once that the metrics are unavailable, and once that they are available again; a scrape comes every few
+/// Logs once that the metrics are unavailable, and once that they are available again, since a scrape comes every few
 /// seconds.
 final class ServingLog: Sendable {
     let logger: Logger

@@ -4,8 +4,8 @@ import Synchronization
 import Telemetry
 
 /// The metrics of the program behind a socket, requested once at a time and at most once a second. All scrapers that
-/// ask during a request, or within a second of its answer, get that answer. So many or frequent scrapes cost the
-/// program little.
+/// ask during a request, or within a second of its response, receive that response. Therefore even many or frequent
+/// scrapes cost the program little.
 final class SharedScrape: Sendable {
     private let client: UnixSocketClient
     private let program: String
@@ -13,10 +13,10 @@ final class SharedScrape: Sendable {
     private let freshness: Duration
     private let current = Mutex<Scrape?>(nil)
 
-    /// One request, and its answer.
+    /// One request, and its response.
     private struct Scrape {
         let task: Task<HTTPAnswer, Never>
-        /// The time until which the answer is used again; nil during the request.
+        /// The time until which the response is reused; nil during the request.
         var end: ContinuousClock.Instant?
     }
 
@@ -37,7 +37,7 @@ final class SharedScrape: Sendable {
         self.freshness = freshness
     }
 
-    /// 200 with the metrics, or 503 with the reason: Prometheus' own `up` is 0 then.
+    /// 200 with the metrics, or 503 with the reason; in the latter case, Prometheus' `up` is 0.
     func answer() async -> HTTPAnswer {
         let task = current.withLock { current in
             if let current, current.end.map({ ContinuousClock.now < $0 }) ?? true { return current.task }

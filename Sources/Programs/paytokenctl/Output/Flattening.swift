@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// A JSON document as names and values for a person: `chain[0].subject`.
+/// A JSON document as names and values for display: `chain[0].subject`.
 enum Flattening {
     static func pairs(_ value: JSONValue, name: String = "") -> [(String, String)] {
         switch value {

@@ -83,7 +83,7 @@ enum MerchantKeyTable {
         return table
     }
 
-    /// The state, with its end if it has one, and the condition that keeps the key from being used.
+    /// The state, with its end if it has one, and the condition that prevents the key from being used.
     private static func state(_ key: KeySummary, _ now: Date, _ until: String) -> String {
         var text = key.state
         if key.state == "deactivated", let cutOff = key.cutOff, cutOff > now {

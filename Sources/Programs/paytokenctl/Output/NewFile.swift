@@ -2,16 +2,16 @@ import CommandOutput
 import Foundation
 import Glibc
 
-/// A file that appears complete or not at all, and never replaces another one.
+/// A file that appears either complete or not at all, and never replaces another one.
 ///
-/// It grows under its name with `.partial` appended, by default readable by its owner only. ``publish()`` gives it its
-/// name once all of it is on the disk. If it ends before that, the partial file is removed.
+/// While it grows, `.partial` is appended to its name, and by default only its owner can read it. ``publish()`` gives
+/// it its final name once all of it is on disk. If this object is released before that, the partial file is removed.
 final class NewFile {
     let path: String
     private let partial: String
     private var descriptor: Int32
 
-    /// - Parameter mode: its permission bits, less those of the umask.
+    /// - Parameter mode: the permission bits, reduced by the umask.
     init(_ path: String, mode: mode_t = 0o600) throws {
         guard !Self.isThere(path) else { throw Self.taken(path) }
         let partial = path + ".partial"
@@ -38,16 +38,16 @@ final class NewFile {
         }
     }
 
-    /// Gives it its name once all of it is on the disk.
+    /// Gives the file its final name once all of it is on disk.
     func publish() throws {
         guard fsync(descriptor) == 0 else { throw Self.failure("\(partial) cannot be written", errno) }
-        // link(2), because rename(2) would replace a file that was created meanwhile.
+        // link(2), because rename(2) would replace a file that was created in the meantime.
         if unsafe link(partial, path) == 0 {
             discard()
         } else if errno == EEXIST {
             throw Self.taken(path)
         } else if [EPERM, ENOSYS, EOPNOTSUPP].contains(errno), !Self.isThere(path) {
-            // File systems of memory sticks have no hard links.
+            // File systems on USB sticks have no hard links.
             guard unsafe rename(partial, path) == 0 else { throw Self.failure("\(path) cannot be made", errno) }
             discard()
         } else {
@@ -64,7 +64,7 @@ final class NewFile {
         _ = unsafe unlink(partial)
     }
 
-    /// Syncs the new name to the disk. If a directory cannot be synced, its file system does that itself.
+    /// Syncs the new name to the disk. File systems on which a directory cannot be synced do that themselves.
     private func syncDirectory() {
         let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
         let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -73,7 +73,7 @@ final class NewFile {
         close(descriptor)
     }
 
-    /// Returns true for a symbolic link too, wherever it points.
+    /// Also returns true for a symbolic link, whatever its target.
     private static func isThere(_ path: String) -> Bool {
         (try? FileManager.default.attributesOfItem(atPath: path)) != nil
     }

@@ -1,7 +1,6 @@
 import DaemonAPI
 
-/// The next step for a person, in this program's words. The daemon's types give the facts; the sentences with
-/// `paytokenctl …` are here.
+/// The next step for a person. The daemon's types contain the facts; the sentences with `paytokenctl …` are here.
 enum NextStep {
     /// The step for the requester of an import that waits for approval.
     static func repeatImport(_ pending: PendingAnswer) -> String {
@@ -13,7 +12,7 @@ enum NextStep {
         "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
     }
 
-    /// The step for the person who approved an operation that only another node can carry out.
+    /// The step for the person who approved an operation that only another node can perform.
     static func nodeCarriesOut(_ approval: ApprovalSummary) -> String {
         "the node \(approval.node ?? "that received the request") carries it out within seconds; paytokenctl approval list shows when it is done"
     }
@@ -24,7 +23,7 @@ enum NextStep {
             + "ledger.node: \(node); then paytokend --check, and start it."
     }
 
-    /// The step for the person who put a copy of a ledger in its place.
+    /// The step for the person who replaced a ledger with a copy.
     static let acceptRestore =
         "Nothing is released from it before it is accepted. Start paytokend with --await-restore, then: paytokenctl ledger "
         + "accept-restore --reason TEXT. Then repeat each suspension and compromise of a key that was made after the copy."
@@ -32,7 +31,7 @@ enum NextStep {
     static let giveAuditorsTheKey =
         "Give auditors the new public key in addition to the old one: paytokenctl audit public-key > keys.pem"
 
-    /// The step for a certificate whose key is in service: its expiry changes no state and no readiness.
+    /// The step for a certificate whose key is in use. Its expiry affects neither the key's state nor readiness.
     static func renewCertificate(of use: String) -> String {
         use == "identity"
             ? "With an expired certificate Apple gives no merchant sessions. Renew it: paytokenctl help rotate."

@@ -3,11 +3,12 @@ import StrictJSON
 /// Hides the parts of a decrypted payment dictionary with which a payment could be made: the account number except its
 /// last four digits, the cryptogram, and anything else that looks like an account number.
 ///
-/// It works on parsed JSON, so that no spelling of a name or a string evades it.
+/// It works on parsed JSON, so that no alternative spelling of a name or a string can evade it.
 enum PaymentDataMask {
     /// The replacement for completely hidden values; it does not reveal their length.
     static let hidden = "********"
-    /// The shortest run of digits that can be an account number (ISO/IEC 7812-1: up to 19; none in use is shorter).
+    /// The shortest run of digits that can be an account number (ISO/IEC 7812-1 allows up to 19; no shorter ones are in
+    /// use).
     static let accountNumberDigits = 12
 
     /// - Parameter paymentData: the whole decrypted dictionary.
@@ -25,7 +26,7 @@ enum PaymentDataMask {
         switch name {
         case "applicationPrimaryAccountNumber": return lastFour(value)
         case "onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData": return concealed(value)
-        // It has twelve digits of its own: an identifier of the device's maker.
+        // It has twelve digits but is not secret: it identifies the manufacturer of the device.
         case "deviceManufacturerIdentifier":
             if case .string(let text) = value, text.utf8.count <= accountNumberDigits { return value }
             return masked(value)
@@ -33,7 +34,8 @@ enum PaymentDataMask {
         }
     }
 
-    /// The last four digits of an account number; completely hidden if the value is no text or too short to be one.
+    /// The last four digits of an account number; completely hidden if the value is not a text, or is too short to be
+    /// one.
     private static func lastFour(_ value: JSONValue) -> JSONValue {
         let text: String
         switch value {
@@ -46,8 +48,8 @@ enum PaymentDataMask {
         return .string(String(repeating: "*", count: text.count - 4) + text.suffix(4))
     }
 
-    /// Keeps the structure, so that the received members are visible, and the ECI, which a person needs and which
-    /// cannot be used to pay.
+    /// Keeps the structure, so that the received members are visible. Also keeps the ECI, which a person needs and
+    /// which cannot be used to pay.
     private static func concealed(_ value: JSONValue) -> JSONValue {
         switch value {
         case .null: .null
@@ -60,7 +62,7 @@ enum PaymentDataMask {
 
     private static func masked(_ object: JSONObject, rule: (String, JSONValue) -> JSONValue) -> JSONObject {
         let members = object.members.map { (name: withoutAccountNumbers($0.name), value: rule($0.name, $0.value)) }
-        // Two names differ only in hidden parts: the values are dropped too.
+        // If two names differ only in hidden parts, the values are dropped as well.
         return JSONObject(members) ?? JSONObject()
     }
 

@@ -1,8 +1,8 @@
 import CommandOutput
 import Glibc
 
-/// Progress on standard error: in a terminal one line that is overwritten, elsewhere a line now and then. An operation
-/// that takes a moment shows none.
+/// Progress on standard error: in a terminal, one line that is overwritten; elsewhere, an occasional line. A short
+/// operation shows none.
 struct ProgressLine {
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private let interval: Duration
@@ -27,7 +27,7 @@ struct ProgressLine {
         shown = text.count
     }
 
-    /// Leaves an empty line in a terminal.
+    /// Clears the line in a terminal.
     mutating func clear() {
         guard shown > 0 else { return }
         try? Descriptor.write(Array(("\r" + String(repeating: " ", count: shown) + "\r").utf8), to: STDERR_FILENO)

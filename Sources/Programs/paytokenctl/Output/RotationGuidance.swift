@@ -2,7 +2,8 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// The next step of the person who carries out a rotation, the commands included. The daemon's values say which step is due.
+/// The next step for the person who performs a rotation, including the commands. The daemon's values determine which
+/// step is due.
 struct RotationGuidance {
     private let rotation: RotationStatus
     /// True for keys that sign for merchant sessions; the others open payment tokens.
@@ -17,7 +18,7 @@ struct RotationGuidance {
         endingKeys = rotation.oldKeys.filter { $0.state != "active" }
     }
 
-    /// One or two sentences. In a phase that this version does not know it is the daemon's sentence.
+    /// One or two sentences; in a phase that this version does not know, the daemon's sentence.
     var next: String {
         if let fault = rotation.newKey?.fault, rotation.phase != "none" {
             return isIdentity
@@ -124,7 +125,8 @@ struct RotationGuidance {
         }
     }
 
-    /// The merchant as arguments of a command, with what distinguishes this rotation from the merchant's others.
+    /// The merchant as arguments of a command, with the options that distinguish this rotation from the merchant's
+    /// others.
     private var merchant: String {
         ShellWord.of(rotation.merchantIdentifier)
             + (isIdentity ? " --use identity" : " --type \(rotation.algorithm.lowercased())")

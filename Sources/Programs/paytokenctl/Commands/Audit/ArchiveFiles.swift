@@ -5,7 +5,7 @@ import Crypto
 import Foundation
 import StrictJSON
 
-/// `--archive`: the daemon's files of old records, in the given order.
+/// `--archive`: the daemon's archive files, in the given order.
 struct ArchiveOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -22,14 +22,14 @@ struct ArchiveOption: ParsableArguments {
     var files: ArchiveFiles { ArchiveFiles(paths: archive) }
 }
 
-/// Files of archived records, which are read before the remaining record.
+/// Files of archived records, which are read before the remaining records.
 struct ArchiveFiles {
     let paths: [String]
 
     /// - Parameter otherwise: the required beginning of a record without archives.
     func beginning(otherwise: ChainBeginning) -> ChainBeginning { paths.isEmpty ? otherwise : .record1 }
 
-    /// Reads the files, one after the other.
+    /// Reads the files in sequence.
     ///
     /// - Parameters:
     ///   - node: the node whose files are read; nil for all.
@@ -45,7 +45,7 @@ struct ArchiveFiles {
         }
     }
 
-    /// Copies the files into one file, one after the other.
+    /// Concatenates the files into one.
     func copy(to file: NewFile) throws {
         for path in paths {
             try InputFile.forEachBlock(of: path) { block in
@@ -55,7 +55,7 @@ struct ArchiveFiles {
         }
     }
 
-    /// The node whose records a file has, by its first line; nil if that is none.
+    /// The node whose records a file contains, according to its first line; nil if there is none.
     private static func node(of path: String) throws -> AuditNode? {
         var line: [UInt8] = []
         try InputFile.forEachBlock(of: path) { block in
@@ -66,7 +66,7 @@ struct ArchiveFiles {
         return SignedCheckpoint(line: first)?.checkpoint.node ?? (try? AuditEntry(line: first))?.node
     }
 
-    /// A file, with the archive that the verified record names.
+    /// A file, and the archive in the verified record that it belongs to.
     struct Named {
         let path: String
         let node: AuditNode
@@ -88,7 +88,7 @@ struct ArchiveFiles {
 
     /// Finds each file's SHA-256 among the archives that the verified record names.
     ///
-    /// - Throws: if the record names no archive for a file: the file's records verified, but something else in it was
+    /// - Throws: if the record names no archive for a file: its records are valid, but something else in the file was
     ///   changed.
     func named(by archives: [AuditNode: [RecordArchive]]) throws -> [Named] {
         var found: [Named] = []

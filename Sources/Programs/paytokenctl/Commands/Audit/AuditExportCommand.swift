@@ -132,13 +132,13 @@ struct AuditExportCommand: AsyncParsableCommand {
             try file.publish()
             return lines
         } catch  where follow && Task.isCancelled {
-            // The file has whole lines, and the user ended the export.
+            // The file contains only whole lines, and the user ended the export.
             try file.publish()
             return nil
         }
     }
 
-    /// Gives the export to `take` in whole lines.
+    /// Passes the export to `take` in whole lines.
     private func copy(
         to take: (_ part: [UInt8]) throws -> Void
     ) async throws -> WholeLines {
@@ -155,14 +155,14 @@ struct AuditExportCommand: AsyncParsableCommand {
     }
 }
 
-/// The report of an export to a file, for programs.
+/// The report on an export to a file, for programs.
 ///
 ///     {"file":…,"sealed":true,"nodes":[{"node":…,"own":false,"sealed":1100,"last":1103,"sealedAt":…}]}
 struct ExportReport {
     let file: String
     /// True if its last line is a checkpoint; CSV has none.
     let isSealed: Bool
-    /// The nodes that `--node` names.
+    /// The nodes that `--node` selects.
     let nodes: [AuditPublicKeyAnswer.Node]
 
     var bytes: [UInt8] {
@@ -172,7 +172,7 @@ struct ExportReport {
             json.member("nodes", objects: nodes) { node, json in
                 json.member("node", node.node)
                 json.member("own", node.isOwn)
-                // The end of another node's part; this node's ends with a checkpoint made for the export.
+                // Report where another node's part ends; this node's part ends with a checkpoint made for the export.
                 guard !node.isOwn else { return }
                 json.member("sealed", node.sealedSequence ?? 0)
                 json.member("last", node.lastSequence)
@@ -182,9 +182,9 @@ struct ExportReport {
     }
 }
 
-/// Passes on only whole lines of a stream, so that an export that is stopped at any moment ends with a line.
+/// Passes on only whole lines of a stream, so that an export that is stopped at any time ends with a whole line.
 struct WholeLines {
-    /// The number of bytes after which an overlong line is no longer waited for: 1 MiB.
+    /// The number of bytes after which the end of an overlong line is no longer awaited: 1 MiB.
     private static let maximumWait = 1 << 20
 
     /// The beginning of a line whose line feed has not arrived yet.
@@ -196,10 +196,10 @@ struct WholeLines {
 
     var isSealed: Bool { lastBeginning == Self.checkpoint }
 
-    /// The bytes that have arrived and were not passed on.
+    /// The bytes that have arrived but were not passed on.
     var remainder: [UInt8] { rest }
 
-    /// The lines that the next bytes complete.
+    /// Returns the lines that the next bytes complete.
     mutating func take(_ piece: [UInt8]) -> [UInt8] {
         guard let end = piece.lastIndex(of: 0x0A) else {
             rest += piece

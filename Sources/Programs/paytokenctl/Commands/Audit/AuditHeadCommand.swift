@@ -88,7 +88,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
                 .no,
                 "The head of --compare is of node \(stray.checkpoint.node.name), which was not requested; see --node.")
         }
-        // All heads are compared before the first is kept.
+        // Compare all heads before storing the first one.
         if let kept {
             for index in reports.indices { reports[index].file = try reports[index].file(in: kept) }
         } else if let out {
@@ -115,7 +115,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         return heads
     }
 
-    /// Verifies the record from one head to the other; it reads only the records between them.
+    /// Verifies the record from one head to another, reading only the records in between.
     private func requireContinuation(
         of earlier: SignedCheckpoint, by head: SignedCheckpoint, keptIn file: String
     ) async throws {
@@ -139,9 +139,9 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
-    /// Requires that the record can have no earlier head. If no head is kept, nothing proves that the record continues
-    /// an earlier one. So the first head is that of a young record in an empty directory, unless the operator says that
-    /// it is the first. A node of another name has another record.
+    /// Requires that the record can have no earlier head. If no head is stored, nothing proves that the record
+    /// continues an earlier one. Therefore the first head is accepted only for a young record and an empty directory,
+    /// unless the operator states that it is the first. A node with another name has a different record.
     private func requireBeginning(of head: SignedCheckpoint, in kept: HeadDirectory) async throws {
         let node = head.checkpoint.node
         guard !first else { return }
@@ -170,7 +170,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
-    /// The age in seconds up to which a record gets its first head without ``first``.
+    /// The age in seconds up to which the first head of a record is accepted without ``first``.
     private static let youngRecord = 86_400.0
 
     private static func broken(_ kept: Checkpoint, _ file: String, _ what: String) -> CommandFailure {
@@ -193,10 +193,10 @@ struct AuditHeadCommand: AsyncParsableCommand {
 private struct HeadReport {
     let head: SignedCheckpoint
     var file: String?
-    /// The sequence of the kept head from which the record continues to this one; nil if none was kept.
+    /// The sequence of the stored head from which the record was verified to continue; nil if none was stored.
     let after: Int?
 
-    /// Keeps the head in a file, unless the same head is there already because the node has sealed nothing since.
+    /// Stores the head in a file, unless the same head is already stored because the node has sealed nothing since.
     func file(in kept: HeadDirectory) throws -> String {
         if let same = try kept.newest(of: head.checkpoint.node), same.head == head { return same.file }
         return try kept.keep(head)

@@ -45,7 +45,7 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
         try format.show(bytes, pem)
     }
 
-    /// Each node's name, followed by its keys; readers of PEM ignore the text around the keys.
+    /// Each node's name, followed by its keys; PEM parsers ignore the text around the keys.
     private static func text(_ nodes: [AuditPublicKeyAnswer.Node]) throws -> String {
         var text = ""
         for node in nodes {

@@ -78,7 +78,7 @@ struct AuditListCommand: AsyncParsableCommand {
         }
     }
 
-    /// The wanted number of records, page by page, and true if there are more.
+    /// The requested number of records, read page by page, and true if there are more.
     private func records() async throws -> (items: [JSONValue], hasMore: Bool) {
         let connection = socket.connection
         var items: [JSONValue] = []
@@ -94,7 +94,7 @@ struct AuditListCommand: AsyncParsableCommand {
             else { throw connection.notOurs(answer.status) }
             items += found
             cursor = members["next"]?.stringValue
-            // An empty page that is not the last would repeat the request endlessly.
+            // After an empty page that is not the last, the same request would be repeated endlessly.
             guard cursor == nil || !found.isEmpty else { throw connection.notOurs(answer.status) }
         } while cursor != nil && items.count < limit
         return (items, cursor != nil)
@@ -104,7 +104,7 @@ struct AuditListCommand: AsyncParsableCommand {
 /// Records as a table for people.
 enum AuditRecordTable {
     static func of(_ entries: [AuditEntry]) -> Table {
-        // If all records are of one node, a column with its name adds nothing.
+        // If all records belong to one node, a column with its name adds nothing.
         let areOfOneNode = Set(entries.map(\.node)).count < 2
         var table = Table(columns: [
             "TIME", Table.Column("NODE", importance: areOfOneNode ? 0 : 6, shortening: .beginning), "SEQUENCE",
@@ -118,7 +118,7 @@ enum AuditRecordTable {
             table.add([
                 entry.time.text, entry.node.name, String(entry.sequence), entry.event, entry.outcome,
                 entry.caller.map { $0.name?.text ?? String($0.uid) } ?? "-", entry.merchant ?? "-",
-                // The number of digits that `--key` and `key show` accept.
+                // The number of digits is one that `--key` and `key show` accept.
                 entry.publicKeyHash.map { String($0.hex.prefix(8)) } ?? "-", entry.transactionId?.hex ?? "-",
                 details(entry),
             ])
@@ -126,8 +126,8 @@ enum AuditRecordTable {
         return table
     }
 
-    /// The event's own members. A reference is left out, because a hash tells a person nothing; a configuration's
-    /// values, at least dozens, are only counted.
+    /// The members specific to the event. A reference is omitted, because a hash is of no use to a person. The values
+    /// of a configuration, of which there are at least dozens, are only counted.
     private static func details(_ entry: AuditEntry) -> String {
         entry.details.members.filter { $0.name != "reference" }
             .flatMap { member in

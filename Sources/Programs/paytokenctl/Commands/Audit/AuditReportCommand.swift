@@ -130,10 +130,10 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     // MARK: The export
 
-    /// An export, with the keys and heads that it is verified with.
+    /// An export, with the keys and heads for its verification.
     private struct Source {
         let export: String
-        /// The key files as scripts/verify-audit takes them, without directories.
+        /// The key files as arguments of scripts/verify-audit, without directories.
         let keyFiles: [String]
         let trusted: TrustedKeys
         let heads: [SignedCheckpoint]
@@ -163,7 +163,7 @@ struct AuditReportCommand: AsyncParsableCommand {
             live: nil)
     }
 
-    /// Exports all nodes' records and the asked node's key into files next to the page.
+    /// Exports the records of all nodes, and the key of the queried node, into files next to the page.
     private func exported(
         comparing heads: [SignedCheckpoint], _ period: ReportPeriod
     ) async throws -> Source {
@@ -171,9 +171,9 @@ struct AuditReportCommand: AsyncParsableCommand {
         let stem = out.hasSuffix(".html") ? String(out.dropLast(5)) : out
         let (records, keyFile) = (stem + ".jsonl", stem + ".pem")
         let (recordsFile, keys) = (try NewFile(records), try NewFile(keyFile, mode: 0o644))
-        // Records that come during the export may or may not be in it. So the HSM tokens are asked for the uses before.
+        // Records added during the export may be missing from it, so the HSM tokens are asked only for earlier uses.
         let begun = AuditTime(Date())
-        // First the remembered checkpoint, then the records, which then reach at least as far.
+        // Get the remembered checkpoint first and then the records, so that the records reach at least as far.
         let (known, own, node) = try await VerificationInputs.nodes(connection)
         let ownKeys = try VerificationInputs.keys(own.keys)
         let remembered = try VerificationInputs.head(known)
@@ -234,7 +234,7 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     // MARK: Saying it
 
-    /// - Parameter unexplained: the number of uses that HSM tokens counted and no record has; nil if no count was
+    /// - Parameter unexplained: the number of uses that HSM tokens counted but no record explains; nil if no count was
     ///   given.
     private func tell(_ export: VerifiedExport, unexplained: Int?) throws {
         let json = JSONWriter.object { json in

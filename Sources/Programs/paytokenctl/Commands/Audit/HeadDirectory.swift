@@ -2,8 +2,9 @@ import AuditChain
 import CommandOutput
 import Foundation
 
-/// A directory of heads: checkpoints, each in its own file. The file's name has the node, the time in UTC and the
-/// sequence, as `backend-1-2026-01-31T120002Z-1042.json`. A file appears complete or not at all, and is never replaced.
+/// A directory of heads: checkpoints, each in its own file. The file's name contains the node, the time in UTC and the
+/// sequence, such as `backend-1-2026-01-31T120002Z-1042.json`. A file appears either complete or not at all, and is
+/// never replaced.
 struct HeadDirectory {
     let directory: String
     /// The names of each node's newest file.
@@ -27,10 +28,10 @@ struct HeadDirectory {
         self.newest = newest
     }
 
-    /// True if there is no head of any node.
+    /// True if there is no head for any node.
     var isEmpty: Bool { newest.isEmpty }
 
-    /// The newest head of a node, with its file; nil if none is kept.
+    /// The newest head of a node, with its file; nil if none is stored.
     ///
     /// - Throws: if the file's content contradicts its name.
     func newest(of node: AuditNode) throws -> (file: String, head: SignedCheckpoint)? {
@@ -47,7 +48,7 @@ struct HeadDirectory {
         return (file, heads[0])
     }
 
-    /// Keeps a head in a new file, and returns the file's name.
+    /// Stores a head in a new file, and returns the file's name.
     func keep(_ head: SignedCheckpoint) throws -> String {
         let path = path(HeadFileName(head.checkpoint))
         try Self.write([head], to: path)
@@ -55,7 +56,7 @@ struct HeadDirectory {
     }
 
     /// Writes a file that every account with access to the directory can read. A head reveals only the number of
-    /// records, and the account that copies it to another host should not be the daemon's.
+    /// records, and an account other than the daemon's should copy it to another host.
     static func write(_ heads: [SignedCheckpoint], to path: String) throws {
         let file = try NewFile(path, mode: 0o644)
         try file.write(heads.flatMap { $0.line + [0x0A] })
@@ -67,7 +68,7 @@ struct HeadDirectory {
     }
 }
 
-/// The name of a kept head's file.
+/// The name of a stored head's file.
 struct HeadFileName: Equatable {
     let node: AuditNode
     /// ``AuditTime/fileNameText``.

@@ -3,11 +3,11 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Asks the daemon for each key's attributes in the HSM tokens. A key whose answer fails has none, and the reason is
-/// given.
+/// Asks the daemon for each key's attributes in the HSM tokens. A key whose request fails has no attributes but a
+/// reason.
 struct KeyAttributeQuestions {
     let connection: DaemonConnection
-    /// The limit, so that a slow HSM token does not prevent the page.
+    /// The time limit, so that a slow HSM token does not prevent the page.
     var limit: Duration = .seconds(300)
 
     /// - Returns: the keys with their attributes, and for each key without them a sentence with the reason, by

@@ -3,7 +3,7 @@ import AuditChain
 import CommandOutput
 import DaemonAPI
 
-/// `--node`: the node whose record is meant.
+/// `--node`: the node whose record is requested.
 struct NodeOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -49,7 +49,7 @@ struct GivenKeyFile: ExpressibleByArgument, Sendable {
     }
 }
 
-/// An export that was made before, and the keys and heads that it is verified with.
+/// An export that was made earlier, and the keys and heads for its verification.
 struct ExportOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -83,9 +83,9 @@ struct ExportOptions: ParsableArguments {
     }
 }
 
-/// The ends of other nodes' records, by the daemon.
+/// The ends of other nodes' records, according to the daemon.
 enum OtherNodesEnds {
-    /// - Returns: the nodes that the option names.
+    /// - Returns: the nodes that the option selects.
     static func ask(
         _ node: NodeName, _ connection: DaemonConnection
     ) async throws -> [AuditPublicKeyAnswer.Node] {

@@ -60,8 +60,8 @@ struct NodesVerification {
     // MARK: Live
 
     func live(_ connection: DaemonConnection) async throws -> NodesReport {
-        // First the remembered checkpoint and the ends of the records, then the records, which then reach at least as
-        // far.
+        // Get the remembered checkpoint and the ends of the records first and then the records, so that these reach at
+        // least as far.
         let (known, own, ownNode) = try await VerificationInputs.nodes(connection)
         let nodes = known.nodes ?? []
         if let only, !nodes.contains(where: { $0.node == only.name }) {
@@ -77,7 +77,7 @@ struct NodesVerification {
                 own: CheckpointKeys(try VerificationInputs.keys(own.keys)), of: ownNode)
         }
         let beginning = archives.beginning(otherwise: .behindArchive)
-        // The own record's trusted keys are needed for every node for which no key is given.
+        // The trusted keys in the daemon's own record are needed for every node for which no key is given.
         let needsOwn = only.map { $0 == ownNode || trusted.keys(of: $0) == nil } ?? true
         if needsOwn {
             let remembered = try VerificationInputs.head(known)
@@ -122,7 +122,7 @@ struct NodesVerification {
 struct NodesReport {
     private struct Part {
         let verdict: NodeVerdict
-        /// The number of records after the last checkpoint, which were not exported; nil if it is unknown.
+        /// The number of records after the last checkpoint, which were not exported; nil if unknown.
         let later: Int?
 
         var text: String {
@@ -145,7 +145,7 @@ struct NodesReport {
 
     /// - Parameters:
     ///   - onlyIfFaulty: true if the record was verified only for the keys that it trusts.
-    ///   - last: the record's last sequence in the ledger, including what is not sealed.
+    ///   - last: the record's last sequence in the ledger, including unsealed records.
     mutating func add(_ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false) {
         let verdict = verifier.verdict()
         if !onlyIfFaulty { self.verdict = verdict }
@@ -160,7 +160,7 @@ struct NodesReport {
         }
     }
 
-    /// Finds the files among the archives that the records name, for intact records.
+    /// For intact records, identifies the files among the archives that the records name.
     mutating func name(_ archives: ArchiveFiles) throws {
         if faults.isEmpty, parts.allSatisfy(\.verdict.isIntact) { files = try archives.named(by: self.archives) }
     }

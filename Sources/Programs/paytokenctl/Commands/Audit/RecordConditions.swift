@@ -3,7 +3,7 @@ import AuditChain
 import Encodings
 import Foundation
 
-/// The conditions for records, apart from their time; each one that is given must hold.
+/// The conditions for records, apart from their time. All given conditions must be met.
 struct RecordConditions: ParsableArguments {
     @Option(
         help: ArgumentHelp("A key's publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
@@ -31,7 +31,7 @@ struct RecordConditions: ParsableArguments {
         }
     }
 
-    /// The conditions as a query. A key is sent in hexadecimal, in whatever form it was given.
+    /// The conditions as a query. A key is sent in hexadecimal, whatever the form in which it was given.
     var query: [(name: String, value: String)] {
         [
             ("key", key?.hex), ("merchant", merchant), ("caller", caller), ("outcome", outcome),
@@ -40,11 +40,11 @@ struct RecordConditions: ParsableArguments {
     }
 }
 
-/// A moment on the command line: a time of RFC 3339, a day in UTC, or an age such as `24h`.
+/// A time on the command line: a time of RFC 3339, a day in UTC, or an age such as `24h`.
 struct Moment: ExpressibleByArgument, Equatable {
-    /// The moment, or the beginning of a day.
+    /// The time, or the beginning of a day.
     let time: AuditTime
-    /// The same as ``time``, but for a day the beginning of the next one.
+    /// The same as ``time``, except for a day, for which it is the beginning of the next day.
     let end: AuditTime
 
     init?(argument: String) {

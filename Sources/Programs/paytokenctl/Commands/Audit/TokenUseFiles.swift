@@ -22,7 +22,7 @@ enum TokenUseFiles {
     }
 
     /// Asks the daemon for each HSM token's count and writes it to a file next to the page:
-    /// `report.uses-primary.jsonl`. An HSM token without one is left out.
+    /// `report.uses-primary.jsonl`. An HSM token without a count is omitted.
     static func ask(
         _ connection: DaemonConnection, for tokens: [String], from since: AuditTime, until: AuditTime,
         beside stem: String
@@ -34,7 +34,7 @@ enum TokenUseFiles {
             do {
                 answer = try await connection.stream(.get("/v1/tokens/\(token)/uses" + query), idle: .seconds(3600))
             } catch let failure as CommandFailure where failure.message?.hasPrefix("not_found:") == true {
-                // No HSM token of the name has a use_log.
+                // No HSM token with this name has a use_log.
                 continue
             }
             let path = "\(stem).uses-\(token).jsonl"

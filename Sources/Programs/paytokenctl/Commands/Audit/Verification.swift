@@ -4,7 +4,7 @@ import DaemonAPI
 import Encodings
 import StrictJSON
 
-/// The inputs of a verification: the checkpoints' public keys, and checkpoints that were kept elsewhere.
+/// The inputs of a verification: the checkpoints' public keys, and checkpoints that were stored elsewhere.
 enum VerificationInputs {
     /// The public keys in a PEM file.
     static func keys(file: String) throws -> CheckpointKeys {
@@ -28,7 +28,7 @@ enum VerificationInputs {
         return all
     }
 
-    /// The keys that are trusted for each node, by the given files.
+    /// The keys that are trusted for each node, according to the given files.
     static func trusted(_ files: [GivenKeyFile]) throws -> TrustedKeys {
         var trusted = TrustedKeys(given: try keys(files.filter { $0.node == nil }))
         for given in files {
@@ -37,7 +37,7 @@ enum VerificationInputs {
         return trusted
     }
 
-    /// The checkpoints that were kept: the argument is one line or a file of them; none for nil.
+    /// The stored checkpoints: the argument is one line or a file of such lines; none for nil.
     static func heads(_ argument: String?) throws -> [SignedCheckpoint] {
         guard let argument else { return [] }
         let isLine = argument.hasPrefix("{")
@@ -54,7 +54,7 @@ enum VerificationInputs {
         return heads
     }
 
-    /// The keys of the daemon's answer, in their order.
+    /// The keys in the daemon's response, in the same order.
     static func keys(_ given: [AuditPublicKeyAnswer.Key]) throws -> [CheckpointKey] {
         guard !given.isEmpty else {
             throw CommandFailure(
@@ -71,7 +71,7 @@ enum VerificationInputs {
         return keys
     }
 
-    /// The checkpoint that the HSM token remembers, by the daemon.
+    /// The checkpoint that the HSM token remembers, according to the daemon.
     static func head(_ answer: AuditPublicKeyAnswer) throws -> [SignedCheckpoint] {
         guard let line = answer.head else {
             Console.error("The HSM token remembers no checkpoint, so a truncated end would not be found.")
@@ -85,7 +85,7 @@ enum VerificationInputs {
         return heads
     }
 
-    /// All nodes that the daemon knows, and the daemon's own.
+    /// All nodes that the daemon knows, and its own node.
     static func nodes(
         _ connection: DaemonConnection
     ) async throws -> (answer: AuditPublicKeyAnswer, own: AuditPublicKeyAnswer.Node, node: AuditNode) {
@@ -132,12 +132,12 @@ extension VerificationInputs {
     }
 }
 
-/// Passes an export through the verifier, with its progress.
+/// Passes an export through the verifier, showing its progress.
 struct ExportVerification {
     private var verifier: ChainVerifier
     private var progress = ProgressLine()
     private var bytes = 0
-    /// The number of bytes in total; nil if it is unknown.
+    /// The number of bytes in total; nil if unknown.
     private let size: Int?
 
     /// - Parameter beginning: the required beginning of each chain; a daemon's own record begins with record 1 or after
@@ -192,7 +192,7 @@ enum VerdictJSON {
         }
     }
 
-    /// Writes `,"archives":[{"file":…,"node":…,"first":…,"last":…,"sha256":…}]`; nothing if there is none.
+    /// Writes `,"archives":[{"file":…,"node":…,"first":…,"last":…,"sha256":…}]`; nothing if there are none.
     static func write(_ archives: [ArchiveFiles.Named], into writer: inout JSONWriter) {
         if !archives.isEmpty { writer.member("archives", objects: archives) { $0.write(into: &$1) } }
     }

@@ -38,7 +38,7 @@ struct CertificateArgument: ParsableArguments {
     @Flag(help: "Accepts a certificate that has expired.")
     var allowExpired = false
 
-    /// Reads the file, and shows what a person should know about it.
+    /// Reads the file, and shows a person the relevant facts about it.
     func request() throws -> CertificateImportRequest {
         let certificate = try CertificateFile(path: file)
         if let note = certificate.note { Console.error(note) }

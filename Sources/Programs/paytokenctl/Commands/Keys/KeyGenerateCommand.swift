@@ -137,7 +137,7 @@ struct RequestFileOption: ParsableArguments {
     @Option(help: ArgumentHelp("A new file for the request instead of standard output.", valueName: "file"))
     var out: String?
 
-    /// Creates the file first: without a place for the certificate request, none is requested.
+    /// Creates the file first, so that no certificate request is made that could not be stored.
     func newFile(_ dryRun: DryRunOption) throws -> NewFile? {
         guard let out else { return nil }
         let file = try NewFile(out)

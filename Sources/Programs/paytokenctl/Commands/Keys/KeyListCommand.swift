@@ -35,7 +35,8 @@ struct KeyListCommand: AsyncParsableCommand {
         try write(keys, items)
     }
 
-    /// Not part of `run`, because Swift 6.3.1's optimizer crashes (signal 11) when it splits that coroutine.
+    /// This is not part of `run`, because the optimizer of Swift 6.3.1 crashes (signal 11) when it splits that
+    /// coroutine.
     private func write(_ keys: [KeySummary], _ items: [JSONValue]) throws {
         var (keys, items) = (keys, items)
         if let expiring {
@@ -68,7 +69,8 @@ struct KeyListCommand: AsyncParsableCommand {
         return notAfter <= end
     }
 
-    /// The key that ends soonest first; keys without an end, or that are gone, last. Then by merchant and hash.
+    /// Sorts by expiry, soonest first. Keys without an expiry, or that no longer exist, are last. Then sorts by
+    /// merchant and hash.
     static func order(_ keys: [KeySummary]) -> [Int] {
         func rank(_ key: KeySummary) -> (Date, String, String) {
             let end = key.state == "destroyed" ? nil : key.notAfter

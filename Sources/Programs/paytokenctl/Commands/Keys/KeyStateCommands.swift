@@ -10,7 +10,7 @@ struct KeyStateOptions: ParsableArguments {
     @OptionGroup var why: ReasonOption
     @OptionGroup var change: ChangeOptions
 
-    /// Requests another state for the key.
+    /// Requests a different state for the key.
     func post(
         _ state: String, cutOff: Date? = nil, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws {
@@ -20,7 +20,7 @@ struct KeyStateOptions: ParsableArguments {
     func postAdoption() async throws { try await post("adopt", ReasonRequest(reason: why.reason)) { _ in nil } }
 
     private func post(_ path: String, _ body: some Encodable, _ note: (PendingAnswer) -> String?) async throws {
-        // The daemon's answer says that it was a dry run, and whether a second person would be needed.
+        // The daemon's response says that it was a dry run, and whether a second person would be needed.
         try await change.post(
             "/v1/keys/\(key.key.hex)/\(path)", body, for: KeySummary.self, dryRunSays: nil, whenPending: note
         ) { MerchantKeyTable.one($0).text }
