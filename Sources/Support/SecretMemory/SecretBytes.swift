@@ -96,7 +96,7 @@ public struct SecretBytes: ~Copyable, Sendable {
 /// forked child. They are divided into slots of a few sizes. A returned slot is wiped and reused, because two system
 /// calls for each secret would cost more than the work done with it.
 ///
-/// Pages are never unmapped: the pool stays as large as the process has ever needed.
+/// The pool keeps its pages: it stays as large as the process has ever needed.
 package enum LockedPages {
     /// The size of the pool now, in bytes.
     package struct Usage: Sendable, Equatable {
