@@ -4,12 +4,12 @@ import TestSupport
 
 @testable import Ledger
 
-/// A ledger with a record of two years ago, whose beginning can be archived.
+/// A ledger with a two-year-old record whose beginning can be archived.
 struct ArchiveFixture: Sendable {
     let fixture: LedgerFixture
     let signer = CheckpointSigner()
 
-    /// Older than the thirteen months that a server keeps, on any day.
+    /// Always older than the thirteen months that a server keeps.
     static let old = Date(timeIntervalSinceNow: -730 * 86_400)
 
     /// Thirty records with checkpoints at 10, 20 and 30.
@@ -27,7 +27,7 @@ struct ArchiveFixture: Sendable {
 
     var ledger: any TestedLedger { fixture.ledger }
 
-    /// The archive of a part, and its file's content.
+    /// The archive of a part, and the content of its file.
     func archive(_ sequences: ClosedRange<Int>) async throws -> (archive: RecordArchive, file: [UInt8]) {
         var file: [UInt8] = []
         for try await page in ledger.export(from: sequences.lowerBound, through: sequences.upperBound) {
@@ -69,7 +69,7 @@ struct ArchiveFixture: Sendable {
         return counts
     }
 
-    /// The lines of a full export in short: `c10` is the checkpoint of record 10.
+    /// The lines of a full export in short form: `c10` is the checkpoint of record 10.
     func shape(from first: Int = 1) async throws -> [String] {
         var shape: [String] = []
         for try await page in ledger.export(from: first, pageSize: 7) {

@@ -11,9 +11,9 @@ import TestSupport
 
 @testable import Ledger
 
-/// A ledger of a test's own with one active key, in the test's engine.
+/// A test's own ledger with one active key, in the engine under test.
 final class LedgerFixture: Sendable {
-    /// The place of the ledger.
+    /// The location of the ledger.
     enum Store: Sendable {
         case sqlite(SQLiteLedger.Settings)
         case postgresql(LedgerDatabase, PostgreSQLLedger.Settings)
@@ -24,7 +24,7 @@ final class LedgerFixture: Sendable {
     let ledger: any TestedLedger
     let key: PublicKeyHash
     let events = LedgerEvents()
-    /// A proxy to PostgreSQL, for a ledger whose acknowledgements are lost.
+    /// A proxy to PostgreSQL, for a ledger that loses acknowledgements.
     private let proxy: PostgreSQLProxy?
     private let commits = CommitFaults()
 
@@ -54,7 +54,7 @@ final class LedgerFixture: Sendable {
                 url: try url ?? database.url(), node: "node-1", repeatFor: repeatFor, waiting: waiting, timeout: timeout
             )
             settings.lockTimeout = busyTimeout
-            // A renewal would be one more batch.
+            // A renewal would be an additional batch.
             settings.lease = .seconds(3600)
             store = .postgresql(database, settings)
         }
@@ -65,7 +65,7 @@ final class LedgerFixture: Sendable {
         try await ledger.store(Self.record(key))
     }
 
-    /// The same ledger, opened as by a later process.
+    /// The same ledger, opened as a later process would.
     func reopened() async throws -> any TestedLedger { try await Self.open(store) }
 
     private static func open(
@@ -99,7 +99,7 @@ final class LedgerFixture: Sendable {
         try await database.sql("DROP TRIGGER break_commit ON node; DROP FUNCTION break_commit()")
     }
 
-    /// Lets the next commit take place and loses its acknowledgement.
+    /// Makes the next commit succeed but loses its acknowledgement.
     func loseAcknowledgement() {
         if let proxy { proxy.fault = .loseAcknowledgement(then: .none) } else { commits.loseNext() }
     }
@@ -107,13 +107,13 @@ final class LedgerFixture: Sendable {
     /// The number of lost acknowledgements.
     var lostAcknowledgements: Int { proxy?.cuts ?? commits.lost }
 
-    /// SQLite's engine, for tests of that engine alone.
+    /// SQLite's engine, for tests of this engine only.
     var sqlite: SQLiteLedger {
         guard let ledger = ledger as? SQLiteLedger else { preconditionFailure("this is a test of SQLite") }
         return ledger
     }
 
-    /// SQLite's settings, for tests of that engine alone.
+    /// SQLite's settings, for tests of this engine only.
     var settings: SQLiteLedger.Settings {
         guard case .sqlite(let settings) = store else { preconditionFailure("this is a test of SQLite") }
         return settings
@@ -159,14 +159,14 @@ final class LedgerEvents: Sendable {
 
     var all: [LedgerEvent] { events.withLock { $0 } }
 
-    /// The number of writes of each acknowledged commit, the oldest first.
+    /// The number of writes of each acknowledged commit, oldest first.
     var committed: [Int] {
         events.withLock { events in
             events.compactMap { event in if case .committed(let writes, _) = event { writes } else { nil } }
         }
     }
 
-    /// The end of the record, as the writer has reported it.
+    /// The end of the record, as reported by the writer.
     var recorded: Int {
         events.withLock { events in
             events.reduce(0) { end, event in if case .recorded(let sequence) = event { sequence } else { end } }
@@ -187,7 +187,7 @@ extension Ledger {
     }
 
     /// Adds a key, or changes a known one's state.
-    /// - Returns: the audit record's sequence, where a record is requested.
+    /// - Returns: the audit record's sequence, if a record is requested.
     @discardableResult
     func store(_ keyRecord: KeyRecord, recording auditRecord: AuditRecord? = nil) async throws(LedgerFailure) -> Int? {
         let records = auditRecord.map { [$0] } ?? []
@@ -195,12 +195,12 @@ extension Ledger {
     }
 }
 
-/// Keeps the writer busy, so that calls made meanwhile share a batch.
+/// Keeps the writer busy, so that calls made in the meantime share a batch.
 final class WriterPause: Sendable {
     private let ledger: any TestedLedger
     private let release = DispatchSemaphore(value: 0)
 
-    /// Returns when the writer has finished its work and waits.
+    /// Returns when the writer has finished its work and is idle.
     init(_ ledger: any TestedLedger) async {
         self.ledger = ledger
         let release = release
@@ -212,7 +212,7 @@ final class WriterPause: Sendable {
         }
     }
 
-    /// Waits until so many writes are queued.
+    /// Waits until this many writes are queued.
     func wait(for writes: Int) async throws {
         try await TestSupport.wait(for: "\(writes) waiting writes") { self.ledger.waitingWrites >= writes }
     }
@@ -236,7 +236,7 @@ extension LedgerFixture {
                         return (position, .failure(error))
                     }
                 }
-                // One after the other, so that they enter in this order.
+                // Start them in sequence, so that they are queued in this order.
                 try await pause.wait(for: position + 1)
             }
             pause.end()
@@ -246,7 +246,7 @@ extension LedgerFixture {
         }
     }
 
-    /// The record of a release, as the daemon makes it.
+    /// The record of a release, as the daemon creates it.
     static func record(of release: Release, at time: AuditTime = AuditTime(noon)) -> AuditRecord {
         AuditRecord(
             time: time, event: .decrypt(reference: release.referenceDigest.flatMap { AuditDigest(bytes: $0) }),
@@ -272,7 +272,7 @@ extension SQLiteConnections {
     }
 }
 
-/// The outcome of the commits of a ledger in SQLite.
+/// The results of the commits of a ledger in SQLite.
 private final class CommitFaults: Sendable {
     private struct Broken: Error {}
 

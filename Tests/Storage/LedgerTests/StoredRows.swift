@@ -4,10 +4,10 @@ import TestSupport
 
 @testable import Ledger
 
-// Changes that the tests of the protocol need without the protocol, as by an earlier version or another program. Each
-// engine has its own way.
+// Changes that the protocol's tests make without the protocol, as an earlier version or another program would. Each
+// engine has its own implementation.
 extension LedgerFixture {
-    /// Prunes claims by a clock a year ahead, as a former program did.
+    /// Prunes claims with a clock a year ahead, as an earlier program did.
     func setForgottenBefore(_ time: Date) async throws {
         let value = String(Int64(time.timeIntervalSince1970 * 1000))
         switch store {
@@ -20,7 +20,7 @@ extension LedgerFixture {
         }
     }
 
-    /// Inserts an open approval, with its columns in the order in which version 3 of the schema made them.
+    /// Inserts an open approval, with its columns in the order in which version 3 of the schema created them.
     func insertEarlierApproval() async throws {
         let values = """
             NULL, NULL, 2077, 'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1',
@@ -60,7 +60,7 @@ extension LedgerFixture {
         }
     }
 
-    /// Makes the record of a caller of this name fail, as a full disk or a damaged page would.
+    /// Makes the record of a caller with this name fail, as a full disk or a damaged page would.
     func poison(_ caller: String) async throws {
         switch store {
         case .sqlite:
@@ -78,7 +78,7 @@ extension LedgerFixture {
 }
 
 extension ArchiveFixture {
-    /// Changes rows as an account that can write to the store.
+    /// Changes rows as an account with write access to the store could.
     private func execute(_ statement: String) async throws {
         switch fixture.store {
         case .sqlite: try await fixture.sqlite.connections.write { try $0.execute(sql: statement) }
@@ -86,7 +86,7 @@ extension ArchiveFixture {
         }
     }
 
-    /// Removes everything before a record, which stays with its checkpoint.
+    /// Removes everything before a record, which remains with its checkpoint.
     func removeBehindItsBack(through last: Int) async throws {
         try await execute("DELETE FROM audit_record WHERE sequence < \(last)")
         try await execute("DELETE FROM checkpoint WHERE sequence < \(last)")

@@ -1,8 +1,8 @@
 @testable import Ledger
 
-/// Access that tests need to an engine in addition to the protocol.
+/// Access to an engine that tests need in addition to the protocol.
 protocol TestedLedger: Ledger {
-    /// Runs a closure on the writer's thread, after everything that was queued before.
+    /// Runs a closure on the writer's thread, after everything queued earlier.
     func onWriter(_ body: @escaping @Sendable () -> Void)
     /// The number of writes that wait for the next batch.
     var waitingWrites: Int { get }

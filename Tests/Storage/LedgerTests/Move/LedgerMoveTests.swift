@@ -9,7 +9,7 @@ import Testing
 
 @testable import Ledger
 
-/// Moving a host's file into a node of a database: once, whole, and with only one of the two serving.
+/// Moving a host's file into a node of a database: once, completely, and so that never both serve.
 @Suite("Moving a ledger into a database")
 struct LedgerMoveTests {
     @Test("moves record, checkpoints, claims, keys, approvals and times, and continues the node")
@@ -70,7 +70,8 @@ struct LedgerMoveTests {
         case .looked:
             await (try await fixture.openFile()).close()
         case .begun, .recordsCopied, .claimsCopied:
-            // The file serves. A daemon that wants the name in the database learns what to do, and blocks no other.
+            // The file serves. A daemon that requests the name in the database learns what to do, and blocks no other
+            // daemon.
             let file = try await fixture.openFile()
             #expect(try await file.release(fixture.file.request(1)) == .repeated)
             await file.close()
@@ -209,7 +210,7 @@ struct LedgerMoveTests {
     @Test("changes nothing any more in a program that was stopped while another continued the move")
     func overtaken() async throws {
         let fixture = try await MoveFixture()
-        // Its process lives, but the lock was lost with a copy of the file, as on two hosts that share it.
+        // Its process is running, but a copy of the file does not have its lock, as on two hosts that share the file.
         let copy = fixture.path + ".copy"
         let error = await #expect(throws: LedgerMoveError.self) {
             try await fixture.move { moment in
@@ -265,14 +266,14 @@ struct LedgerMoveTests {
     }
 }
 
-/// The moments that a move reported.
+/// The progress that a move reported.
 final class LedgerMoveProgressSeen: Sendable {
     private let state = Mutex<(progress: [LedgerMoveProgress], calls: Int)>(([], 0))
 
     func add(_ progress: LedgerMoveProgress) { state.withLock { $0.progress.append(progress) } }
     var all: [LedgerMoveProgress] { state.withLock { $0.progress } }
 
-    /// The number of calls, this one included.
+    /// The number of calls, including this one.
     func count() -> Int {
         state.withLock {
             $0.calls += 1

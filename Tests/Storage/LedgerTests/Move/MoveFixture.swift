@@ -9,18 +9,18 @@ import Testing
 
 @testable import Ledger
 
-/// A stopped host's file with a sealed record, and a database to move it into.
+/// A stopped host's file with a sealed record, and a destination database.
 struct MoveFixture: Sendable {
     let file: LedgerFixture
     let database: LedgerDatabase
     let signer = CheckpointSigner()
-    /// The record's lines and checkpoints, as the file's own export has them.
+    /// The record's lines and checkpoints, as in the file's own export.
     let export: [UInt8]
 
-    /// The error with which a test ends a move.
+    /// The error with which a test interrupts a move.
     struct Killed: Error {}
 
-    /// Seven releases on node-1, sealed after the fourth and the last, with the other contents of a ledger.
+    /// Seven releases on node-1, sealed after the fourth and the last, with the rest of a ledger's contents.
     ///
     /// - Parameter prepare: changes the ledger before it is closed.
     init(_ prepare: (any TestedLedger) async throws -> Void = { _ in }) async throws {
@@ -50,7 +50,7 @@ struct MoveFixture: Sendable {
 
     /// - Parameters:
     ///   - url: the address to use instead of the database's own, with the owner's account.
-    ///   - reached: called at each moment.
+    ///   - reached: called at each point of the move.
     func move(
         to url: PostgreSQLURL? = nil, _ reached: @escaping @Sendable (LedgerMoveMoment) throws -> Void = { _ in }
     ) throws -> LedgerMove {
@@ -60,7 +60,7 @@ struct MoveFixture: Sendable {
         return move
     }
 
-    /// Leaves the move as a process that is killed at a moment does.
+    /// Leaves the move in the state in which a process killed at this point leaves it.
     func moveKilled(at moment: LedgerMoveMoment) async throws {
         let error = await #expect(throws: LedgerMoveError.self) {
             try await move { if $0 == moment { throw Killed() } }.carryOut()
@@ -85,7 +85,7 @@ struct MoveFixture: Sendable {
         try queue.close()
     }
 
-    /// All rows of the tables that a move writes, one a line.
+    /// All rows of the tables that a move writes, one per line.
     func rows() async throws -> [String] {
         var rows: [String] = []
         for table in ["audit_record", "checkpoint", "audit_key", "claim", "merchant_key", "approval", "hold"] {
@@ -97,7 +97,7 @@ struct MoveFixture: Sendable {
         return rows
     }
 
-    /// Requires the result of every complete move: the whole record, once, and a node that continues it.
+    /// Requires the result of every complete move: the whole record, exactly once, and a node that continues it.
     func expectMoved(through last: Int = 7, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let moved = LedgerOpeningError.moved(path: path, server: try database.url().server, node: "node-1")
         await #expect(throws: moved, sourceLocation: sourceLocation) { try await openFile() }

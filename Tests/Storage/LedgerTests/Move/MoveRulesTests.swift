@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// Contents that both ledgers have, and contents that contradict each other.
+/// Contents that both ledgers have, and contradictory contents.
 @Suite("Merging two ledgers")
 struct MoveRulesTests {
     private static let now = LedgerFixture.noon
@@ -28,7 +28,7 @@ struct MoveRulesTests {
             (record(.deactivated, sooner), record(.deactivated), record(.deactivated)),
             (record(.deactivated, sooner), record(.preActivation), record(.deactivated)),
             (record(.active), record(.suspended), record(.suspended)),
-            // When resumed it is deactivated again, as on the other side.
+            // When resumed, it is deactivated again, as on the other side.
             (record(.suspended), record(.deactivated, later), record(.suspended, later)),
             (record(.suspended, later), record(.deactivated, sooner), record(.suspended, sooner)),
             (record(.suspended), record(.deactivated), record(.suspended, now)),
@@ -43,7 +43,7 @@ struct MoveRulesTests {
         #expect(try becomes.stricter(with: one, at: Self.later) == becomes, "once more it changes nothing")
     }
 
-    /// The database would not know that it has forgotten what was released after the copy.
+    /// Otherwise the database would not know that it lacks releases made after the copy.
     @Test("moves a file that was restored from a copy only after its acceptance")
     func restored() async throws {
         let fixture = try await MoveFixture()
@@ -123,7 +123,7 @@ struct MoveRulesTests {
             try await fixture.database.sql("SELECT forgotten_before, restore_fence FROM ledger_state") == "5000|9000")
     }
 
-    /// Each refusal leaves both sides as they were.
+    /// Each refusal leaves both sides unchanged.
     private func expectRefused(
         _ fixture: MoveFixture, to url: PostgreSQLURL? = nil, _ words: String,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -168,7 +168,7 @@ struct MoveRulesTests {
             "UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'primary', 'another') AS BLOB) WHERE sequence = 3",
             "UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 7",
             "DELETE FROM audit_record WHERE sequence = 2", "DELETE FROM audit_record WHERE sequence = 7",
-            // A record that its columns would find as something else than its line says.
+            // A record whose columns contradict its line.
             "UPDATE audit_record SET event = 'verify' WHERE sequence = 7",
             "UPDATE audit_record SET caller = 'another' WHERE sequence = 7",
             "UPDATE audit_record SET time = time + 1 WHERE sequence = 7",
@@ -250,7 +250,7 @@ struct MoveRulesTests {
         try await fixture.moveKilled(at: moment)
         let server = try fixture.database.url().server
         let other = try await MoveFixture()
-        // A copy of the template has its identity; a created database has its own.
+        // A copy of the template has the template's identity; a created database has its own.
         try await other.database.sql("UPDATE ledger_state SET identity = gen_random_uuid()::text")
         let elsewhere = LedgerMoveError.elsewhere(path: fixture.path, server: server)
         let url = try other.database.url(as: LedgerDatabases.owner)

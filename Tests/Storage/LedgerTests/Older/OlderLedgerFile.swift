@@ -8,7 +8,7 @@ import Testing
 
 @testable import Ledger
 
-/// A ledger that the programs of one version left, as SQL. `Tests/Storage/OlderLedgers/make` describes its contents.
+/// A ledger as programs of one version left it, as SQL. `Tests/Storage/OlderLedgers/make` describes its contents.
 struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
     let engine: StorageEngine
     let version: Int
@@ -22,13 +22,13 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }
 
-    /// Writes it to a ledger's place.
+    /// Writes the contents to a ledger's location.
     func placed() async throws -> PlacedLedger {
         switch engine {
         case .sqlite:
             let directory = try FreshDirectory()
             let path = try directory.write("", to: "ledger.sqlite")
-            // Tables come in the order of their names, and so do their rows.
+            // Tables are in the order of their names, and rows are sorted as well.
             var configuration = Configuration()
             configuration.foreignKeysEnabled = false
             let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -46,7 +46,7 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// A ledger's place, read without the program.
+/// A ledger at its location, read without the program.
 enum PlacedLedger {
     case file(FreshDirectory, String)
     case database(LedgerDatabase)
@@ -79,7 +79,7 @@ enum PlacedLedger {
         }
     }
 
-    /// The rows, one a line, with bars between columns.
+    /// The rows, one per line, with bars between columns.
     private func rows(_ sql: String) async throws -> [[String]] {
         switch self {
         case .file(_, let path):
@@ -97,7 +97,7 @@ enum PlacedLedger {
         }
     }
 
-    /// The engine's expression for bytes in hexadecimal digits.
+    /// The engine's expression that converts bytes to hexadecimal digits.
     private func hex(_ column: String) -> String {
         switch self {
         case .file: "lower(hex(\(column)))"

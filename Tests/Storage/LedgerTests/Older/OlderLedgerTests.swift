@@ -10,7 +10,7 @@ import Testing
 
 @testable import Ledger
 
-/// Ledgers of versions in production, which this version opens without a loss.
+/// Ledgers of versions in production, which this version opens without losing anything.
 @Suite("Ledgers of older versions")
 struct OlderLedgerTests {
     /// The states in which `make` left each merchant's keys.
@@ -18,7 +18,7 @@ struct OlderLedgerTests {
         "active imported active", "compromised imported compromised", "generated generated pre-activation",
         "rotated generated active", "rotated imported deactivated", "suspended imported suspended",
     ]
-    /// The references of the releases in `make`, in their order.
+    /// The references of the releases in `make`, in order.
     private static let references: [String?] = [
         "order-1", "order-2", "order-3", nil, "order-5", "order-7", "order-8", "order-9",
     ]
@@ -46,7 +46,7 @@ struct OlderLedgerTests {
             "\(key.merchantIdentifier.split(separator: ".").last ?? "") \(key.origin.rawValue) \(key.state.rawValue)"
         }
         #expect(kept.sorted() == Self.states)
-        // Those versions' ledgers had no other use.
+        // Ledgers of those versions had no other use.
         #expect(keys.allSatisfy { $0.use == .processing })
         #expect(keys.filter { $0.cutOff != nil }.map(\.state) == [.deactivated])
 
@@ -63,11 +63,11 @@ struct OlderLedgerTests {
         #expect(verdict.intactRecords == head.sequence, "\(verdict)")
         #expect(try await place.lines() == lines)
 
-        // The database is on another server than the one that the older version compared with.
+        // The database is on a different server from the one on which the older version compared.
         #expect(try await ledger.confirm(remembered: last.checkpoint) == .continues)
         let active = try #require(keys.first { $0.merchantIdentifier.hasSuffix(".active") }).publicKeyHash
         for claim in claims {
-            // No reference, another one, and another payment token's content under the right one.
+            // No reference, a different one, and the content of a different payment token under the correct one.
             #expect(try await ledger.release(release(claim, key: active, reference: nil)) == .replayed)
             let other = Self.digest("another")
             #expect(try await ledger.release(release(claim, key: active, reference: other)) == .replayed)
@@ -133,7 +133,7 @@ struct OlderLedgerTests {
         arguments: StorageEngine.allCases)
     func frozen(_ engine: StorageEngine) async throws {
         let version = engine == .sqlite ? SQLiteTables.version : PostgreSQLTables.version
-        // A new version needs a file of its own: Tests/Storage/OlderLedgers/make, and a line in OlderLedgerFile.all.
+        // A new version needs its own file: Tests/Storage/OlderLedgers/make, and a line in OlderLedgerFile.all.
         let published = try #require(
             OlderLedgerFile.all.first { $0.engine == engine && $0.version == version }, "no file of version \(version)")
         let new: PlacedLedger
@@ -155,7 +155,7 @@ struct OlderLedgerTests {
         let expected = try await published.placed().schema()
         #expect(!expected.isEmpty)
         #expect(try await new.schema() == expected)
-        // For each way of getting to this schema.
+        // For each older version that can be upgraded to this schema.
         for older in OlderLedgerFile.all where older.engine == engine {
             let place = try await older.placed()
             try await place.upgraded()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// A commit that was not acknowledged is found, or found to be absent for good. No answer is a guess.
+/// A commit that was not acknowledged is found, or is found to be permanently absent. No answer is a guess.
 @Suite("A PostgreSQL commit in doubt")
 struct DoubtTests {
     private let signer = CheckpointSigner()

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Changes of keys and approvals on other nodes")
 struct FollowingTests {
-    /// The news that a node receives, in order.
+    /// The updates that a node receives, in order.
     private struct News {
         private var iterator: AsyncStream<AdministrativeUpdates>.Iterator
 
@@ -20,7 +20,7 @@ struct FollowingTests {
 
         mutating func next() async throws -> AdministrativeUpdates { try #require(await iterator.next()) }
 
-        /// The first one that names a key.
+        /// The first update that names a key.
         mutating func next(of key: PublicKeyHash) async throws -> AdministrativeUpdates {
             while true {
                 let news = try await next()
@@ -36,7 +36,7 @@ struct FollowingTests {
             identifier: .random(), operation: operation, parameters: .of([1]), key: nil, keyState: nil,
             requester: ApprovalRequester(person: person, name: "security-a", gid: 100, groups: []),
             reason: AuditReason("yearly"), requestedAt: Date(),
-            // Later than the server's time, as in the tests' databases.
+            // Later than the server's time, like all times in the tests' databases.
             expires: Date(timeIntervalSince1970: 9_000_003_600))
     }
 
@@ -55,7 +55,7 @@ struct FollowingTests {
         let fixture = try await PostgreSQLFixture { $0.listens = listens }
         let other = try await fixture.node("node-2")
         var news = News(fixture.ledger)
-        // Earlier changes are not reported one by one.
+        // Earlier changes are not reported individually.
         #expect(try await news.next() == AdministrativeUpdates(keys: nil))
         let second = LedgerFixture.hash(2)
         try await other.store(LedgerFixture.record(second))
@@ -102,7 +102,7 @@ struct FollowingTests {
         #expect(try await news.next().approvals == (isOfOneNode ? [approval.identifier] : []))
         #expect(try await others.next().approvals == [])
         guard isOfOneNode else { return await other.close() }
-        // Again, since it is not done.
+        // Reported again, since it has not been performed.
         #expect(try await news.next().approvals == [approval.identifier])
         try await Self.apply(
             .use(approval.identifier, parameters: approval.parameters, by: approval.requester.person),
@@ -117,11 +117,11 @@ struct FollowingTests {
         "requires of an approver on another node that all uids and account names are known and differ",
         arguments: [
             (alice, PersonIdentities(uid: 1002, account: "bob"), nil),
-            // One person whose account has another uid here.
+            // One person whose account has a different uid here.
             (alice, PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")),
             (alice, PersonIdentities(uid: 1001, account: "bob"), .samePerson),
             (alice, PersonIdentities(uid: 1002, loginUID: 1001, account: "bob", loginAccount: "carol"), .samePerson),
-            // A person who logged in as herself and became another account.
+            // A person who logged in with her own account and switched to another one.
             (
                 alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "admin", loginAccount: "alice"),
                 .sameAccount(node: "node-1")
@@ -130,7 +130,7 @@ struct FollowingTests {
                 PersonIdentities(uid: 1005, loginUID: 1001, account: "admin", loginAccount: "alice"),
                 PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")
             ),
-            // Root's name identifies as little as its uid.
+            // Root's account name identifies a person no better than its uid.
             (
                 PersonIdentities(uid: 0, loginUID: 1001, account: "root", loginAccount: "alice"),
                 PersonIdentities(uid: 0, loginUID: 1002, account: "root", loginAccount: "bob"), nil
@@ -141,7 +141,7 @@ struct FollowingTests {
                 alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "bob"),
                 .accountUnknown(node: "node-1")
             ),
-            // Requests of an older version have no names.
+            // Requests made by older versions have no names.
             (
                 PersonIdentities(uid: 1001), PersonIdentities(uid: 1002, account: "bob"),
                 .requestersAccountUnknown(node: "node-1")

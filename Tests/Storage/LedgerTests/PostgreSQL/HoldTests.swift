@@ -47,7 +47,7 @@ struct HoldTests {
         #expect(try await fixture.count("claim") == 1)
         let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         #expect("\(failure, default: "")".contains("Found on node-2: its record ends with 3, and record 9 of"))
-        // Records and everything else continue.
+        // Records and everything else still work.
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
 
         await other.close()
@@ -142,7 +142,7 @@ struct HoldTests {
         ] {
             await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
         }
-        // With its record but still too early, or with an approval that was not given.
+        // With its record but too early, or with an approval that was not given.
         let recorded = try await fixture.ledger.apply(
             AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
         for statement in [accept(recorded[0], "NULL", "1"), accept(recorded[0], "'\\x0102030405060708'", later)] {
@@ -191,7 +191,7 @@ struct HoldTests {
         }
         #expect(try await other.head().sequence == 0)
         #expect(try await fixture.release(1).verdict == .held)
-        // The second person's acceptance, in the same transaction.
+        // The acceptance that a second person approved, in the same transaction.
         let request = Approval(
             identifier: approval, operation: .ledgerAcceptRestore, parameters: .of([1]), key: nil, keyState: nil,
             requester: ApprovalRequester(person: PersonIdentities(uid: 1001), name: "staff", gid: 1, groups: []),
@@ -211,9 +211,9 @@ struct HoldTests {
     func restoredBeneath() async throws {
         let (fixture, other) = try await nodes()
         for number in 1...3 { _ = try await fixture.release(number) }
-        // The loss of an incomplete fail-over: the last records with their claims.
+        // The loss after an incomplete failover: the last records and their claims.
         try await fixture.database.sql("DELETE FROM audit_record WHERE sequence > 1; DELETE FROM claim")
-        // The daemon finds it with this batch, or found it when it renewed its lease.
+        // The daemon detects it with this batch, or detected it when it renewed its lease.
         let found = try await fixture.begin(2).value()
         #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
         let holds = try await other.releaseStatus().holds
@@ -221,7 +221,7 @@ struct HoldTests {
         #expect(holds.first?.finding.remembered?.sequence == 3)
         #expect(fixture.events.all.contains { if case .held = $0 { true } else { false } })
         #expect(try await fixture.release(2, on: other).verdict == .held)
-        // The daemon continues from the present records, so that it can record the acceptance.
+        // The daemon continues from the current records, so that it can record the acceptance.
         let refused = try await fixture.release(4)
         #expect(refused.verdict == .held && refused.sequence != nil)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
@@ -261,7 +261,8 @@ struct HoldTests {
         let holds = try await fixture.ledger.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"])
         #expect(again.lease.isLost)
-        // It finds the same repeatedly. The finding that was shown remains the one to accept, and stays accepted.
+        // It makes the same finding repeatedly. The finding that was shown remains the one to accept, and stays
+        // accepted.
         #expect(try await fixture.begin(2, on: again).value().isUnavailable)
         #expect(try await fixture.ledger.releaseStatus().holds == holds)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
@@ -273,7 +274,8 @@ struct HoldTests {
 
 @Suite("A PostgreSQL ledger on another server than before")
 struct ChangedServerTests {
-    /// Leaves the row that says where all have compared as a promotion, a restore to a moment, or a dump does.
+    /// Leaves the row with the server of the last comparison in the state after a promotion, a point-in-time restore or
+    /// a dump.
     private func moveServer(_ fixture: PostgreSQLFixture, _ change: String) async throws {
         try await fixture.database.sql("UPDATE ledger_state SET \(change); UPDATE node SET \(change)")
     }

@@ -26,17 +26,17 @@ struct LedgerDatabases: Sendable {
         try await server.sql("CREATE DATABASE \(Self.template) OWNER \(Self.owner)")
         _ = try await PostgreSQLSchema.create(
             PostgreSQLURL(server.url(Self.template, user: Self.owner)), grantTo: Self.daemon)
-        // The tests' noon is in the future: their claims are pruned by the times that they give.
+        // The tests' noon is in the future: claims are pruned by the times that they contain.
         try await server.sql(
             """
             CREATE OR REPLACE FUNCTION paytokend.present() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT 9000000000000'
             """, in: Self.template)
     }
 
-    /// A database of a test's own.
+    /// A separate database for a test.
     func make() async throws -> LedgerDatabase {
         let name = "t\(UInt64.random(in: .min ... .max))"
-        // One at a time, and none while a session is in the template.
+        // One at a time, and not while a session uses the template.
         try await wait(for: "a copy of the template") {
             (try? await server.sql("CREATE DATABASE \(name) TEMPLATE \(Self.template) OWNER \(Self.owner)")) != nil
         }
@@ -59,7 +59,7 @@ struct LedgerDatabase: Sendable {
         try await server.sql("SET search_path = paytokend; " + sql, in: name, as: user)
     }
 
-    /// A foreign session, as the server's superuser.
+    /// A session of another program, as the server's superuser.
     func session(as user: String = PostgreSQLServer.superuser) async throws -> ForeignSession {
         try await ForeignSession(url(as: user))
     }

@@ -27,7 +27,7 @@ struct NodeLeaseTests {
     @Test("waits for the lease of a daemon that was killed, and no longer")
     func killed() async throws {
         let fixture = try await PostgreSQLFixture()
-        // The row as a killed daemon leaves it, with a lease that is not renewed.
+        // The row as left by a killed daemon, with a lease that is not renewed.
         try await fixture.database.sql(
             """
             INSERT INTO node (name, fence, lease_until, seen_at, version)
@@ -62,7 +62,7 @@ struct NodeLeaseTests {
         fixture.proxy.fault = .holdCommit(then: .refuse)
         let late = fixture.begin(1)
         try await wait(for: "the commit") { fixture.proxy.fault == .refuse }
-        // The server ends the session that is idle in a transaction; then its lease runs out.
+        // The server ends the session that is idle in a transaction; then its lease expires.
         let other = try await fixture.node("node-1")
         #expect(try await fixture.release(2, on: other) == RecordedVerdict(.released, sequence: 1))
         fixture.proxy.fault = .none

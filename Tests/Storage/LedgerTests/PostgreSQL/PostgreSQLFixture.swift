@@ -13,7 +13,7 @@ struct PostgreSQLFixture: Sendable {
     let proxy: PostgreSQLProxy
     let ledger: PostgreSQLLedger
     let events = LedgerEvents()
-    /// Makes requests; its own ledger is not used.
+    /// Used to make requests; its own ledger is not used.
     let key = LedgerFixture.hash(1)
 
     /// A ledger with a proxy and one active key.
@@ -32,7 +32,7 @@ struct PostgreSQLFixture: Sendable {
         try await ledger.store(LedgerFixture.record(key))
     }
 
-    /// Another node's ledger of the same database, without the proxy.
+    /// Another node's ledger in the same database, without the proxy.
     func node(
         _ name: String, _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
     ) async throws -> PostgreSQLLedger {
@@ -60,7 +60,7 @@ struct PostgreSQLFixture: Sendable {
         return try await (ledger ?? self.ledger).release(request, recording: LedgerFixture.record(of: request))
     }
 
-    /// Releases in a task that begins at once.
+    /// Releases in a task that begins immediately.
     func begin(
         _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
     ) -> Begun<Result<RecordedVerdict, any Error>> {
@@ -98,7 +98,7 @@ struct PostgreSQLFixture: Sendable {
 }
 
 extension LedgerEvents {
-    /// The outcomes of commits whose acknowledgement was lost, the oldest first.
+    /// The outcomes of commits whose acknowledgement was lost, oldest first.
     var readBack: [ReadBackOutcome] {
         all.compactMap { event in if case .readBack(let outcome) = event { outcome } else { nil } }
     }
@@ -110,7 +110,7 @@ extension LedgerEvents {
 }
 
 extension Result where Failure == any Error {
-    /// True if it failed as `unavailable` or by the deadline.
+    /// True if it failed with `unavailable` or because of the deadline.
     var isUnavailable: Bool {
         switch self {
         case .failure(LedgerFailure.unavailable), .failure(LedgerFailure.timedOut): true

@@ -80,7 +80,7 @@ struct PostgreSQLSchemaTests {
         let fixture = try await PostgreSQLFixture()
         let (database, known) = (fixture.database, PostgreSQLSchema.version)
         let second = try await fixture.node("node-2")
-        // The rows of an older program's daemons.
+        // The rows of daemons of an older program.
         let older = "UPDATE ledger_state SET schema_version = \(known - 1)"
         let owner = try database.url(as: LedgerDatabases.owner)
         let nodes = { (names: [String]) in LedgerOpeningError.nodesServe(server: owner.server, nodes: names) }
@@ -105,7 +105,7 @@ struct PostgreSQLSchemaTests {
     )
     func upgraded() async throws {
         let database = try await empty()
-        // The database as the daemon's and the owner's programs of version 1 left it.
+        // The database as programs of version 1, the daemon's and the owner's, left it.
         let owner = try await database.session(as: LedgerDatabases.owner)
         try await owner.run("CREATE SCHEMA paytokend")
         for statement in PostgreSQLTables.steps[0] { try await owner.run(statement) }
@@ -177,9 +177,10 @@ struct PostgreSQLSchemaTests {
             "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT 1800000000000'",
             as: LedgerDatabases.owner)
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
-        // The claim was made at the server's present, which is a year behind: its payment token may be one of tomorrow.
+        // The claim was made at the server's current time, which is a year slow; its payment token may be signed
+        // tomorrow.
         try await daemon.run("UPDATE node SET signed_ahead = 86400000, widest_window = 300000")
-        // Releases stay known. The role can report another window, and then half a minute counts.
+        // Releases stay known. If the role reports a different window, half a minute is used instead.
         let smaller = await #expect(throws: PostgreSQLFailure.self) {
             try await daemon.run("UPDATE node SET signed_ahead = 0")
         }
@@ -213,7 +214,7 @@ struct PostgreSQLSchemaTests {
         let (ledger, database) = (fixture.ledger, fixture.database)
         try await ledger.note(widestWindow: .seconds(300))
         var release = try fixture.request(1)
-        // The server's clock is half a minute behind, and Apple's is right.
+        // The server's clock is half a minute slow, and Apple's is correct.
         let present = StoredTime.milliseconds(release.at) - 30_000
         try await database.sql(
             "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT \(present)'",
@@ -222,7 +223,7 @@ struct PostgreSQLSchemaTests {
         #expect(try await ledger.release(release) == .released)
         let thief = try await database.session(as: LedgerDatabases.daemon)
         try await thief.run("UPDATE node SET widest_window = 0")
-        // A thief's narrowest choice: the lowest fence and the youngest claims that are possible.
+        // The narrowest choice of a thief: the lowest fence and the newest claims that are possible.
         for times in ["present() + 30001, present()", "present(), present()"] {
             await #expect(throws: PostgreSQLFailure.self) { try await thief.run("SELECT prune_claims(\(times), 500)") }
         }
@@ -249,7 +250,7 @@ struct PostgreSQLSchemaTests {
         let forgotten: Int64 = 4_000_000_000_000
         try await fixture.database.sql("UPDATE ledger_state SET forgotten_before = \(forgotten)")
         let opened = "floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint"
-        // A transaction that was opened in time for a fence that is now too early.
+        // A transaction that was opened early enough for a fence that is now too early.
         try await daemon.run("BEGIN")
         try await fixture.database.sql("SELECT pg_sleep(0.05)")
         for served in ["\(opened) + 300000", "\(opened) + 1000", "0"] {
@@ -261,7 +262,7 @@ struct PostgreSQLSchemaTests {
             try await daemon.run("ROLLBACK TO before")
         }
         try await daemon.run("ROLLBACK")
-        // The daemon itself waits as long as the server requires, and records until when.
+        // The daemon itself waits as long as the server requires, and records the end of that time.
         var change = AdministrativeChange(
             at: Date(),
             records: [

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// Three nodes, each with a network of its own that breaks at random, before commits and after them.
+/// Three nodes, each with its own network that fails at random, before and after commits.
 @Suite("Several nodes on a bad network")
 struct RandomFaultTests {
     /// A node and its network.
@@ -24,11 +24,11 @@ struct RandomFaultTests {
     private struct Answer: Sendable {
         let number: Int
         let verdict: ReleaseVerdict
-        /// True if the node refused it before: it may have released it without learning that in time.
+        /// True if this node refused it before: the node may have released it without learning that in time.
         let wasRefused: Bool
     }
 
-    /// Asks until there is an answer.
+    /// Repeats the request until there is an answer.
     private func answer(_ number: Int, _ node: Node, _ fixture: PostgreSQLFixture) async throws -> Answer {
         var wasRefused = false
         while true {
@@ -56,7 +56,7 @@ struct RandomFaultTests {
                 let proxy = nodes[Int.random(in: 0..<3, using: &random)].proxy
                 proxy.fault = Bool.random(using: &random) ? .loseAcknowledgement(then: .none) : .loseCommit(then: .none)
                 let cuts = proxy.cuts
-                // The next fault comes when this one has occurred, or at another node.
+                // The next fault occurs after this one, or at another node.
                 try? await wait(within: 0.05) { proxy.cuts > cuts }
             }
         }
@@ -91,8 +91,9 @@ struct RandomFaultTests {
             WHERE event = 'decrypt' AND outcome = 'ok'
             """)
         #expect(recorded == "\(count)|\(count)")
-        // A transaction that no caller got was refused before, by the node that had written it and could not read it back.
-        // Their number depends on the time of a read compared with the time between two faults.
+        // A transaction that no caller received was refused before, by the node that had written it but could not read
+        // it back. The number of such transactions depends on the duration of a read compared with the time between two
+        // faults.
         #expect(refused.isSuperset(of: Set(1...count).subtracting(released.keys)))
         #expect(!released.isEmpty)
         let signer = CheckpointSigner()

@@ -6,7 +6,8 @@ import Testing
 
 @testable import Ledger
 
-/// Failures of servers. Every call ends by its deadline, nothing is released meanwhile, and the ledger continues without a restart.
+/// Failures of servers. Every call ends by its deadline, nothing is released in the meantime, and the ledger continues
+/// without a restart.
 @Suite("A PostgreSQL server that fails")
 struct ServerFaultTests {
     @Test("loses no call to a server that restarted while it was idle")

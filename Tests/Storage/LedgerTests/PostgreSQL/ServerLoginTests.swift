@@ -114,7 +114,7 @@ struct ServerLoginTests {
         try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) SET synchronous_commit = off")
         let fixture = try await PostgreSQLFixture(databases)
         #expect(fixture.ledger.insecureSettings.contains(.databaseSynchronousCommit))
-        // The setting in force when a claim is inserted.
+        // The setting in effect when a claim is inserted.
         try await fixture.database.sql(
             """
             ALTER TABLE claim ADD CHECK (current_setting('synchronous_commit') = 'on')

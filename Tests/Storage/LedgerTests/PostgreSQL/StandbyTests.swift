@@ -35,7 +35,7 @@ private struct ReplicatedServers: Sendable {
 @Suite("PostgreSQL with a synchronous standby")
 struct StandbyTests {
     private static let waiting = "wait_event = 'SyncRep'"
-    /// A lease so long that no renewal waits for the standby too.
+    /// A lease so long that renewals do not wait for the standby as well.
     private static let lease = Duration.seconds(3600)
 
     @Test("recognises a named standby; without one it is insecure, and can be refused")
@@ -124,7 +124,7 @@ struct StandbyTests {
             #expect(answer.isUnavailable, "\(answer)")
             #expect(try await fixture.sessions(Self.waiting) <= 2)
             if round == 3 {
-                // With the wait cancelled, a second session may be in doubt too, but no third.
+                // After the wait is cancelled, a second session may be in doubt too, but not a third.
                 try await servers.primary.sql(
                     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE \(Self.waiting) AND usename = 'paytokend'"
                 )
@@ -167,7 +167,7 @@ struct StandbyTests {
         try await servers.primary.stop(.immediate)
         await #expect(throws: LedgerFailure.self) { try await ledger.release(fixture.request(6)) }
         try await servers.standby.promote()
-        // Nothing is released there before the node has compared.
+        // Nothing is released there before the node has compared its chain.
         try await wait(for: "the new primary") { (try? await ledger.confirm(remembered: nil)) == .continues }
         try await ledger.probe()
         #expect(try await ledger.release(fixture.request(5, reference: nil)) == .replayed)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Ledger
 
-/// Operations that wait for a second person. Each step is checked in its own transaction.
+/// Operations that need a second person's approval. Each step is checked in its own transaction.
 @Suite(.everyEngine) struct ApprovalTests {
     private let now = LedgerFixture.noon
     private let parameters = AuditDigest.of("parameters".utf8)
@@ -101,26 +101,26 @@ import Testing
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
-    /// A peer's login uid and uid; a login uid of nil means that no user logged in.
+    /// A peer's login uid and uid; nil as login uid means that no user logged in.
     typealias Peer = (login: UInt32?, uid: UInt32)
 
     @Test(
         "counts two peers as two persons only if they share no number among uids and login uids, root's left out",
         arguments: [
-            // Two accounts, and the same account.
+            // Two different accounts, and the same account.
             ((nil, 1003), (nil, 1004), true), ((nil, 1003), (nil, 1003), false),
-            // An account whose processes set their own login uids: before, after, or each time.
+            // An account whose processes set their own login uids: before the request, after it, or both times.
             ((nil, 1003), (2077, 1003), false), ((2077, 1003), (nil, 1003), false),
             ((5555, 1003), (6666, 1003), false), ((1003, 1003), (6666, 1003), false),
-            // Two persons who share an account, though their login uids differ: a process can set its own.
+            // Two people who share an account, although their login uids differ: a process can set its own.
             ((2000, 1003), (2001, 1003), false),
-            // su to another account, and back: the login uid stays.
+            // su to another account, and back: the login uid does not change.
             ((1003, 1003), (1003, 1004), false), ((1003, 1004), (1003, 1003), false),
             ((1003, 1004), (nil, 1003), false),
             ((1003, 1004), (1003, 1005), false),
-            // Persons with accounts of their own, logged in as themselves or by cron.
+            // People with accounts of their own, logged in as themselves or running from cron.
             ((1003, 1003), (1004, 1004), true), ((1003, 1003), (nil, 1004), true),
-            // Root's number identifies no one: two persons with sudo differ by their login uids.
+            // Root's uid identifies no one: two people who use sudo differ by their login uids.
             ((2000, 0), (2001, 0), true), ((2000, 0), (2000, 0), false), ((2000, 0), (nil, 2000), false),
             ((0, 1003), (0, 1004), true), ((nil, 1003), (nil, 0), true),
         ] as [(Peer, Peer, Bool)])
@@ -143,7 +143,7 @@ import Testing
                     try await take(.approve(approval.identifier, by: approver, executes: true), in: fixture)
                 } == .samePerson, "\(approver)")
         }
-        // Nor is the request that of an account which sets the same login uid.
+        // The request does not belong to an account that sets the same login uid either.
         for step: AdministrativeChange.ApprovalStep in [
             .withdraw(approval.identifier, by: person(1002, login: 1001)),
             .withdraw(approval.identifier, by: person(1002, login: 5555)),
@@ -192,7 +192,7 @@ import Testing
         let withdrawn = asked()
         _ = try await take(.request(withdrawn), in: fixture)
         _ = try await take(.withdraw(withdrawn.identifier, by: person(1001)), in: fixture)
-        // With any number of login uids.
+        // The limit applies whatever the login uid.
         for login: UInt32 in 3000..<3020 { _ = try await take(.request(asked(login: login)), in: fixture) }
         #expect(
             await conflict { () throws(LedgerFailure) in try await take(.request(asked()), in: fixture) }
@@ -270,7 +270,7 @@ import Testing
         #expect(try await left() == [open.identifier] + ended[2...].reversed().map(\.identifier))
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now, keeping: 3) == 1)
         #expect(try await left() == [open.identifier] + ended[3...].reversed().map(\.identifier))
-        // Both reasons at once, and an open request that is long overdue.
+        // Both reasons apply, and one open request is long overdue.
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3604), keeping: 1) == 2)
         #expect(try await left() == [open.identifier, ended[5].identifier])
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: .distantFuture, keeping: 1) == 1)

@@ -149,7 +149,7 @@ struct AuditTrailTests {
             let filter = try AuditFilter(conditions)
             let found = try await ledger.everyEntry(filter).map(\.sequence)
             #expect(try await ledger.everyEntry(filter, order: .newestFirst).map(\.sequence) == found.reversed())
-            // The engine and the filter itself agree.
+            // The engine and the filter itself select the same records.
             #expect(try await ledger.everyEntry().filter(filter.matches).map(\.sequence) == found)
             return found
         }

@@ -111,10 +111,10 @@ struct GroupCommitTests {
         let answers = try await fixture.inOneBatch(operations)
         #expect(throws: LedgerFailure.self) { try answers[2].get() }
         #expect(try (answers[..<2] + answers[3...]).map { try $0.get().sequence } == (1...5).map { $0 })
-        // A refusal keeps its code even without its record.
+        // A refusal keeps its code even if its record cannot be written.
         let replay = try await fixture.releasing(1, caller: "poison")(fixture.ledger)
         #expect(replay == RecordedVerdict(.replayed, sequence: nil))
-        // Its claim was undone together with its record.
+        // Its claim was undone along with its record.
         #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
@@ -147,7 +147,7 @@ struct GroupCommitTests {
         async let verdict = fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
         try await pause.wait(for: 1)
         async let closed: Void = fixture.ledger.close()
-        // It may come before or after the closing, but it always gets an answer.
+        // It may arrive before or after the closing, but it always gets an answer.
         _ = try? await fixture.ledger.head()
         pause.end()
         #expect(try await verdict == RecordedVerdict(.released, sequence: 1))

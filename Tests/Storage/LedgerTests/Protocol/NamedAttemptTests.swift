@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 extension NamedAttempt {
-    /// An attempt of a small number instead of a random one, for readability.
+    /// An attempt with a small number instead of a random one, for readability.
     init(_ number: UInt8, after others: [UInt8] = []) throws {
         func name(_ number: UInt8) throws -> AttemptName {
             try #require(AttemptName(hex: "00000000000000" + String(UInt16(number) + 0x100, radix: 16).dropFirst()))
@@ -16,7 +16,8 @@ extension NamedAttempt {
     }
 }
 
-/// A caller that names the attempts it follows gets no payment that was released to another attempt in between.
+/// A caller that names the attempts it follows does not receive a payment that was released to another attempt in
+/// between.
 @Suite("Named attempts", .everyEngine)
 struct NamedAttemptTests {
     /// Releases transaction 1 or another one.
@@ -39,7 +40,7 @@ struct NamedAttemptTests {
     func lostAnswer() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
-        // The answer of this one is lost.
+        // The answer to this one is lost.
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
         #expect(try await release(fixture, 3, after: [1]) == .releasedByOther)
         #expect(try await release(fixture, 4, after: [1, 2]) == .repeated)
@@ -50,7 +51,7 @@ struct NamedAttemptTests {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
-        // The caller does not know attempt 2 from here on.
+        // From here on, the caller does not know attempt 2.
         #expect(try await release(fixture, 3, after: [1]) == .releasedByOther)
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5) == .releasedByOther)
@@ -126,9 +127,9 @@ struct NamedAttemptTests {
         for attempt in UInt8(2)...3 {
             try await fixture.ledger.countRefusedRepeat(fixture.request(1, named: NamedAttempt(attempt, after: [1])))
         }
-        // Nor one without a name.
+        // Nor does one without a name.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1))
-        // This is no repeat: it would not have been released.
+        // This is not a repeat: it would not have been released.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1, named: NamedAttempt(4, after: [2, 3])))
         #expect(try await release(fixture, 5, after: [2, 3]) == .releasedByOther)
         for attempt in UInt8(6)..<102 {
@@ -148,7 +149,7 @@ struct NamedAttemptTests {
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2, after: [1]))) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2))) == .byOther)
         #expect(try await ledger.wouldRepeat(fixture.request(1)) == .yes)
-        // Its own release, whose commit was not acknowledged, counts as its own; another request of the same name does not.
+        // A release whose commit was not acknowledged counts as its own; another request with the same name does not.
         #expect(try await ledger.wouldRepeat(first) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(1))) == .byOther)
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
@@ -204,7 +205,7 @@ struct NamedAttemptTests {
             verdicts == [
                 .released, .releasedByOther, .repeated, .releasedByOther, .repeated, .repeated, .releasedByOther,
             ])
-        // The batch decided by what it stored.
+        // The batch decided according to what it stored.
         #expect(try await release(fixture, 7, after: [1, 2, 3, 4, 5, 6]) == .releasedByOther)
     }
 
@@ -257,7 +258,7 @@ struct NamedAttemptTests {
         #expect(verdicts == [.released, .repeated, .releasedByOther])
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5, after: [1, 2]) == .repeated)
-        // Without a record, the claim shows it.
+        // Without a record, the claim shows that it was made.
         fixture.loseAcknowledgement()
         #expect(try await release(fixture, 6, after: [5]) == .repeated)
         #expect(fixture.lostAcknowledgements == 2)
@@ -284,7 +285,7 @@ struct NamedAttemptTests {
         let requests = [
             // These would have been released.
             try fixture.request(1, named: NamedAttempt(2, after: [1])),
-            // These are refused for reasons of their own.
+            // These are refused for other reasons.
             try fixture.request(1, named: NamedAttempt(2)), try fixture.request(2, named: NamedAttempt(2)),
         ]
         let answers = try await fixture.inOneBatch(
@@ -299,7 +300,7 @@ struct NamedAttemptTests {
 }
 
 extension LedgerFixture {
-    /// Leaves all claims as an older version did.
+    /// Leaves all claims as in an older version.
     fileprivate func overwriteAttempts(with bytes: [UInt8]) async throws {
         switch store {
         case .sqlite:

@@ -81,7 +81,7 @@ struct OtherNodesRecordsTests {
         let found = try await ledger.auditKeyEvents(of: try #require(AuditNode(ledger.node)))
         #expect(found.map(\.sequence) == [2, 4, 6])
         #expect(KeyPin(line: found[0].line) == pin && KeyPin(line: found[1].line) == nil)
-        // For any number of other records.
+        // This holds for any number of other records.
         try await fixture.database.sql(
             """
             SET session_replication_role = replica;

@@ -49,7 +49,7 @@ struct NoteTests {
         let entries = try await fixture.ledger.everyEntry()
         #expect(entries.map(\.event) == ["records_dropped"])
         #expect(entries[0].details["count"]?.numberValue?.text == "3")
-        // Counted once.
+        // They are counted only once.
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.head().sequence == 1)
     }

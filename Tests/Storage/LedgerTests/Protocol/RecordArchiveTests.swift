@@ -28,7 +28,7 @@ struct RecordArchiveTests {
         let left = ["c20"] + numbers(21...30) + ["c30", "31", "32", "c32"]
         #expect(try await fixture.shape() == left)
 
-        // The last archived record stays with its checkpoint.
+        // The last archived record remains, with its checkpoint.
         #expect(try await fixture.remove(limit: 8) == [8, 8, 3])
         #expect(try await fixture.shape() == left)
         #expect(try await fixture.shape(from: 5) == left)
@@ -130,7 +130,7 @@ struct RecordArchiveTests {
         #expect(try await ledger.lastArchive()?.last == 20)
         #expect(
             try await signer.verdict(of: ledger, beginning: .behindArchive).fault == .missing(from: 1, to: 20))
-        // A sealed record of another part.
+        // A sealed record of a different part.
         try await fixture.forgetArchives()
         try await fixture.archived(1...30)
         try await fixture.forgetArchives()
@@ -190,7 +190,7 @@ struct DatabaseArchiveTests {
             """)
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(Date()), event: .verify))
         try await fixture.signer.seal(fixture.ledger, at: Date())
-        // The server enforces this rule itself, since a client with the login can request anything.
+        // The server enforces this rule itself, since a client that has the login can request anything.
         await #expect(throws: LedgerFailure.self) { _ = try await fixture.archived(1...31) }
         #expect(try await fixture.ledger.lastArchive() == nil)
         #expect(try await fixture.ledger.head().sequence == 31)

@@ -65,7 +65,7 @@ struct ReleaseTests {
         #expect(try await ledger.release(fixture.request(1)) == .released)
         #expect(try await ledger.release(fixture.request(1, at: noon + 59)) == .repeated)
         #expect(try await ledger.release(fixture.request(1, at: noon + 60)) == .repeated)
-        // The time counts from the release, not from the previous repeat.
+        // The time is counted from the release, not from the previous repeat.
         #expect(try await ledger.release(fixture.request(1, at: noon + 61)) == .replayed)
     }
 
@@ -136,7 +136,7 @@ struct ReleaseTests {
     }
 }
 
-/// Each repeat is an operation of the HSM, so a claim has a hundred at most.
+/// Each repeat is an operation of the HSM, so a claim has at most a hundred.
 @Suite("The limit of repeats", .everyEngine)
 struct RepeatLimitTests {
     private func useUp(_ fixture: LedgerFixture, _ number: Int, leaving left: Int = 0) async throws {
@@ -155,7 +155,7 @@ struct RepeatLimitTests {
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .yes)
         #expect(!fixture.ledger.isUsedUp(transaction))
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
-        // Known in memory now, so the next request asks neither the HSM nor the database.
+        // This is now known in memory, so the next request needs neither the HSM nor the database.
         #expect(fixture.ledger.isUsedUp(transaction))
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .tooOften)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeatedTooOften)

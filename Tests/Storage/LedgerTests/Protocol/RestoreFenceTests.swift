@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// An accepted restored ledger has forgotten claims. The transactions that they may have been of are not released again.
+/// An accepted restored ledger lacks claims. Transactions that these may have been for are not released again.
 @Suite("The fence of an accepted restore", .everyEngine)
 struct RestoreFenceTests {
     private func request(
@@ -42,7 +42,7 @@ struct RestoreFenceTests {
         #expect(try await ledger.release(request(1, fixture, signed: LedgerFixture.noon)) == .released)
         try await ledger.apply(acceptance())
         let fence = try await fence(of: ledger)
-        // The clock of a file is the daemon's, here the tests' noon; that of a server is its own.
+        // A file uses the daemon's clock, here the tests' noon; a server uses its own clock.
         switch StorageEngine.current {
         case .sqlite: #expect(fence == LedgerFixture.noon + 300)
         case .postgresql: #expect(fence >= before + 300 && fence <= Date() + 301)
@@ -57,7 +57,7 @@ struct RestoreFenceTests {
         let recorded = try await ledger.release(late, recording: LedgerFixture.record(of: late))
         let last = try #require(try await ledger.everyEntry().last)
         #expect(recorded.sequence == last.sequence && last.outcome == "transaction_replayed")
-        // In a later process too.
+        // The same holds in a later process.
         await ledger.close()
         let again = try await fixture.reopened()
         #expect(try await again.release(late) == .beforeRestore(until: fence))
@@ -99,7 +99,7 @@ struct RestoreFenceTests {
         let newest = Date(timeIntervalSince1970: 1_900_000_000)
         try await fixture.ledger.apply(acceptance(newestRelease: newest))
         #expect(try await fence(of: fixture.ledger) == newest + 300)
-        // The fence never moves back.
+        // The fence is never lowered.
         try await fixture.ledger.apply(acceptance())
         #expect(try await fence(of: fixture.ledger) == newest + 300)
     }

@@ -133,7 +133,7 @@ struct SignatureTests {
         try await fixture.ledger.store(key(43, .preActivation))
         await #expect(throws: LedgerFailure.conflict(.tooManyIdentities)) { try await fixture.ledger.store(key(43)) }
         try await fixture.ledger.store(key(44, merchant: "merchant.com.example.other"))
-        // An active key may be stored again, and a retired one makes room.
+        // An active key may be stored again, and a retired key makes room for another.
         try await fixture.ledger.store(key(42))
         try await fixture.ledger.store(key(41, .deactivated))
         try await fixture.ledger.store(key(43))

@@ -5,8 +5,8 @@ import Testing
 
 @testable import Ledger
 
-/// A clock that was ahead must not make the ledger forget what the window still admits. What an earlier version
-/// forgot in this way can be taken back without a second release.
+/// A clock that was ahead must not make the ledger forget claims of payment tokens that the window still admits. If an
+/// earlier version forgot such claims, this can be corrected without a second release.
 @Suite("Wrong clocks", .everyEngine)
 struct WrongClockTests {
     private static let noon = LedgerFixture.noon
@@ -87,14 +87,14 @@ struct WrongClockTests {
         _ = try await ledger.apply(
             change(AdministrativeChange.ClockChange(forgottenBefore: ahead, servedFrom: fence), at: noon))
         #expect(try await ledger.times().forgottenBefore == fence)
-        // Its claim may have been pruned; the ledger cannot know.
+        // Its claim may have been pruned; the ledger cannot tell.
         #expect(try await ledger.release(request(3, fixture, signed: fence - 0.001)) == .forgotten(before: fence))
         #expect(try await ledger.release(request(2, fixture, signed: fence)) == .released)
         var again = try request(1, fixture, signed: fence + 1)
         #expect(try await ledger.release(again) == .repeated)
         again = try fixture.request(1, reference: nil)
         #expect(try await ledger.release(again) == .replayed)
-        // This holds in a later process too.
+        // This also holds in a later process.
         await ledger.close()
         let later = try await fixture.reopened()
         #expect(try await later.times().forgottenBefore == fence)
@@ -158,7 +158,7 @@ struct WrongClockTests {
         var early = try fixture.request(1, reference: nil, at: noon - 365 * Self.day)
         early.signedAt = noon
         #expect(try await ledger.release(early) == .released)
-        // The clock and a window are corrected.
+        // The clock and the window have been corrected.
         #expect(try await ledger.release(request(2, fixture, signed: noon + 10)) == .released)
         #expect(
             try await ledger.prune(retention(), now: noon + 20)
@@ -166,7 +166,7 @@ struct WrongClockTests {
         var again = try fixture.request(1, reference: nil, at: noon + 30)
         again.signedAt = noon
         #expect(try await ledger.release(again) == .replayed)
-        // The claim is pruned once the window has long passed it.
+        // The claim is pruned after the window has long passed it.
         let later = noon + 100 * Self.day
         #expect(try await ledger.release(request(3, fixture, signed: later)) == .released)
         #expect(

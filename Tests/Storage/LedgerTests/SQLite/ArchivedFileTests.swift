@@ -8,7 +8,8 @@ import Testing
 
 @testable import Ledger
 
-/// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move meets an unfinished removal.
+/// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move encounters an unfinished
+/// removal.
 @Suite("A file whose record begins after an archive")
 struct ArchivedFileTests {
     private struct Archived {
@@ -50,7 +51,7 @@ struct ArchivedFileTests {
     func restored() async throws {
         let archived = try await Archived()
         let copy = try await archived.archive.fixture.sqlite.backup(to: archived.archive.fixture.directory.path("copy"))
-        // Nothing confirms these any more.
+        // These can no longer be verified.
         try change(copy.path, "UPDATE audit_record SET line = x'00' WHERE sequence = 12")
         let directory = try FreshDirectory()
         let path = directory.path("ledger.sqlite")

@@ -51,7 +51,8 @@ struct BackupTests {
         settings.path = backup.path
         let restored = try await SQLiteLedger.open(settings)
         #expect(try await restored.head().sequence == backup.sequence)
-        // Put in a ledger's place by any means, the copy says that it is a copy. The ledger itself has no such mark.
+        // If it replaces a ledger by any means, the copy identifies itself as a copy. The ledger itself has no such
+        // mark.
         #expect(
             try await restored.releaseStatus().holds.map(\.finding) == [
                 LedgerHold.Finding(kind: .restored, ledgerSequence: backup.sequence, remembered: nil)

@@ -58,7 +58,7 @@ struct BrokenWritesTests {
         #expect(dropped.details["count"]?.numberValue?.text == "2")
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 7)
-        // The same from the files, as the next start reads them.
+        // The same must be true of the files, as read at the next start.
         await fixture.ledger.close()
         let again = try await fixture.reopened()
         #expect(try await signer.verdict(of: again).intactRecords == 7)
@@ -66,8 +66,8 @@ struct BrokenWritesTests {
     }
 }
 
-/// Makes every write of this process to an open file fail (EBADF): a read-only descriptor replaces each descriptor
-/// of that file.
+/// Makes every write of this process to an open file fail (EBADF): a read-only descriptor replaces each of its
+/// descriptors.
 private struct BrokenWrites {
     private let replaced: [(number: Int32, saved: Int32)]
 

@@ -38,7 +38,7 @@ struct DurabilityTests {
         }
     }
 
-    /// A crash leaves the files as they are, without the shared memory.
+    /// A crash leaves the files as they are, but without the shared memory.
     @Test("has every acknowledged release in the files at once, as after a crash")
     func filesAfterACrash() async throws {
         let fixture = try await LedgerFixture()

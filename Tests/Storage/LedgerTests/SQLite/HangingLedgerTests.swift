@@ -8,15 +8,15 @@ import Testing
 
 @testable import Ledger
 
-/// A disk that does not answer delays no caller past the deadline.
+/// A disk that does not respond does not delay a caller past the deadline.
 ///
-/// In these tests the deadlines pass on command, so that nothing depends on the machine's speed. An answer that comes
+/// In these tests, deadlines pass on command, so that nothing depends on the machine's speed. An answer that arrives
 /// while the disk hangs does not come from the disk.
 @Suite("A ledger that hangs")
 struct HangingLedgerTests {
     private let hang = Hang()
 
-    /// A call that began at once, and its answer.
+    /// A call that began immediately, and its answer.
     private func begin<T: Sendable>(
         _ fixture: LedgerFixture, _ body: @escaping @Sendable (any TestedLedger) async throws -> T
     ) -> Begun<Result<T, any Error>> {
@@ -180,7 +180,7 @@ struct HangingLedgerTests {
         let reads = (1..<capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
         try await wait(for: "the reads") { reader.waiting == capacity }
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
-        // Each counts as waiting a moment before its deadline is known.
+        // Each call counts as waiting shortly before its deadline is known.
         try await wait(for: "the answers") {
             pass(fixture)
             return first.hasEnded && reads.allSatisfy(\.hasEnded)
@@ -260,7 +260,8 @@ struct HangingLedgerTests {
     )
     func deadline() async throws {
         for hasBegun in [false, true] {
-            // On a busy machine the shortest deadline passes before the engine begins; the next try allows more time.
+            // On a busy machine, the shortest deadline passes before the engine begins; the next attempt allows more
+            // time.
             for milliseconds in sequence(first: 1, next: { $0 * 2 }) {
                 let calls = Calls()
                 var began = false
@@ -314,7 +315,7 @@ struct HangingLedgerTests {
     }
 }
 
-/// Keeps a call from being answered.
+/// Prevents calls from being answered.
 private final class Calls: Sendable {
     private let call = Mutex<LedgerCall<Int>?>(nil)
 

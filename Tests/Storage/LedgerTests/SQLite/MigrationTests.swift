@@ -79,7 +79,7 @@ struct MigrationTests {
         let ledger = try await SQLiteLedger.open(settings)
         #expect(ledger.schemaVersion == SQLiteTables.version)
         #expect(try await ledger.keyRecords().map(\.publicKeyHash) == [key])
-        // Before identity keys existed, every key was for payments.
+        // Before identity keys existed, all keys were for payments.
         #expect(try await ledger.keyRecords().map(\.use) == [.processing])
         #expect(try await ledger.head().sequence == 0)
         let known = try #require(key)
@@ -147,7 +147,7 @@ struct MigrationTests {
         try queue.close()
         let path = disk.path + "/ledger.sqlite"
         try FileManager.default.copyItem(atPath: settings.path, toPath: path)
-        // Room for the journal and the lock, but not for a second file.
+        // Leaves room for the journal and the lock, but not for a second file.
         try disk.fill(leaving: 40_960)
         var moved = settings
         moved.path = path
@@ -168,7 +168,7 @@ struct MigrationTests {
     func cutOff() async throws {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)
-        // This table is in the way of the last new one.
+        // This index prevents the creation of the last new table.
         try await queue.write { try $0.execute(sql: "CREATE INDEX audit_key ON claim (node)") }
         await #expect(throws: LedgerOpeningError.self) { _ = try await SQLiteLedger.open(settings) }
         let tables = try await queue.read { try String.fetchAll($0, sql: "SELECT name FROM sqlite_master") }

@@ -58,7 +58,7 @@ struct OpeningTests {
     private func locks(_ path: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         let inode = try #require(attributes[.systemFileNumber] as? NSNumber)
-        // Read to its end: a read by the file's size gets only the beginning of a file in /proc.
+        // Read to the end: reading by the file's size returns only the beginning of a file in /proc.
         let locks = try FileHandle(forReadingFrom: URL(filePath: "/proc/locks")).readToEnd() ?? Data()
         return String(decoding: locks, as: UTF8.self).split(separator: "\n")
             .filter { $0.contains("POSIX") && $0.contains(":\(inode.uint64Value) ") }.count

@@ -9,10 +9,11 @@ import Testing
 
 @testable import Ledger
 
-/// The files that an interrupted restore leaves, and those of a complete one.
+/// The files left by an interrupted restore and by a complete one.
 @Suite("Restoring a ledger's file")
 struct LedgerFileRestoreTests {
-    /// A ledger whose daemon was killed: its newest commits are only in SQLite's log. The copy knows the first release only.
+    /// A ledger whose daemon was killed: its newest commits are only in SQLite's log. The copy contains only the first
+    /// release.
     private struct Killed {
         let fixture: LedgerFixture
         let directory: FreshDirectory
@@ -60,7 +61,7 @@ struct LedgerFileRestoreTests {
             try queue.close()
         }
 
-        /// Asks the ledger at a path for the two releases, both of which it must know.
+        /// Requests the two releases, both of which it must know, from the ledger at a path.
         func knowsBoth(_ path: String) async throws -> Bool {
             let ledger = try await SQLiteLedger.open(settings(path))
             var verdicts: [ReleaseVerdict] = []
@@ -102,7 +103,7 @@ struct LedgerFileRestoreTests {
             }
             #expect(FileManager.default.fileExists(atPath: aside))
         } else if FileManager.default.fileExists(atPath: restored) {
-            // The former ledger with its log.
+            // The previous ledger with its log.
             #expect(try await killed.knowsBoth(killed.path))
         } else {
             #expect(try Data(contentsOf: URL(filePath: killed.path)) == Data(contentsOf: URL(filePath: killed.copy)))
@@ -113,7 +114,7 @@ struct LedgerFileRestoreTests {
         #expect(try Self.version(killed.path) == "restored-\(SQLiteTables.version)")
         let left = try FileManager.default.contentsOfDirectory(atPath: killed.directory.path)
         #expect(!left.contains { $0.contains(".restoring") }, "\(left)")
-        // Every release is in the former ledger, wherever that is now.
+        // Every release is in the previous ledger, wherever that is now.
         let former = FileManager.default.fileExists(atPath: aside) ? aside : try #require(report.setAside)
         #expect(try await killed.knowsBoth(former))
         await killed.close()
@@ -160,7 +161,7 @@ struct LedgerFileRestoreTests {
         let status = try await ledger.releaseStatus()
         #expect(status.holds.map(\.finding.kind) == [.restored])
         await ledger.close()
-        // A file with an incomplete mark does not count as unrestored either.
+        // A file with an incomplete mark is not treated as unrestored either.
         let queue = try DatabaseQueue(path: killed.path)
         try await queue.write { try $0.execute(sql: "DELETE FROM ledger_meta WHERE name = 'restored_at'") }
         try queue.close()
@@ -255,7 +256,7 @@ struct LedgerFileRestoreTests {
             throws: LedgerFileRestoreError.broken(
                 copy: "copy.sqlite", fault: "Its key \(key) may do more than its records allow: the copy was changed.")
         ) { try killed.restore() }
-        // Nor does another label for the change help.
+        // Changing the label of the change does not help either.
         try killed.changeCopy("UPDATE audit_record SET event = 'verify' WHERE event = 'key_state_change'")
         #expect(throws: LedgerFileRestoreError.self) { try killed.restore() }
         await killed.close()
@@ -315,7 +316,7 @@ struct LedgerFileRestoreTests {
         let killed = try await Killed()
         let before = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(try killed.restore(expected: before, changes: false).digest == before)
-        // Claims are in no record, so only the digest reveals this.
+        // Claims are not in any record, so only the digest reveals this.
         try killed.changeCopy("DELETE FROM claim")
         let after = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(

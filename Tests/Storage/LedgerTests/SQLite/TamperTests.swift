@@ -137,7 +137,7 @@ struct TamperTests {
             try $0.execute(sql: "INSERT INTO audit_record SELECT * FROM kept")
         }
         #expect(try await fixture.releasing(31)(fixture.ledger).sequence == 31)
-        // Nor does it continue from a record that another program appended.
+        // It does not continue from a record that another program appended either.
         try await fixture.sqlite.connections.write {
             try $0.execute(sql: "UPDATE audit_record SET sequence = 32 WHERE sequence = 31")
         }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// Ratios within one run. The bounds are wide, since other programs may be running. The figures are printed.
+/// Compares ratios within one run. The bounds are wide, since other programs may be running. The figures are printed.
 @Suite("Throughput", .serialized)
 struct ThroughputTests {
     @Test("shares commits among 32 concurrent callers")
@@ -20,8 +20,8 @@ struct ThroughputTests {
         print(
             "ledger: single commits \(Int(single))/s; 32 callers \(Int(group))/s in batches of "
                 + "\((mean * 10).rounded() / 10) on average: \((group / single * 10).rounded() / 10) times")
-        // The gain and the size of a batch depend on the disk and on other programs. That writes which wait for the same
-        // commit share it does not.
+        // The gain and the size of a batch depend on the disk and on other programs. The fact that writes waiting for
+        // the same commit share it does not.
         let answers = try await fixture.inOneBatch(
             try (1...32).map { number in
                 let release = try fixture.releasing(2_000_000 + number)
@@ -76,7 +76,7 @@ struct ThroughputTests {
         #expect(try await counts == [3, 3])
     }
 
-    /// Releases a second, with each caller asking again when it has its answer.
+    /// Releases per second, if each caller makes its next request when it has its answer.
     private func rate(_ fixture: LedgerFixture, callers: Int, releases: Int, from start: Int) async throws -> Double {
         let ledger = fixture.ledger
         let began = ContinuousClock.now

@@ -47,7 +47,7 @@ struct UnavailableTests {
             #expect(reason.contains("full"), "\(reason)")
         }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        // Reads need no room.
+        // Reads need no disk space.
         #expect(try await fixture.ledger.keyRecords().count == 1)
         try disk.free()
         #expect(try await fixture.sqlite.freeBytes() > 65_536)
@@ -65,7 +65,7 @@ struct UnavailableTests {
         let fixture = try await LedgerFixture()
         let (path, files) = (fixture.settings.path, FileManager.default)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
-        // An older copy, such as an operator restores.
+        // An older copy, such as an operator might restore.
         try files.copyItem(atPath: path, toPath: path + ".copy")
         try files.moveItem(atPath: path, toPath: path + ".away")
         for isCopyThere in [false, true] {
@@ -75,7 +75,7 @@ struct UnavailableTests {
             }
             #expect("\(String(describing: error))".contains("removed or replaced"))
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-            // Neither its content nor the file in its place is trusted.
+            // Neither the ledger's content nor the file in its place is trusted.
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.lines(1...1, limit: 1) }
             await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: path + ".backup") }

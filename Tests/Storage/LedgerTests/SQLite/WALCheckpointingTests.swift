@@ -41,7 +41,7 @@ struct WALCheckpointingTests {
             rows += pages
         }
 
-        /// The size in pages of the log; its file never shrinks while it is in use.
+        /// The size of the log in pages; its file never shrinks while in use.
         var logPages: Int {
             get throws {
                 let size = try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
@@ -81,7 +81,7 @@ struct WALCheckpointingTests {
     func bounded() async throws {
         let pages = try Pages(interval: 100)
         for _ in 0..<20 {
-            // First until the copy is due, then while it runs.
+            // Commit until a copy is due, and then while it runs.
             repeat { try pages.commit(pages: 10) } while !pages.checkpointing.isCopying && pages.rows % 200 != 0
             try pages.commit(pages: 10)
             try await wait(for: "the log to be copied") { !pages.checkpointing.isCopying }
@@ -91,7 +91,7 @@ struct WALCheckpointingTests {
         let logPages = try pages.logPages
         #expect(logPages < 600, "\(logPages) pages of log after \(pages.rows) of rows")
 
-        // File and log together have what was committed, for a program that opens them as they are.
+        // File and log together contain all committed data, for a program that opens them as they are.
         let reader = try StayingReader(pages.path)
         #expect(try reader.rows() == pages.rows)
         #expect(try reader.integrity() == "ok")
@@ -109,7 +109,7 @@ struct WALCheckpointingTests {
         #expect(try pages.logPages > 300, "the log was begun anew under a reader")
         #expect(try reader.rows() == 1)
         try reader.leave()
-        // Without the reader the next interval is copied whole, and the log keeps its length.
+        // Without the reader, the next interval is copied completely, and the log keeps its length.
         var longest = 0
         for round in 0..<30 {
             try pages.commit(pages: 10)
@@ -125,7 +125,7 @@ struct WALCheckpointingTests {
             let pages = try Pages(interval: 100)
             try pages.commit(pages: isCopying ? 200 : 10)
             try pages.checkpointing.close()
-            // A copy that began now would use a closed connection, which ends the process.
+            // A copy that began now would use a closed connection, which would end the process.
             for _ in 0..<50 { try pages.commit(pages: 200) }
             #expect(!pages.checkpointing.isCopying)
             try pages.writer.close()
