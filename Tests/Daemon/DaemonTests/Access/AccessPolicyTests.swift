@@ -144,7 +144,7 @@ struct AccessPolicyTests {
 
     @Test("treats a uid without an account as a person only if a rule names it: subordinate uids keep groups")
     func subordinateUIDs() async throws {
-        // No range for accounts contains 4,294,000,000.
+        // No range of accounts contains 4,294,000,000.
         let stranger = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
         let group = Account(name: "staff", id: 500)
         let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: stranger))

@@ -102,7 +102,7 @@ struct ApprovalDecisionTests {
         #expect(refusal?.code == .approvalInvalid)
         #expect(refusal?.message == ApprovalConflict.expired.description)
         #expect(hsmToken.keyCount == 1)
-        // No key is planned either, which the next change would make.
+        // The key that the next change would create is not planned either.
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 

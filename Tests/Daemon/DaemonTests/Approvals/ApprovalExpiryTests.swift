@@ -57,7 +57,7 @@ struct ApprovalExpiryTests {
         #expect(try await fixture.ledger.approvals(limit: 10).count == 1)
         let other = try await ask()
         await expiry(after: 3600 + month + 1).run()
-        // The other approval was open until now.
+        // The other approval was open until this time.
         #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)
         #expect(try await fixture.ledger.approval(other.identifier) == nil)
         #expect(try await fixture.entries.map(\.event).filter { $0 == "approval_decision" }.count == 2)

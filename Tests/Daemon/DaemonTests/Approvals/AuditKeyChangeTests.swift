@@ -80,7 +80,7 @@ struct AuditKeyChangeTests {
         }
         await fixture.check.run()
         #expect(fixture.check.finding?.fault == nil, "the daemon's own look knows both keys")
-        // The old key alone must not verify what the new one signed.
+        // The old key alone must not verify checkpoints that the new key signed.
         var verifier = ChainVerifier(keys: CheckpointKeys([from]), heads: [])
         for try await page in fixture.ledger.export() { verifier.consume(page.bytes[...]) }
         if case .intact = verifier.verdict() { Issue.record("the old key alone vouches for the new one's seals") }
@@ -91,7 +91,7 @@ struct AuditKeyChangeTests {
         #expect(line.contains("\"from\":\"\(old.hex)\",\"to\":\"\(to.keyId.hex)\",\"reason\":\"yearly\""))
         await fixture.ledger.close()
 
-        // A later start continues with the new key, and finds ledger and HSM token in agreement.
+        // A later start continues with the new key, and finds that ledger and HSM token agree.
         let next = try await self.fixture()
         #expect(next.gate.position == .open)
         try await next.append()

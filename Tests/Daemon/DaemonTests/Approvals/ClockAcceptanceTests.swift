@@ -9,7 +9,7 @@ import Testing
 
 @testable import Daemon
 
-/// Comparison of the daemon's clock with the ledger, and acceptance of a clock after a wrong one left its marks there.
+/// Comparison of the daemon's clock with the ledger, and acceptance of a clock after a wrong one affected the ledger.
 @Suite("Accepting a clock")
 struct ClockAcceptanceTests {
     private static let noon = RecordFixture.noon
@@ -23,7 +23,7 @@ struct ClockAcceptanceTests {
         directory = try FreshDirectory()
     }
 
-    /// A daemon that serves at `time`.
+    /// A daemon that starts serving at `time`.
     private func daemon(
         at time: Date, people: Int = 2, window: Duration? = .seconds(300)
     ) async throws -> (fixture: RecordFixture, acceptance: ClockAcceptance) {
@@ -86,7 +86,7 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // RecordFixture appends at noon; the gate's own record has the time of its clock.
+        // RecordFixture appends at noon; the gate's own record has the time of the gate's clock.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
@@ -113,7 +113,7 @@ struct ClockAcceptanceTests {
             _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         }
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
-        // Until the fence the daemon is not ready, and reports that this ends without intervention.
+        // Until the fence, the daemon is not ready, and reports that this will end without intervention.
         let reasons = try await acceptance.ledgerClock.compare().reasons
         #expect(reasons.first?.message.contains("without further action") == true)
         await fixture.ledger.close()
@@ -151,7 +151,7 @@ struct ClockAcceptanceTests {
     func behindAtAcceptance() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         try forget(before: Self.noon + 300 * Self.day)
-        // A day later by the true time; the claim of this release was pruned.
+        // A day later in true time, when the claim of this release has been pruned.
         let release = Self.noon + Self.day
         _ = try await fixture.ledger.append(
             AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))

@@ -103,7 +103,7 @@ struct ConfigurationProblemTests {
             WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
             WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
-            // A rule without limits, because its lines are commented out, would be a wider one.
+            // A rule without limits would be wider; here they are missing because their lines are commented out.
             WrongSection(
                 "access:\n  - user: root\n    roles: [decrypt]\n    merchants:", "9 access[0].merchants: has no value"),
             WrongSection(
@@ -286,7 +286,7 @@ struct ConfigurationProblemTests {
         #expect(problems.first?.hasPrefix(expected) == true, "\(problems)")
     }
 
-    /// `count` more HSM tokens, one a line.
+    /// `count` more HSM tokens, one per line.
     private func hsmTokens(_ names: some Sequence<String>) -> String {
         names.map { "  - { name: \($0), module: module.so, uri: \"pkcs11:token=\($0)\", pin_file: pin }\n" }.joined()
     }

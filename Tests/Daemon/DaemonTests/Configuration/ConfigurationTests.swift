@@ -138,7 +138,7 @@ struct ConfigurationTests {
         let samples = ProjectFiles.url("hsm-config")
         let unit = try String(contentsOf: samples.appending(path: "paytokend.service"), encoding: .utf8)
         var text = try String(contentsOf: samples.appending(path: file), encoding: .utf8)
-        // The sample's accounts and files belong to an installation; the fixture's files replace them. A number is an
+        // The sample's accounts and files depend on the installation; the fixture's files replace them. A number is an
         // account without a name.
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("password\n", to: "ledger-password")
@@ -154,7 +154,7 @@ struct ConfigurationTests {
         #expect(try fixture.load(text).warnings.isEmpty)
     }
 
-    /// The accounts of the unit file's own instructions, each a line `#   COMMAND OPTIONS NAME`, with or without a
+    /// The accounts of the unit file's own instructions, each on a line `#   COMMAND OPTIONS NAME`, with or without a
     /// comment.
     private static func made(by command: String, _ unit: String) -> [String] {
         unit.split(separator: "\n").filter { $0.hasPrefix("#   \(command) ") }.compactMap { line in
@@ -313,7 +313,7 @@ struct ConfigurationTests {
             let problem = readers?.problem(use: "log in")
             #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
-        // When root runs the check for the daemon, only the user whose primary group this is does not count.
+        // When root runs the check for the daemon, only the user with this primary group is not counted.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
         #expect(SecretFileReaders(group: "staff", gid: 990, members: [own], ownUID: 0)?.people == ["hsm"])
@@ -335,7 +335,7 @@ struct ConfigurationTests {
         let problem = try fixture.problem("")
         #expect(problem.hasPrefix("5 tokens[0].pin_file: the secret's file \(pin) can be read by the members of"))
         #expect(problem.contains("chmod g-r"))
-        // Only root counts in root's own group.
+        // Only root counts in root's group.
         try #require(unsafe chown(pin, 0, 0) == 0)
         _ = try fixture.load(ConfigurationFixture.minimum)
     }

@@ -118,7 +118,7 @@ struct LedgerPlaceTests {
             "\(problems)")
         let none = fixture.problems(text(lines, access: ""))
         #expect(none.count == 1 && none[0].contains("access: is missing; with a ledger in PostgreSQL"), "\(none)")
-        // One run reports this together with the problem of the URL.
+        // One run reports this problem along with the problem in the URL.
         #expect(fixture.problems(text(["url: postgres:/", "node: a"], access: nameless)).count == 2)
     }
 
@@ -145,7 +145,7 @@ struct LedgerPlaceTests {
         try fixture.directory.write("# ours\n[ledger]\nhost=db1\n", to: ".pg_service.conf")
         let home = ["HOME": fixture.directory.path, "PGSYSCONFDIR": fixture.directory.path("none")]
         #expect(fixture.problems(text, environment: home).isEmpty)
-        // The file that the environment names replaces the one in the home directory.
+        // The file named in the environment replaces the one in the home directory.
         let named = home.merging(["PGSERVICEFILE": fixture.directory.path("none")]) { $1 }
         #expect(fixture.problems(text, environment: named).count == 1)
         let system = ["HOME": "/nowhere", "PGSYSCONFDIR": fixture.directory.path]

@@ -60,7 +60,7 @@ struct PlaceExaminationTests {
                     observe: { _ in })
             }
             #expect(problems[0].contains("\(try #require(refused))".dropLast()))
-            // A reload does not open again what is open.
+            // A reload does not reopen what is already open.
             #expect(try examine(fixture, text, examinesPlaces: false).problems.isEmpty)
         }
     }

@@ -159,8 +159,8 @@ struct RecordedConfigurationTests {
             "access.1": AccessPolicy.ruleKeys,
         ]
         for (section, keys) in sections {
-            // A URL is recorded by its parts, and an HSM token's name in the names of its values. The time of a use_log
-            // is recorded only with a use_log.
+            // A URL is recorded in parts, and an HSM token's name in the names of its values. The time of a use_log is
+            // recorded only with a use_log.
             let elsewhere: Set = ["ledger.url", "tokens.primary.name", "tokens.primary.use_log_timeout"]
             let kept = keys.filter { !elsewhere.contains("\(section).\($0)") }
             for key in kept { #expect(values["\(section).\(key)"] != nil, "\(section).\(key)") }

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// The part of a key's answer that describes the HSM tokens with a copy of the key.
+/// The part of a response about a key that describes the HSM tokens with a copy of the key.
 @Suite struct KeyAttributeReadingTests {
     private struct Source: KeyAttributeSource {
         var name = "primary"
@@ -19,7 +19,7 @@ import WorkerProtocol
 
     private static let hash = PublicKeyHash.of(subjectPublicKeyInfo: [1, 2, 3])
 
-    /// The attributes of a P-256 key that an HSM token made.
+    /// The attributes of a P-256 key that an HSM token generated.
     private static let made = PrivateKeyAttributes(
         sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true, local: true, token: true,
         private: true, modifiable: true, derive: true, decrypt: false, unwrap: false, sign: false, algorithm: .ec,
@@ -50,7 +50,7 @@ import WorkerProtocol
 
     /// An attribute with an unwanted value.
     struct Weakness: Sendable, CustomTestStringConvertible {
-        /// The beginning of the sentence about it.
+        /// The beginning of the sentence about the attribute.
         let testDescription: String
         let weaken: @Sendable (inout PrivateKeyAttributes) -> Void
     }

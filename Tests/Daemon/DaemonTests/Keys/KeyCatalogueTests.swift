@@ -65,7 +65,7 @@ struct KeyCatalogueTests {
         for hash in [first.hash, second.hash] { try await record(hash) }
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
         let began = ContinuousClock.now
-        // The next worker lists meanwhile: one key is imported, the other destroyed.
+        // In the meantime, the next worker lists the keys: one has been imported, the other destroyed.
         try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
         try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: began)
@@ -115,7 +115,7 @@ struct KeyCatalogueTests {
     func heldKeys() async throws {
         let (first, second, foreign) = (pair(1), pair(2), pair(3))
         for hash in [first.hash, second.hash] { try await record(hash) }
-        // Noted before this start.
+        // Recorded before this start.
         try await ledger.note(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
         try await catalogue.noteHeldKeys()

@@ -11,7 +11,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// The result of key generation when a later step fails.
+/// The result of key generation if a later step fails.
 @Suite struct KeyGenerationTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture

@@ -10,12 +10,12 @@ import TokenForge
 @testable import Daemon
 @testable import MerchantKeys
 
-/// The rotation derived from a merchant's keys, and the text for its reader.
+/// The rotation derived from a merchant's keys, and its text for people.
 @Suite("Rotations derived from the keys")
 struct RotationTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
 
-    /// A key with this number, made that many hours before now.
+    /// A key with this number, created this many hours ago.
     private func key(
         _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
         cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
@@ -150,9 +150,9 @@ struct RotationTests {
         let done = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
         #expect(done.phase == .finish)
         #expect(refusal(done) == nil)
-        // But they are shown.
-        #expect(unproven.remarks.contains { $0.contains("1 payment token that named the new key (unverified") })
-        #expect(done.remarks.contains { $0.contains("2 payment tokens that named the old key (unverified") })
+        // The rotation does report them.
+        #expect(unproven.remarks.contains { $0.contains("1 token that named the new key (unverified") })
+        #expect(done.remarks.contains { $0.contains("2 tokens that named the old key (unverified") })
     }
 
     @Test("reports a new key that is missing in an HSM token of the old one, and what to do before activation")
@@ -273,7 +273,7 @@ struct RotationTests {
     }
 }
 
-/// Active keys of one merchant with certificates of given ages.
+/// Active keys of one merchant, with certificates of the given ages.
 private struct ForgedPair {
     private let authority: ForgeAuthority
 
@@ -297,7 +297,7 @@ private struct ForgedPair {
     }
 }
 
-/// A rotation read from a ledger while no HSM token serves.
+/// A rotation read from the ledger while no HSM token serves.
 @Suite struct UnavailableHSMTokenTests {
     @Test(
         "reports a fault of a key whose HSM tokens are all unavailable, and names them",

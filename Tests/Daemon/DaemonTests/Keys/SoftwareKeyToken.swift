@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// An HSM token with merchant keys in software, EC only. Tests can make its operations fail.
+/// An HSM token with merchant keys in software, for EC only. Tests can make its operations fail.
 final class SoftwareKeyToken: HSMTokenAdministering {
     enum Fault: Sendable {
         case listing
@@ -31,7 +31,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
 
     func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
 
-    /// Runs `body` while a key is being made or is signing.
+    /// Runs `body` while a key is being generated or is signing.
     func meanwhile(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.meanwhile = body } }
 
     var keyCount: Int { state.withLock { $0.keys.count } }

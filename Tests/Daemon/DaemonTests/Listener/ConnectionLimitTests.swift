@@ -26,7 +26,7 @@ struct ConnectionLimitTests {
             #expect(Int(answer.headers["retry-after"] ?? "") ?? 0 > 0)
             try await excess.waitForEnd()
 
-            // The open connections are served, and a freed place is taken again.
+            // The open connections are served, and a freed place can be used again.
             try await held[0].send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await held[0].answer().status == 200)
             await held[1].close()
@@ -48,7 +48,7 @@ struct ConnectionLimitTests {
             for _ in 0..<300 {
                 if let connection = try? await fixture.connect() { flood.append(connection) }
             }
-            // Served, refused with an answer, or closed without one: no other connection has a descriptor.
+            // Served, refused with a response, or closed without one: no further connection has a descriptor.
             let most = Double(4 + ConnectionLimits.overloadedMargin)
             try await wait(for: "the excess to be closed") { fixture.instruments.connections.value() ?? 0 <= most }
             try await served.send("GET /y HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -158,8 +158,8 @@ struct ConnectionLimitTests {
         #expect(busy.text.isEmpty)
     }
 
-    /// A peer that connects just before draining cannot know of it, and would find the connection closed on its first
-    /// request.
+    /// A peer that connects just before draining begins cannot know about it, and would find the connection closed at
+    /// its first request.
     @Test("answers the first request of a connection opened before draining, and no second one")
     func drainsFresh() async throws {
         let fixture = try await ListenerFixture(firstRequestWhileDraining: .minutes(10))
@@ -167,7 +167,7 @@ struct ConnectionLimitTests {
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
         let fresh = try await fixture.connect()
-        // The kernel has connected it; the answer to a second connection shows that this one is served.
+        // The kernel has connected it; the response on a second connection shows that this one is served.
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
         let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(120)) }

@@ -8,7 +8,7 @@ import Testing
 @Suite("Wrong, oversized and slow requests")
 struct HostileRequestTests {
     private static func nonsense(_ count: Int) -> String {
-        // Printable, deterministic, and not HTTP.
+        // Printable, deterministic bytes that are not HTTP.
         let bytes = (0..<count).map { (index: Int) -> UInt8 in
             let spread = index * 31 + index / 7
             return UInt8(33 + spread % 90)
@@ -279,7 +279,7 @@ struct HostileRequestTests {
             #expect(try await client.answer().body == "GET /a 0")
             try await client.send("\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
             #expect(try await client.answer().body == "GET /b 0")
-            // Closed as idle, without a 408 before.
+            // The connection is closed because it is idle, without a 408 first.
             try await client.waitForEnd()
             #expect(client.text.isEmpty)
         }
@@ -320,7 +320,7 @@ struct HostileRequestTests {
         try await ListenerFixture(request: .milliseconds(300)).use { fixture in
             let client = try await fixture.connect()
             try await client.send("POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n")
-            // Not before the head is sent: a byte before it belongs to another request.
+            // Not before the head is sent, since an earlier byte belongs to another request.
             let dripping = Task {
                 while !Task.isCancelled {
                     client.sendLossy("x")
@@ -346,8 +346,8 @@ struct HostileRequestTests {
 
     @Test("closes an idle connection silently, and keeps one in use")
     func closesIdle() async throws {
-        // If the machine pauses for the idle time, the used connection is idle too; the test then retries with a longer
-        // time.
+        // If the machine pauses for the idle time, the used connection becomes idle too; the test then retries with a
+        // longer time.
         for seconds in [Int64(2), 8, 32] {
             let isTold = try await ListenerFixture(idle: .seconds(seconds)).use { fixture in
                 let silent = try await fixture.connect()
@@ -379,7 +379,7 @@ struct HostileRequestTests {
             for number in 1...10 {
                 let client = try await fixture.connect()
                 try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
-                // A connection that is closed before the accept is dropped.
+                // A connection that is closed before it is accepted is dropped.
                 try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == number }
                 await client.close()
             }

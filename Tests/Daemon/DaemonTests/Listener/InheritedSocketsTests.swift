@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Inherited sockets")
 struct InheritedSocketsTests {
-    /// A descriptor as a service manager would pass it.
+    /// A descriptor as passed by a service manager.
     private static func listening(
         in directory: FreshDirectory, type: CInt = CInt(SOCK_STREAM.rawValue), listens: Bool = true
     ) -> CInt {

@@ -10,14 +10,14 @@ import TestSupport
 @testable import Daemon
 @testable import HTTPListener
 
-/// Answers each request with its summary, `METHOD /path LENGTH`. Some paths behave differently.
+/// Answers each request with a summary, `METHOD /path LENGTH`. Some paths behave differently.
 struct EchoHandler: PeerRequestHandler {
     /// The number of bodies that the handler received.
     let answered = Shared(0)
-    /// Closed, it makes requests to /held wait.
+    /// While closed, it makes requests to /held wait.
     let latch = Latch(isOpen: false)
     var bodyLimit = 65_536
-    /// The bodies of the paths with streamed answers.
+    /// The bodies for the paths with streamed responses.
     var streams: [String: BodyStream] = [:]
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
@@ -41,7 +41,7 @@ struct EchoHandler: PeerRequestHandler {
         }
     }
 
-    /// The first of the uids whose accounts no rule names.
+    /// The first of the uids whose accounts are not named in any rule.
     static let firstSubordinateUID: UInt32 = 100_000
 
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
@@ -70,9 +70,8 @@ struct ListenerFixture {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     /// - Parameters:
-    ///   - request: the time for a request's head and body. Longer than the daemon's, as is `idle`: on a busy machine a
-    ///     test may
-    ///     not reach its next line for many seconds. Tests of these limits set them.
+    ///   - request: the time for a request's head and body. Like `idle`, it is longer than the daemon's, because on a
+    ///     busy machine a test may not reach its next line for many seconds. Tests of these limits set them.
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,
         request: TimeAmount = .minutes(10), idle: TimeAmount = .minutes(10),
@@ -95,7 +94,7 @@ struct ListenerFixture {
 
     func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }
 
-    /// Runs `body`, and shuts the listener down even if it throws.
+    /// Runs `body`, and then shuts the listener down, even if it throws.
     func use<Result>(_ body: (ListenerFixture) async throws -> Result) async throws -> Result {
         do {
             let result = try await body(self)

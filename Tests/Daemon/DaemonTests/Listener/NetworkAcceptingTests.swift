@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Accepting from the network")
 struct NetworkAcceptingTests {
-    /// Counts accepted connections, and answers nothing.
+    /// Counts accepted connections, and never responds.
     private struct Counting: ConnectionService, RequestHandler {
         let accepted = Shared(0)
         let refused = Shared(0)

@@ -55,7 +55,7 @@ struct PipelinedRequestTests {
                 }
             }
             .withConnectedSocket(ends[0]).get()
-        // Works until the socket is read, which only a poll does.
+        // Works until the socket is read, which only happens in a poll.
         @Sendable func work() {
             turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)
@@ -89,7 +89,7 @@ struct PipelinedRequestTests {
         }
         try await connections.use(on: group, directory: FreshDirectory()) { socket in
             let client = try await RawConnection(socket, staysOpen: true)
-            // In one read, which takes less than 16 KiB.
+            // Sent so that it arrives in one read, which takes less than 16 KiB.
             try await client.send(
                 "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     + String(repeating: "1\r\n \r\n", count: BoundedInput.mostChunks) + "0\r\n\r\n")
@@ -156,7 +156,7 @@ struct PipelinedRequestTests {
     }
 }
 
-/// Notes the connection of each request, and holds the request at the latch.
+/// Records the connection of each request, and holds the request at the latch.
 private struct NotingHandler: PeerRequestHandler {
     let origin: Shared<RequestOrigin?>
     let latch: Latch

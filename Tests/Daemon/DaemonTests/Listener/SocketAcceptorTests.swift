@@ -15,7 +15,7 @@ import Testing
 
 @Suite("Accepting on a Unix socket")
 struct SocketAcceptorTests {
-    /// One served connection, and as many as receive an answer that there are too many.
+    /// One served connection, and as many as receive the response that there are too many.
     private static let answered = 1 + ConnectionLimits.overloadedMargin
 
     @Test("makes no channel for a peer that left before the accept or before its turn")
@@ -25,7 +25,8 @@ struct SocketAcceptorTests {
         try await connections.busy { socket in
             for _ in 0..<5 { close(try Self.connect(to: socket)) }
             let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
-            // Connections are accepted in order: once this one is closed for its number, the others were accepted.
+            // Connections are accepted in order: when this one has been closed because there are too many, the earlier
+            // ones have been accepted.
             let last = try Self.connect(to: socket)
             try await wait(for: "the connection beyond the limit to be closed") { Self.isClosed(last) }
             // One of the first five may have been accepted, and have a place, before it was closed.
@@ -93,9 +94,9 @@ struct SocketAcceptorTests {
     private static func isClosed(_ descriptor: CInt) -> Bool { paytokend_peer_has_left(descriptor) != 0 }
 }
 
-/// Connections of one uid, with one served at a time.
+/// Connections of one uid, one of which is served at a time.
 final class PlainConnections: ConnectionService, RequestHandler {
-    /// The number of channels made.
+    /// The number of channels created.
     let accepted = Shared(0)
     /// The number of connections that were closed, or answered `overloaded`, because there were too many.
     let refused = Shared(0)
@@ -147,7 +148,7 @@ final class PlainConnections: ConnectionService, RequestHandler {
         loops.stop()
     }
 
-    /// Serves a socket while its event loop is busy until `body` ends. Returns once each connection is set up or
+    /// Serves a socket while its event loop is busy until `body` ends. Returns after each connection is set up or
     /// closed.
     ///
     /// - Parameter body: returns the descriptors of its connections, which this method then closes.

@@ -20,7 +20,7 @@ struct SocketFileTests {
 
     private static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
-    /// Leaves a socket file as a killed daemon does.
+    /// Leaves a socket file, as a killed daemon does.
     private static func leaveStaleSocket(at path: String) {
         let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
         unsafe _ = paytokend_unix_bind(descriptor, path)

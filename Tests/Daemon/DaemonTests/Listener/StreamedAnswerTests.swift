@@ -19,7 +19,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// Splits an answer into its head and the rest.
+    /// Splits a response into its head and the rest.
     private static func split(_ text: String) throws -> (head: String, body: String) {
         let end = try #require(text.range(of: "\r\n\r\n"))
         return (String(text[..<end.lowerBound]), String(text[end.upperBound...]))
@@ -93,7 +93,7 @@ struct StreamedAnswerTests {
     @Test(
         "breaks the connection if the body is shorter or longer than announced", arguments: ["", "def"])
     func wrongLength(second: String) async throws {
-        // The head announces five bytes; the body has three or six.
+        // The head announces five bytes, but the body has three or six.
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", second], length: 5)]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get + "GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -101,7 +101,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// A body far larger than any socket buffer.
+    /// A body that is far larger than any socket buffer.
     private static func large(_ written: Shared<Int>, ended: Shared<[String]>) -> BodyStream {
         let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 16_384)
         return BodyStream(
@@ -133,7 +133,7 @@ struct StreamedAnswerTests {
             try await client.send(Self.get)
             try await wait(for: "the first pieces") { written.current > 0 }
             try await wait(for: "another connection to be served") {
-                // On a busy machine a connection may be idle for too long before its request is sent.
+                // On a busy machine, a connection may be idle for too long before its request is sent.
                 let other = try await fixture.connect()
                 try? await other.send("GET /o HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 return try await other.everything().hasSuffix("GET /o 0")
@@ -163,7 +163,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// A body that sends one piece, then waits for its end.
+    /// A body that sends one piece, and then waits for its end.
     private static func endless(_ ended: Shared<[String]>) -> BodyStream {
         BodyStream(
             isEndless: true,

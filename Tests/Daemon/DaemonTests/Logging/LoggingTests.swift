@@ -31,7 +31,7 @@ struct LoggingTests {
             close(writeEnd)
         }
 
-        /// Fills the pipe with empty lines, so that nothing more fits before it is read.
+        /// Fills the pipe with empty lines, so that nothing more fits until it is read.
         func fill() {
             _ = fcntl(writeEnd, F_SETFL, O_NONBLOCK)
             var lines = [UInt8](repeating: 0x0A, count: 4096)
@@ -148,17 +148,18 @@ struct LoggingTests {
     func neverBlocks() async throws {
         let pipe = try PipeLog(maximumBacklogBytes: 100_000)
         let logger = pipe.log.logger("l")
-        // Far more than the pipe's 64 KiB and the backlog hold; a logger that waited for the reader would never finish.
+        // Far more than the pipe's 64 KiB and the backlog can hold; a logger that waited for the reader would never
+        // finish.
         for index in 0..<10_000 { logger.info("line \(index)") }
         var (text, after) = ("", 0)
-        // Lines logged before the reader has caught up are dropped and counted too.
+        // Lines logged before the reader has caught up are also dropped and counted.
         while !text.contains("\"after\"") {
             text += pipe.read()
             logger.info("after")
             after += 1
             pipe.log.flush()
         }
-        // The number of dropped lines follows. Each logged line then appears or is counted.
+        // The number of dropped lines follows. Every logged line then either appears or is counted.
         try await wait(for: "an account of all lines") {
             pipe.log.flush()
             text += pipe.read()

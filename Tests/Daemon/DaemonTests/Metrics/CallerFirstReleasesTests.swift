@@ -23,7 +23,7 @@ import Testing
         CallerFirstReleases(ledger: ledger, instruments: instruments, logger: RecordFixture.quiet, now: now)
     }
 
-    /// Releases a payment, at seconds after noon; noon is 1,800,000,000 seconds after 1970.
+    /// Releases a payment, at this number of seconds after noon; noon is 1,800,000,000 seconds after 1970.
     private func release(to uid: UInt32, at seconds: Double) async throws {
         _ = try await ledger.append(
             AuditRecord(
@@ -31,7 +31,7 @@ import Testing
                 caller: AuditCaller(name: AuditText("shop"), uid: uid, gid: 7)))
     }
 
-    /// Moves the ledger's file away or back; while away it cannot be read.
+    /// Moves the ledger's file away or back; while it is away, it cannot be read.
     private func setAway(_ isAway: Bool) throws {
         let (path, away) = (directory.path("ledger.sqlite"), directory.path("away"))
         try FileManager.default.moveItem(atPath: isAway ? path : away, toPath: isAway ? away : path)

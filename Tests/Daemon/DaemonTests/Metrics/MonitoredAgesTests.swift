@@ -5,7 +5,7 @@ import Testing
 @testable import Daemon
 @testable import HostSystem
 
-/// Figures computed when the metrics are read.
+/// Values computed when the metrics are read.
 @Suite struct MonitoredAgesTests {
     private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 

@@ -7,8 +7,8 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// An HSM token's audit keys and remembered heads in software, for the layers above. Tests through the worker cover the
-/// real one.
+/// An HSM token's audit keys and remembered heads in software, for the layers above. Tests that use the worker cover
+/// the real one.
 final class SoftwareAuditToken: AuditHSMToken {
     private struct State {
         var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
@@ -18,7 +18,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         var signatures = 0
         var failures = 0
         var forgets = false
-        /// Public keys that replace a key's own, by its identifier.
+        /// Public keys that replace keys' own public keys, by identifier.
         var strangePoints: [[UInt8]: [UInt8]] = [:]
     }
 
@@ -36,7 +36,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         }
     }
 
-    /// Keeps no data objects from now on, like NSS's HSM token.
+    /// From now on, keeps no data objects, like the NSS HSM token.
     func forget() { state.withLock { $0.forgets = true } }
 
     var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
@@ -46,7 +46,7 @@ final class SoftwareAuditToken: AuditHSMToken {
 
     func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }
 
-    /// Creates a key without the daemon, as anyone with the PIN can.
+    /// Creates a key without the daemon, as anyone with the PIN could.
     func plant(_ identifier: [UInt8]) {
         state.withLock { $0.keys.append((identifier, P256.Signing.PrivateKey())) }
     }
@@ -62,7 +62,7 @@ final class SoftwareAuditToken: AuditHSMToken {
     /// The identifiers of the keys, oldest first.
     var identifiers: [[UInt8]] { state.withLock { $0.keys.map(\.identifier) } }
 
-    /// Replaces a key's private key, and keeps its public key object.
+    /// Replaces a key's private key but keeps its public key object.
     func replacePrivateKey(of identifier: [UInt8]) {
         state.withLock { state in
             guard let place = state.keys.firstIndex(where: { $0.identifier == identifier }) else { return }

@@ -9,7 +9,7 @@ import Testing
 @testable import HostSystem
 @testable import Ledger
 
-/// Answers to callers while the ledger hangs.
+/// Responses to callers while the ledger hangs.
 @Suite struct HangingLedgerTests {
     private let hang = Hang()
     private let directory: FreshDirectory
@@ -43,7 +43,7 @@ import Testing
         ledger.deadlines.expire(asOf: .max - 1)
         #expect(try await first.value() == nil)
         #expect(faults.isOngoing(FaultLog.ledger))
-        // No deadline passes here: these return because they do not wait.
+        // No deadline passes here, so these calls return because they do not wait.
         for _ in 0..<3 { #expect(await recorder.refused(AuditDraft(), by: caller, .amountMismatch) == nil) }
         #expect(hang.held == 1)
         hang.end()
@@ -84,7 +84,7 @@ import Testing
         let finish = Begun { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
         try await hang.hold()
         ledger.deadlines.expire(asOf: .max - 1)
-        // It would wait for ever for a second one.
+        // It would wait for ever for a second close.
         try await finish.value()
         #expect(hang.held == 1 && ledger.writer.writes.waiting == 0)
     }

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// Comparison of ledger and HSM token before the first release of a payment.
+/// Comparison of the ledger and the HSM token before the first release of a payment.
 @Suite struct LedgerGateTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -18,8 +18,8 @@ import WorkerProtocol
         directory = try FreshDirectory()
     }
 
-    /// Makes a ledger that served with the HSM token and is closed; `records` records follow the first seal, sealed
-    /// too.
+    /// Makes a ledger that served with the HSM token and was then closed. `records` records follow the first seal and
+    /// are sealed too.
     private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await first.gate.compare()
@@ -143,7 +143,7 @@ import WorkerProtocol
         #expect(code(restored.gate.admit) == .ledgerUnavailable)
     }
 
-    /// An older copy with 20 records of its own that the HSM token does not know.
+    /// An older copy with 20 additional records that the HSM token does not know.
     private func grown() async throws -> RecordFixture {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
@@ -151,7 +151,7 @@ import WorkerProtocol
         try copy("old.sqlite", "ledger.sqlite")
         let grown = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         for _ in 0..<20 {
-            // Another event than before: equal records would make an equal chain.
+            // A different event than before, since equal records would make an equal chain.
             _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .stop))
         }
         return grown
@@ -355,14 +355,14 @@ import WorkerProtocol
     @Test(
         "uses the remembered head with the higher sequence, regardless of signing times")
     func clockAhead() async throws {
-        // The clock was a day ahead, and was corrected.
+        // The clock was a day ahead, and has been corrected.
         try await served(1, at: RecordFixture.noon.addingTimeInterval(86_400))
         let early = try #require(hsmToken.heads.first)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         let late = try #require(hsmToken.heads.first)
         for heads in [[early, late], [late, early]] {
-            // The result of an interruption, or of a holder of the PIN who restores it.
+            // The result of an interruption, or of a person with the PIN who restores it.
             hsmToken.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
             let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
@@ -384,7 +384,7 @@ import WorkerProtocol
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomIdentifier()
         try await new.ledger.planAuditKey(identifier: planned)
-        // A reader of the plan in the ledger who has the PIN can create such a key.
+        // Anyone with the PIN who reads the plan in the ledger can create such a key.
         hsmToken.plant(planned)
         await new.gate.compare()
         guard case .lost = new.gate.position.disagreement else {

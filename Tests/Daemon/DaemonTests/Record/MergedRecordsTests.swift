@@ -26,7 +26,7 @@ struct MergedRecordsTests {
         return (try #require(AuditNode(name)), ledger)
     }
 
-    /// All pages of a size, one after the other, as `a1 b2`.
+    /// All pages of a given size in sequence, as `a1 b2`.
     private func pages(
         _ chains: [(node: AuditNode, chain: any ChainReading)], _ order: AuditOrder, size: Int,
         filter: AuditFilter = AuditFilter()
@@ -41,7 +41,7 @@ struct MergedRecordsTests {
                 let entry = try AuditEntry(line: record.line)
                 return "\(entry.node.name)\(entry.sequence)"
             }
-            // In the form in which a client returns it.
+            // The cursor in the form in which a client returns it.
             cursor = page.next.flatMap { MergedRecords.Cursor($0.text, of: chains.count == 1 ? .own : .all) }
             #expect((cursor == nil) == (page.next == nil))
         } while cursor != nil && names.count < 100

@@ -8,15 +8,15 @@ import Testing
 
 @testable import Daemon
 
-/// Thirteen months and a little more of records, and their archives. In each test record 1 puts the audit key into
-/// service.
+/// Slightly more than thirteen months of records, and their archives. In each test, record 1 is the first use of the
+/// audit key.
 @Suite("Archiving of old records")
 struct RecordArchivingTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
     private let clock: SteppedDate
 
-    /// A clock that keeps its time until it is set.
+    /// A clock that shows the same time until it is set.
     private final class SteppedDate: Sendable {
         private let date: Mutex<Date>
 
@@ -33,7 +33,7 @@ struct RecordArchivingTests {
     }
 
     /// Makes ten records and an audit checkpoint on the 10th and the 20th of October, November and December 2025.
-    /// Record 1 is the audit key's; each later ten belong together.
+    /// Record 1 is that of the audit key; the following ones form groups of ten.
     init() async throws {
         directory = try FreshDirectory()
         let clock = SteppedDate(try Self.date("2025-10-10T12:00:00Z"))
@@ -53,7 +53,7 @@ struct RecordArchivingTests {
 
     private var archives: String { directory.path("archives") }
 
-    /// Confirms the clock by a release.
+    /// Confirms the clock with a release.
     private func release() async throws {
         let release = AuditRecord(time: AuditTime(clock.now), event: .decrypt(reference: nil))
         _ = try await fixture.ledger.append(release)
@@ -111,7 +111,7 @@ struct RecordArchivingTests {
         #expect(AuditDigest.of(try bytes("node-1.1-41.jsonl")) == archive.digest)
         #expect(archive.size == (attributes[.size] as? NSNumber)?.intValue)
 
-        // Nothing more in the same month, and December a month later.
+        // Nothing more happens in the same month; December follows a month later.
         await archiving.run()
         clock.now = try Self.date("2027-01-31T23:59:59Z")
         await archiving.run()
@@ -150,7 +150,7 @@ struct RecordArchivingTests {
     func wrongClock() throws {
         let archive = LedgerSettings.Archive(retain: .seconds(397 * 86_400), directory: "/")
         let now = try Self.date("2030-06-15T00:00:00Z")
-        // 14 June 2026 and a day, minus 397 days.
+        // 14 June 2026 and one day, minus 397 days.
         #expect(
             archive.cutOff(at: now, newestRelease: try Self.date("2026-06-14T00:00:00Z")).text.hasPrefix(
                 "2025-05-01T00"))
@@ -172,7 +172,7 @@ struct RecordArchivingTests {
         #expect(try files() == ["node-1.1-41.jsonl"])
     }
 
-    /// The part to be archived, as its file contains it.
+    /// The part to archive, as contained in its file.
     private func expectedFile() async throws -> [UInt8] {
         var file: [UInt8] = []
         for try await page in fixture.ledger.export(from: 1, through: 41) { file += page.bytes }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Daemon
 
-/// The daemon's own check of its audit record. In each test record 1 puts the audit key into service, and is sealed.
+/// The daemon's own check of its audit record. In each test, record 1 is the first use of the audit key, and is sealed.
 @Suite struct RecordCheckTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
@@ -19,7 +19,7 @@ import Testing
         await fixture.gate.compare()
     }
 
-    /// Changes the ledger as an operator with a shell on its file could.
+    /// Changes the ledger as an operator with a shell could change its file.
     private func execute(_ statement: String) throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try queue.write { try $0.execute(sql: statement) }
@@ -91,7 +91,7 @@ import Testing
         #expect(await fault() == nil)
         try await fixture.append(1)
         try execute("DELETE FROM audit_record WHERE sequence \(which)")
-        // The middle has been read already, so only a later process reads it again.
+        // The middle has already been read, so only a later process reads it again.
         let check = which == "= 4" ? RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet) : fixture.check
         await check.run()
         let found = try #require(check.finding?.fault)
@@ -158,7 +158,7 @@ import Testing
         let check = RecordCheck(
             ledger: fixture.ledger, logger: RecordFixture.quiet,
             now: {
-                // Called when the check has ended, and before its result is noted.
+                // Called when the check has ended, but before its result is recorded.
                 begun.withLock { $0.take() }?.reset()
                 return .now
             })
@@ -170,7 +170,7 @@ import Testing
     }
 }
 
-/// A clock that advances only by steps.
+/// A clock that advances only in steps.
 final class SteppedClock: Sendable {
     private let instant = Mutex(ContinuousClock.now)
 

@@ -74,7 +74,7 @@ extension LedgerGate.Position {
 }
 
 extension LedgerGate {
-    /// Accepts the current state of the restore.
+    /// Accepts the restore in its current state.
     func acceptRestore(
         reason: AuditReason, by caller: AuditCaller
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {

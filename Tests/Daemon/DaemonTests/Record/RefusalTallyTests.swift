@@ -11,7 +11,7 @@ import Testing
 
 @testable import Daemon
 
-/// Refusals before authorisation, which are counted and recorded as one line per uid and minute.
+/// Refusals before authorisation, which are counted and recorded in one record per uid and minute.
 @Suite struct RefusalTallyTests {
     private final class Time: Sendable {
         private let seconds = Mutex(1_800_000_000.0)
@@ -115,7 +115,7 @@ import Testing
             return await recorder.refused(draft, by: Self.caller(name), code)
         }
         for number in 1...200 {
-            // The second has a payment token that Apple signed.
+            // The second one has a payment token that Apple signed.
             let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .signingTimeOutsideWindow
             #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.mostRecorded))
         }
@@ -131,7 +131,7 @@ import Testing
         #expect(records.count == 1 && records[0].caller?.name?.text == "shop")
         guard case .refusals(let summary)? = records.first?.event else { return }
         #expect(summary.counts == [.signatureInvalid: 70, .signingTimeOutsideWindow: 70, .hsmUnavailable: 1])
-        // A new minute.
+        // The next minute.
         #expect(await refuse(.signatureInvalid, by: "shop") != nil)
     }
 
@@ -144,7 +144,7 @@ import Testing
         let named = AccessRule(name: "named", user: .init(name: "shop", id: 600), roles: [])
         let peer = PeerCredentials(uid: 600, gid: 0)
         tally.count(.forbidden, of: peer, as: Caller(rule: named, peer: peer))
-        // A uid with its own record keeps it.
+        // A uid that has its own record keeps it.
         tally.count(.notFound, of: PeerCredentials(uid: 1, gid: 0), as: nil)
         let records = tally.take(all: true)
         #expect(records.count == 2 * RefusalTally.mostUnnamed + 2)

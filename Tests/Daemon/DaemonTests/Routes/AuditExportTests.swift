@@ -174,7 +174,7 @@ struct AuditExportTests {
 
     // MARK: Conditions that leave gaps
 
-    /// The records out of thirty, by RecordRoutesFixture.record, that each condition keeps.
+    /// The records of thirty, made by RecordRoutesFixture.record, that meet each condition.
     private static let conditions: [(query: [String: String], keeps: @Sendable (Int) -> Bool)] = [
         (["key": RecordRoutesFixture.key(1).hex], { $0 % 3 == 1 }),
         (["key": RecordRoutesFixture.key(1).hex.uppercased()], { $0 % 3 == 1 }),
@@ -230,7 +230,7 @@ struct AuditExportTests {
         #expect(SignedCheckpoint(line: try #require(lines.last))?.checkpoint.sequence == 31)
         #expect(fixture.verdict(export) == .filtered(records: 6))
         #expect(fixture.verdict(export).exitStatus == 1)
-        // Without its first line it is a chain with gaps.
+        // Without its first line, the export is a chain with gaps.
         let rest = Array(export.drop { $0 != 0x0A }.dropFirst())
         guard case .broken = fixture.verdict(rest) else {
             Issue.record("\(fixture.verdict(rest))")
@@ -342,7 +342,7 @@ struct AuditExportTests {
         try await fixture.seals.seal()
         try await wait(for: "the new checkpoint") { fixture.verdict(received.current).intact?.sealed == 40 }
 
-        // Records and an audit checkpoint together, then more.
+        // Records along with an audit checkpoint, and then more records.
         try await fixture.append(41...45)
         try await fixture.seals.seal()
         try await fixture.append(46...50)
@@ -433,7 +433,7 @@ struct AuditExportTests {
 }
 
 extension SoftwareSeals {
-    /// Seals an earlier record, like an audit checkpoint that took long to sign.
+    /// Seals an earlier record, like an audit checkpoint whose signature took a long time.
     func seal(sequence: Int) async throws {
         let page = try await trail.records(AuditFilter(), order: .oldestFirst, after: sequence - 1, limit: 1)
         let record = try #require(page.records.first)

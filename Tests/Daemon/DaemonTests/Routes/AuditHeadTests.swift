@@ -27,7 +27,7 @@ struct AuditHeadTests {
         #expect(head.checkpoint.sequence == 31)
         #expect(fixture.seals.publicKey.verifies(head))
         #expect(try await fixture.newest.event == "audit_head")
-        // The record up to there ends with it; a later export contains it.
+        // The record up to this point ends with it, and a later export contains it.
         let later = try await export(fixture, [:])
         #expect(later.split(separator: 0x0A).contains { Array($0) == line.dropLast() })
         #expect(fixture.verdict(later, head: head).intact?.last == 32)
@@ -87,7 +87,7 @@ struct AuditHeadTests {
         #expect(bytes.starts(with: kept.line))
         let range = try #require(fixture.verdict(bytes, head: kept).intact)
         #expect((range.start, range.last) == (20, 31))
-        // Between two audit checkpoints it begins with the earlier one.
+        // Between two audit checkpoints, the export begins with the earlier one.
         #expect(fixture.verdict(try await export(fixture, ["from": "15"])).intact?.start == 10)
         #expect(fixture.verdict(try await export(fixture, ["from": "1"])).intact?.start == 0)
     }

@@ -50,7 +50,7 @@ struct AuditRecordsTests {
         let first = try await page(fixture, ["order": "oldest", "limit": "20"])
         #expect(first.sequences == Array(1...20))
         #expect(first.next == "20")
-        // The reading of the first page is a record by now.
+        // By now there is also a record of reading the first page.
         let second = try await page(fixture, ["order": "oldest", "limit": "20", "cursor": "20"])
         #expect(second.sequences == Array(21...31))
         #expect(second.next == nil)
@@ -105,7 +105,7 @@ struct AuditRecordsTests {
     func filters(query: [String: String], sequences: [Int]) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
-        // The reading is recorded a day later, and is no verification.
+        // The reading is recorded a day later, and is not a verification.
         let bounded = query["until"] == nil ? query.merging(["until": Self.minute(100)]) { $1 } : query
         #expect(try await page(fixture, bounded.merging(["order": "oldest"]) { $1 }).sequences == sequences)
     }
@@ -190,7 +190,7 @@ struct AuditRecordsTests {
 }
 
 extension RecordRoutesFixture {
-    /// Overwrites a record as an operator with a shell on the ledger's file could.
+    /// Overwrites a record as an operator with a shell could in the ledger's file.
     func overwrite(_ sequence: Int, with line: String) throws {
         try DatabaseQueue(path: path).write { db in
             try db.execute(

@@ -7,7 +7,7 @@ import TokenForge
 @testable import Daemon
 @testable import HTTPListener
 
-/// The header `Paytokend-Client`: a caller's own client, used for fair turns alone.
+/// The header `Paytokend-Client`: a caller's own client, used only for fair sharing.
 @Suite struct CallersClientTests {
     @Test("gives the client its turns at the HSM, and keeps its name out of record and log")
     func name() async throws {
@@ -61,7 +61,7 @@ import TokenForge
                         turn?.end()
                     }
                 }
-                // The loop runs one task after another: now all of them wait.
+                // The loop runs one task after another, so all of them are now waiting.
                 await Task.yield()
                 first.end()
             }

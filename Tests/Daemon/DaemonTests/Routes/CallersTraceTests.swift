@@ -7,7 +7,7 @@ import TokenForge
 @testable import Telemetry
 
 /// The header `traceparent` (W3C Trace Context, Recommendation of 2021-11-23, §3.2). The first example (§3.2.3) and the
-/// rules for other versions (§3.2.4) are the Recommendation's.
+/// rules for other versions (§3.2.4) come from the Recommendation.
 @Suite struct CallersTraceTests {
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let parent = "00f067aa0ba902b7"

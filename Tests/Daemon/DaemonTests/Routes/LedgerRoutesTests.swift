@@ -22,7 +22,7 @@ struct LedgerRoutesTests {
         let sealed = try #require(try await fixture.seals.seal())
         let before = try files(fixture)
         let answer = try await fixture.administration.backup(RecordRoutesFixture.request(body: "{}"))
-        // The copy has no name any more when the answer begins.
+        // The copy no longer has a name when the response begins.
         #expect(try files(fixture) == before)
         let copy = try await answer.bytes
         #expect(try files(fixture) == before)

@@ -19,7 +19,7 @@ import WorkerProtocol
 @testable import Telemetry
 @testable import WorkerSupervision
 
-/// The payments socket's paths over a real ledger, with one active merchant key. A stand-in that knows each payment
+/// The payments socket's paths with a real ledger and one active merchant key. A stand-in that knows each payment
 /// token's plaintext replaces the worker.
 final class PaymentRoutesFixture: Sendable {
     let merchant: ForgedMerchant
@@ -37,9 +37,9 @@ final class PaymentRoutesFixture: Sendable {
     let peer = PeerCredentials(uid: geteuid(), gid: getegid())
 
     /// - Parameters:
-    ///   - rule: members of the only access rule, which is named `shop` and has the role decrypt.
-    ///   - inconsistency: the worker's reason why the key is out of order.
-    ///   - answerTime: the longest time between an answer's commit and its sending.
+    ///   - rule: further members of the only access rule, which is named `shop` and has the role decrypt.
+    ///   - inconsistency: the worker's reason why the key cannot be used.
+    ///   - answerTime: the maximum time between the commit of an answer and its sending.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
         state: KeyState = .active, cutOff: Date? = nil
@@ -103,7 +103,7 @@ final class PaymentRoutesFixture: Sendable {
                     """))
     }
 
-    /// Changes the rule's members from the next request on.
+    /// Changes the rule's members, from the next request on.
     func change(rule: String) throws {
         policies.replace(with: try Self.policies(configuration, rule: rule))
     }
@@ -116,7 +116,7 @@ final class PaymentRoutesFixture: Sendable {
         return paymentToken
     }
 
-    /// Prunes claims as a process would whose clock was ahead.
+    /// Prunes claims as a process with a clock that is ahead would.
     func forgetClaims(before time: Date) throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try queue.write { db in
@@ -148,7 +148,7 @@ final class PaymentRoutesFixture: Sendable {
         return (answer.status, try await EndpointAnswer(http: answer).bytes)
     }
 
-    /// The log until now.
+    /// The log so far.
     var logged: [UInt8] {
         get throws {
             log.flush()
@@ -165,16 +165,16 @@ final class PaymentRoutesFixture: Sendable {
     }
 }
 
-/// Answers each decryption with a known plaintext, and counts them.
+/// Answers each decryption with a known plaintext, and counts the decryptions.
 final class KnownPlaintext: TransactionDecrypting {
     private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none, failure: WorkerFailure?.none))
     /// The caller's client of each decryption.
     let clients = Shared<[String?]>([])
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
-    /// Sets what the HSM token reports as missing for the key from now on.
+    /// From now on, sets what the HSM token reports as missing for the key.
     func lacks(_ lack: String?) { state.withLock { $0.lack = lack } }
-    /// Makes each decryption fail this way from now on.
+    /// From now on, makes each decryption fail in this way.
     func fails(_ failure: WorkerFailure) { state.withLock { $0.failure = failure } }
     func missingTier(for key: KeyEntry) -> String? { state.withLock { $0.lack } }
     var calls: Int { state.withLock { $0.calls } }

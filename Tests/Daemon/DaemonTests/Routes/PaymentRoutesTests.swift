@@ -65,7 +65,7 @@ struct PaymentRoutesTests {
         let members = try #require(try JSONValue(parsing: refused.body).objectValue)
         #expect(refused.status == 503 && members["code"] == .string("hsm_unavailable"))
         #expect(members["details"] == .string(lack))
-        // The key itself is out of order.
+        // The key itself cannot be used.
         fixture.hsm.lacks(nil)
         let inactive = try await fixture.post("/v1/decrypt", paymentToken.decryptBody())
         #expect(inactive.status == 422)
@@ -86,7 +86,7 @@ struct PaymentRoutesTests {
         #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string("malformed_request"))
         #expect(fixture.hsm.calls == 0)
         #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
-        // Nothing was claimed: without a reference a second release would be a replay.
+        // Nothing was claimed; otherwise, without a reference, this release would be a replay.
         #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
     }
 
@@ -124,7 +124,7 @@ struct PaymentRoutesTests {
         let forgotten = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody())
         #expect(try JSONValue(parsing: forgotten.body).objectValue?["code"] == .string("transaction_replayed"))
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 0)
-        // Another refusal counts as one.
+        // Another refusal also counts as a repeat.
         let other = try fixture.mint().decryptBody(expected: #"{"currencyCode":"978"}"#)
         #expect(try await fixture.post("/v1/decrypt", other).status == 422)
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1)
@@ -166,7 +166,7 @@ struct PaymentRoutesTests {
     @Test(
         "refuses an answer too late after its commit, and gives it to a repeat with the reference")
     func lateAnswer() async throws {
-        // Every commit takes longer.
+        // Every commit takes longer than this.
         let fixture = try await PaymentRoutesFixture(answerTime: .zero)
         let paymentToken = try fixture.mint()
         let late = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r"))
@@ -174,7 +174,7 @@ struct PaymentRoutesTests {
         #expect(late.status == 503 && refusal?["code"] == .string("ledger_unavailable"))
         #expect(refusal?["message"]?.stringValue?.contains("repeat with the same reference") == true)
         #expect(refusal?["paymentData"] == nil)
-        // The release is recorded, and no other caller gets it.
+        // The release is recorded, and no other caller receives it.
         #expect(try await fixture.record.entries.last?.outcome == "ok")
         let other = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "other"))
         #expect(try JSONValue(parsing: other.body).objectValue?["code"] == .string("transaction_replayed"))
@@ -201,7 +201,7 @@ struct PaymentRoutesTests {
         #expect(forgotten.code == "transaction_replayed")
         #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
         #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
-        // Opened, and refused for its content: the last release is still the first.
+        // Decrypted, but refused because of its content: the last release is still the first one.
         let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
         #expect(other.code == "amount_mismatch")
         #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")
@@ -245,7 +245,7 @@ struct PaymentRoutesTests {
         }
         let lines = String(decoding: try fixture.logged, as: UTF8.self).split(separator: "\n")
             .count { $0.contains("malformed_request") }
-        // One more for each ten seconds, and each minute, that have passed.
+        // One more for every ten seconds, and every minute, that have passed.
         #expect((1..<more).contains(lines - RefusalTally.mostRecorded), "\(lines)")
     }
 
@@ -276,8 +276,8 @@ struct PaymentRoutesTests {
         }
     }
 
-    /// Refusals before or after the payment token is opened: the expectation, the rule, and the members removed from
-    /// the payload.
+    /// Refusals before and after the payment token is decrypted: the expectation, the rule, and the members removed
+    /// from the payload.
     private static let refusals: [(expected: String?, rule: String, code: String)] = [
         (#"{"currencyCode":"978"}"#, "", "currency_mismatch"),
         (#"{"transactionAmount":1}"#, "", "amount_mismatch"),
@@ -297,7 +297,7 @@ struct PaymentRoutesTests {
         for (expected, details) in [
             (nil, "expected.currencyCode, expected.merchantIdentifier, expected.transactionAmount missing"),
             (#"{"currencyCode":"840","transactionAmount":1099}"#, "expected.merchantIdentifier missing"),
-            // The missing member is refused before the stated ones are compared.
+            // The missing member is reported before the stated ones are compared.
             (#"{"currencyCode":"978","transactionAmount":1}"#, "expected.merchantIdentifier missing"),
         ] as [(String?, String)] {
             let answer = try await fixture.post(
@@ -362,7 +362,7 @@ struct PaymentRoutesTests {
         if let name = payload.cardholderName { secrets.append(Array(name.utf8)) }
         for (place, text) in places {
             #expect(!text.isEmpty)
-            // Only a Boolean goes into the expectation, so that a failure prints no secret.
+            // Only a Boolean is passed to the expectation, so that a failure prints no secret.
             let isSilent = secrets.allSatisfy { !SecretSpellings.isFound($0, in: text) }
             #expect(isSilent, "\(code): \(place)")
         }

@@ -12,7 +12,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-/// The audit record's routes over a ledger in a fresh directory, sealed by a key in software.
+/// The audit record's routes with a ledger in a fresh directory, sealed by a key in software.
 struct RecordRoutesFixture {
     let directory: FreshDirectory
     let path: String
@@ -46,7 +46,7 @@ struct RecordRoutesFixture {
         LedgerRoutes(ledger: ledger, path: path, reads: reads, checkpoints: seals, restores: restores, clocks: clocks)
     }
 
-    /// Record `number`: a minute after the previous one, of one of two callers and merchants and three keys.
+    /// Record `number`: a minute after the previous one, with one of two callers and merchants, and one of three keys.
     static func record(_ number: Int) -> AuditRecord {
         AuditRecord(
             time: AuditTime(noon.addingTimeInterval(Double(number) * 60)), event: .verify,
@@ -60,13 +60,13 @@ struct RecordRoutesFixture {
 
     static func key(_ number: Int) -> AuditDigest { .of([UInt8(number % 3)]) }
 
-    /// Appends records, several in one commit; sequences equal their numbers if they are the first.
+    /// Appends records, several per commit; sequences equal their numbers if they are the first.
     func append(_ numbers: ClosedRange<Int>) async throws {
         for number in numbers { ledger.note(Self.record(number)) }
         try await wait(for: "the records") { try await ledger.head().sequence >= numbers.upperBound }
     }
 
-    /// Appends many records, in steps that fit the ledger's queue.
+    /// Appends many records, in steps that fit into the ledger's queue.
     func fill(_ count: Int) async throws {
         for start in stride(from: 1, through: count, by: 200) { try await append(start...min(start + 199, count)) }
     }
@@ -133,7 +133,7 @@ extension ChainVerdict {
     }
 }
 
-/// Seals with a key in software.
+/// Makes seals with a key in software.
 final class SoftwareSeals: CheckpointSealing {
     private struct State {
         var remembered: SignedCheckpoint?
@@ -219,7 +219,7 @@ final class LedgerReads: AuditReadRecording {
     }
 }
 
-/// Accepts every restore, and keeps the calls.
+/// Accepts every restore, and stores the calls.
 final class RecordedRestores: RestoreAccepting {
     private let accepted = Mutex<[(reason: String, caller: String, withoutFinding: Bool, dryRun: Bool)]>([])
     private let outcome = Mutex(
@@ -241,7 +241,7 @@ final class RecordedRestores: RestoreAccepting {
     }
 }
 
-/// Accepts every clock, and keeps requesters and parameters.
+/// Accepts every clock, and stores requesters and parameters.
 final class RecordedClocks: ClockAccepting {
     private let asked = Mutex<[String]>([])
 

@@ -59,7 +59,7 @@ struct RecordServiceFixture {
             group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }
 
-    /// Runs `body`, and shuts the listener down even if it throws.
+    /// Runs `body`, and then shuts the listener down, even if it throws.
     func use(_ body: (RecordServiceFixture) async throws -> Void) async throws {
         do {
             try await body(self)
@@ -73,7 +73,7 @@ struct RecordServiceFixture {
     func get(_ target: String) async throws -> ClientAnswer { try await client.send(.get(target)) }
 }
 
-/// Passes the routes' reads of the ledger on, and counts them.
+/// Passes on the routes' reads of the ledger, and counts them.
 final class CountingTrail: AuditTrail {
     private let ledger: SQLiteLedger
     private let pages = Mutex(0)

@@ -100,7 +100,7 @@ struct RecordServiceTests {
             let client = try await RawConnection(service.socket, reads: false, staysOpen: true)
             try await client.send("GET /v1/audit/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             try await wait(for: "the first page") { service.trail.pagesRead > 0 }
-            // Time in which it could read more than it should.
+            // Enough time to read more than it should.
             try await Task.sleep(for: .milliseconds(300))
             #expect(service.trail.pagesRead < 5)
             let head = try await service.record.ledger.head().sequence
@@ -130,7 +130,7 @@ struct RecordServiceTests {
             let whole = try await service.client.stream(.get("/v1/audit/export"))
             var count = 0
             for try await piece in whole.body { count += piece.filter { $0 == 0x0A }.count }
-            // With both readings and the audit checkpoint of each.
+            // Including both readings and an audit checkpoint for each.
             #expect(count == Self.many + 2 + 2)
             try await wait(for: "the end of the second stream") {
                 service.instruments.exposition().contains(

@@ -10,7 +10,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-/// The daemon's whole table of paths, assembled as at the start; no HSM token is opened.
+/// The daemon's whole table of paths, assembled as at startup; no HSM token is opened.
 @Suite("Every path and its query")
 struct RouteTableTests {
     private let fixture: ConfigurationFixture
@@ -30,7 +30,7 @@ struct RouteTableTests {
         assembly = try await Assembly.make(configuration, logger: ListenerFixture.quiet)
     }
 
-    /// The refusal's code and details; nil when the request was not refused as malformed.
+    /// The refusal's code and details; nil if the request was not refused as malformed.
     private func refusal(
         _ endpoint: Endpoint, _ query: [String: String]
     ) async throws -> (code: String?, details: String?) {
@@ -76,7 +76,7 @@ struct RouteTableTests {
         #expect(endpoints.allSatisfy { $0.method == "POST" || $0.access.dryRun != .offered })
     }
 
-    /// The admin socket's answer to a head that it refuses; nil if it accepts the head.
+    /// The admin socket's response to a head that it refuses; nil if it accepts the head.
     private func refusal(_ method: String, _ path: String) -> HTTPAnswer? {
         let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         let head = RequestHead(method: method, path: path)
@@ -116,7 +116,7 @@ struct RouteTableTests {
         let paths = try #require(document.objectValue?["paths"]?.objectValue)
         var described: [String: Set<String>] = [:]
         for (path, operations) in paths.members {
-            // Names in braces may differ between the two.
+            // The names in braces may differ between the two.
             let path = path.replacing(/\{[^}]*\}/, with: "{}")
             for (method, operation) in operations.objectValue?.members ?? [] where ["get", "post"].contains(method) {
                 let parameters = operation.objectValue?["parameters"]?.arrayValue ?? []

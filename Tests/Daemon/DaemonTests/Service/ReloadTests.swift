@@ -9,7 +9,7 @@ import TokenForge
 @testable import Daemon
 @testable import Telemetry
 
-/// The work of SIGHUP on the daemon's parts, without a process.
+/// The work of SIGHUP on the parts of the daemon, without a process.
 @Suite("Reload")
 struct ReloadTests {
     private let fixture: ConfigurationFixture
@@ -103,7 +103,7 @@ struct ReloadTests {
         entries = try await recorded(after: last)
         #expect(entries.map(\.event) == ["configuration_reload"])
 
-        // A rule is in force at once, and a limit of the listener only after a restart.
+        // A rule takes effect immediately, a limit of the listener only after a restart.
         last = try #require(entries.last?.sequence)
         let changed =
             text + """
@@ -123,11 +123,11 @@ struct ReloadTests {
         #expect(value("listener.max_connections", entries.last) == "512")
         #expect(value("approvals.people", entries.last) == "2")
 
-        // Another file with the same values is another file.
+        // A different file with the same values counts as a different file.
         last = try #require(entries.last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload", "configuration_values"])
-        // The same file again, which is no longer compared with the former one.
+        // The same file again, but it is no longer compared with the previous one.
         last = try #require(try await recorded().last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload"])
@@ -149,7 +149,7 @@ struct ReloadTests {
         #expect(try await recorded().map(\.event).last == "configuration_reload")
     }
 
-    // The ledger did not answer: it may contain the new values while the previous ones are in force.
+    // The ledger did not respond: it may contain the new values although the previous ones are still in force.
     @Test("records the values in force at the next reload after one that could not be recorded, even without a change")
     func inDoubt() throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")
@@ -163,7 +163,7 @@ struct ReloadTests {
     @Test("records no values for a refused reload")
     func refused() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
-        // Noted without waiting; a later read finds it.
+        // Recorded without waiting; a later read finds it.
         try await assembly.lifeRecords.started(
             with: fixture.load(Self.text(fixture, log: "{ level: info, format: json }")))
         let entries = try await recorded()

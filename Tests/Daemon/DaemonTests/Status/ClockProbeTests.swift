@@ -58,7 +58,7 @@ import Testing
         try await withThrowingTaskGroup(of: [ReadinessAnswer.Reason].self) { group in
             for _ in 0..<20 { group.addTask { await probe.reasons() } }
             try await wait(for: "a look") { latch.waiting > 0 }
-            // Time for the others to arrive.
+            // Gives the others time to arrive.
             try await Task.sleep(for: .milliseconds(50))
             latch.open()
             for try await reasons in group { #expect(reasons == [Self.behind]) }

@@ -27,7 +27,7 @@ import Testing
             reason.withLock { $0 = event.metadata?["reason"]?.description }
         }
 
-        /// The reason of the last line; nil if it has none.
+        /// The reason in the last line; nil if there is none.
         var lastReason: String? { reason.withLock { $0 } }
 
         func taken() -> [String] {
@@ -93,12 +93,12 @@ import Testing
     func changingReasons() {
         for waiting in 0..<100 { faults.began("hsm", "\(1024 + waiting) calls wait") }
         #expect(lines.taken() == ["unavailable 1"])
-        // Two alternating reasons, through five pauses.
+        // Two alternating reasons, during five pauses.
         for second in 1...50 {
             clock.pass(.seconds(1))
             faults.began("hsm", second.isMultiple(of: 2) ? "overloaded" : "hangs")
         }
-        // The 99 earlier requests are in the first line only.
+        // The 99 earlier requests are counted in the first line only.
         #expect(lines.taken() == ["unavailable 109"] + Array(repeating: "unavailable 10", count: 4))
         #expect(lines.lastReason == "overloaded")
     }

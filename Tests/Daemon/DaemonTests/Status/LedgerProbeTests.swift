@@ -4,9 +4,9 @@ import Testing
 
 @testable import Daemon
 
-/// Probe of the ledger: one at a time, with a bounded wait.
+/// The probe of the ledger: one at a time, with a limited wait.
 @Suite struct LedgerProbeTests {
-    /// Open while the ledger answers.
+    /// Open while the ledger responds.
     private let looks = Latch(isOpen: true)
 
     private func probe(_ patience: Duration, _ faults: FaultLog) -> LedgerProbe {
@@ -33,7 +33,7 @@ import Testing
         looks.close()
         for _ in 0..<5 { #expect(await probe.fault() == LedgerProbe.slow) }
         #expect(looks.arrivals == 1)
-        // Refusals do not wait for the ledger meanwhile.
+        // In the meantime, refusals do not wait for the ledger.
         #expect(faults.isOngoing(FaultLog.ledger))
         looks.open()
         try await wait(for: "the good news") { await probe.fault() == nil }

@@ -9,7 +9,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// Readiness derived from the HSM tokens' conditions: a payment for every key can be opened.
+/// Readiness derived from the HSM tokens' conditions: it requires that payments can be decrypted for every key.
 @Suite struct ReadinessTests {
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
     private static let lack = "EC_v1: the HSM token lacks CKM_ECDH1_DERIVE"
@@ -31,7 +31,7 @@ import WorkerProtocol
             name: name, condition: .unavailable(WorkerFailure(.hsmTokenUnavailable, "No such token.")))
     }
 
-    /// The keys of both merchants, as the workers of these HSM tokens list them.
+    /// The keys of both merchants, as listed by the workers of these HSM tokens.
     private func keys(
         in hsmTokens: [Readiness.HSMTokenSnapshot], ec state: KeyState = .active, cutOff: Date? = nil
     ) throws -> [KeyEntry] {
@@ -51,7 +51,7 @@ import WorkerProtocol
                             label: merchant.merchant.identifier, algorithm: algorithm,
                             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
                             certificates: [merchant.certificate], isProtected: true,
-                            // A worker tests each pair, and cannot if the HSM token has no tier for it.
+                            // A worker tests each pair, which is impossible if the HSM token has no tier for it.
                             inconsistency: hsmToken.condition.tier(for: algorithm.scheme) == nil
                                 ? "The HSM token cannot serve it." : nil)
                     }
@@ -78,7 +78,7 @@ import WorkerProtocol
         #expect(found.reasons.map(\.code) == ["hsm_unavailable"])
         #expect(found.reasons.map(\.message) == [Self.lack])
         #expect(found.warnings.isEmpty)
-        // Also if the key was listed before the tier was lost.
+        // The same if the key was listed before the tier was lost.
         #expect(findings([only], try keys(in: [ready("primary")])).reasons.map(\.component) == ["token primary"])
     }
 
@@ -104,7 +104,7 @@ import WorkerProtocol
         let held = try keys(in: [partial, whole])
         let found = findings([partial, whole], held)
         #expect(found.reasons.isEmpty && found.warnings.isEmpty)
-        // The other serves the type, and does not hold this key.
+        // The other HSM token serves the type but does not hold this key.
         #expect(findings([partial, whole], try keys(in: [partial])).reasons.map(\.component) == ["token north"])
         #expect(
             findings([partial, away("south")], held).reasons.map(\.component) == ["token north", "token south"])
@@ -162,7 +162,7 @@ import WorkerProtocol
         #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "HSM token north: " + Self.lack)
         // Another HSM token opens such payments, and shows the key.
         #expect(try missing([partial, whole], shownBy: [partial, whole]) == nil)
-        // What an absent HSM token lacks is unknown.
+        // It is unknown what an unavailable HSM token lacks.
         #expect(try missing([away("north")], shownBy: [partial]) == nil)
         #expect(try missing([whole], shownBy: [whole]) == nil)
     }

@@ -87,7 +87,7 @@ struct ServiceStatusTests {
         }
         await status.show()
         let line = heard.next() ?? ""
-        // "Not ready. t: " has 14 bytes and "…" three: 383 are left, for 191 letters of two bytes.
+        // "Not ready. t: " has 14 bytes and "…" three, which leaves 383 bytes for 191 letters of two bytes.
         #expect(line == "STATUS=Not ready. t: " + String(repeating: "ä", count: 191) + "…")
     }
 }
