@@ -4,7 +4,7 @@ import SwiftASN1
 import TestSupport
 import X509
 
-/// Certificates of a test authority, for a server at localhost and for clients, as files in PEM.
+/// Certificates from a test authority, for a server at localhost and for clients, as PEM files.
 struct TestCertificates {
     struct Pair {
         let certificate: Certificate
@@ -29,7 +29,7 @@ struct TestCertificates {
     let server: Pair
     /// A client certificate for backend.shop.example.
     let client: Pair
-    /// A client certificate of another authority.
+    /// A client certificate from another authority.
     let other: Pair
 
     /// Writes `ca`, `server`, `client` and `other`, each as `.pem` and, except `ca`, `.key`.
@@ -50,7 +50,7 @@ struct TestCertificates {
         try directory.write(pair.key.pemRepresentation + "\n", to: "\(name).key")
     }
 
-    /// Issues a certificate from the test authority, or one below it.
+    /// Issues a certificate from the test authority or from one below it.
     ///
     /// - Parameters:
     ///   - isCritical: true to make its purposes and names critical, as for a SPIFFE workload.
@@ -64,8 +64,8 @@ struct TestCertificates {
             more: more, ends: ends)
     }
 
-    /// Issues an authority below the test authority or another one. With the same subject and `key` as another, it
-    /// differs from that one by its serial number and `names`.
+    /// Issues an authority below the test authority or below another one. If it has the same subject and `key` as
+    /// another authority, it differs from that one by its serial number and `names`.
     func issueAuthority(
         _ name: String, names: [String] = [], key: P256.Signing.PrivateKey = .init(), by issuer: Pair? = nil
     ) throws -> Pair {

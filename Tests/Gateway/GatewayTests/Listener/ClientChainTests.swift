@@ -5,7 +5,8 @@ import X509
 
 @testable import Gateway
 
-/// Limits on the chains of client certificates that are verified, so that an unknown client cannot choose their cost.
+/// Limits on the chains of client certificates that are verified, so that an unknown client cannot determine their
+/// cost.
 @Suite struct ClientChainTests {
     private let certificates: TestCertificates
     private let authorities: ClientCertificateAuthorities
@@ -15,7 +16,8 @@ import X509
         authorities = ClientCertificateAuthorities(roots: [certificates.authority.certificate])
     }
 
-    /// Makes authorities below one another, lowest first, and a certificate of the lowest that precedes them.
+    /// Makes authorities that each certify the next, lowest first, preceded by a certificate that the lowest one
+    /// issued.
     private func chain(_ names: [String]) throws -> [TestCertificates.Pair] {
         let issuers = try names.reduce(into: [TestCertificates.Pair]()) { issuers, name in
             issuers.insert(try certificates.issueAuthority(name, by: issuers.first), at: 0)
@@ -96,7 +98,7 @@ import X509
         await #expect(throws: ClientChainFault.noAuthorities) { try await nobody.accept([certificates.client.der]) }
     }
 
-    /// Each of them could have issued every other and the leaf, so a search for a path would try every order.
+    /// Each of them could have issued every other one and the leaf, so a search for a path would try every order.
     @Test func aChainInWhichTwoShareASubjectIsNotVerified() async throws {
         let one = try certificates.issueAuthority("one")
         let leaf = try certificates.issue("backend", names: ["backend.shop.example"], by: one)

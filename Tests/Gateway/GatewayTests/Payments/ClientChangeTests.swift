@@ -54,7 +54,7 @@ struct ClientChangeTests {
         #expect(asked.status == 404 && !asked.text.contains("F0RMER"))
         let brought = try await pay(gateway, former, key: PaymentGateway.key)
         #expect(brought.status == 409 && brought.string("code") == "transaction_replayed")
-        // The same in another form, and one that the former client did not make.
+        // The same in a different form, and one that the former client did not make.
         var other = former
         other.data = "AAECAwQG"
         other.orderId = "order-2"

@@ -8,24 +8,24 @@ import TestSupport
 
 @testable import Gateway
 
-/// paytokend's `POST /v1/decrypt` over a Unix socket; every payment token has the same payment data.
+/// paytokend's `POST /v1/decrypt` on a Unix socket. Every payment token has the same payment data..
 final class DecryptingPaytokend: Sendable {
     static let merchant = "merchant.com.example.shop"
 
     /// The requests for this merchant, in order.
     let requests = Shared<[DecryptRequest]>([])
-    /// The answer to every request instead of the usual one, if any.
+    /// The response to every request instead of the usual one, if any.
     let refusal = Shared<(status: Int, code: String)?>(nil)
     /// Members of `expected` that the gateway's access rule requires.
     let required = Shared<[String]>([])
     /// The client header of each request for this merchant.
     let clients = Shared<[String?]>([])
-    /// The number of releases whose answers get lost: the connection is closed instead.
+    /// The number of releases whose responses are lost: the connection is closed instead.
     let losses = Shared(0)
-    /// The last release of each transaction. paytokend gives it to no other reference, and to no attempt that does not
-    /// name its own.
+    /// The last release of each transaction. paytokend repeats it for no other reference, and for no attempt that does
+    /// not name its own.
     let releases = Shared<[String: DecryptRequest]>([:])
-    /// Closed, it holds the answers back.
+    /// While closed, it holds responses back.
     let latch = Latch(isOpen: true)
     let server: PlayedPaytokend
 

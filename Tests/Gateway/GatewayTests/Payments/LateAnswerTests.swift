@@ -8,7 +8,7 @@ import Testing
 
 @Suite("A processor's answer after the payment's deadline")
 struct LateAnswerTests {
-    /// A gateway with a payment that was submitted and not answered in time.
+    /// A gateway with a payment that was submitted but not answered in time.
     private func pending() async throws -> (PaymentGateway, RadialDocument, LateOutcome) {
         let gateway = try await PaymentGateway([.unknown(.noAnswerInTime)])
         let document = RadialDocument()

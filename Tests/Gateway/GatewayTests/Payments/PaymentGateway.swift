@@ -9,17 +9,17 @@ import TokenForge
 @testable import Gateway
 @testable import HTTPListener
 
-/// A processor with scripted answers that keeps its submissions.
+/// A processor with scripted responses that stores its submissions.
 struct ScriptedProcessor: Processor {
     let capabilities: ProcessorCapabilities
-    /// The answer to later questions; nil for a processor that cannot be asked.
+    /// The response to later questions; nil for a processor that cannot be asked.
     let laterStatus: ProcessorStatus?
-    /// The outcomes in the order of submissions; the last one repeats.
+    /// The outcomes in the order of submissions; the last one is repeated.
     let outcomes: [SubmissionOutcome]
     let submissions = Shared<[Submission]>([])
-    /// Closed, it holds the answers back.
+    /// While closed, it holds responses back.
     let latch = Latch(isOpen: true)
-    /// The callbacks for answers after the deadline, in the order of submissions.
+    /// The callbacks for responses after the deadline, in the order of submissions.
     let late = Shared<[LateOutcome]>([])
 
     init(_ outcomes: [SubmissionOutcome], laterStatus: ProcessorStatus? = nil) {
@@ -43,7 +43,7 @@ struct ScriptedProcessor: Processor {
     }
 }
 
-/// A gateway that pays, with TLS and client certificates, between a played paytokend and a scripted processor.
+/// A gateway that pays, with TLS and client certificates, between a simulated paytokend and a scripted processor.
 struct PaymentGateway {
     static let key = "ptgw_of-the-shop"
     /// Another key of the shop.
@@ -73,10 +73,10 @@ struct PaymentGateway {
 
     /// - Parameters:
     ///   - outcomes: the processor's outcomes.
-    ///   - laterStatus: the processor's answer about a pending payment.
+    ///   - laterStatus: the processor's response about a pending payment.
     ///   - since: `since` of the shop's entry.
-    ///   - maxConnections: the most connections to paytokend.
-    ///   - maxPayments: the most payments of one client.
+    ///   - maxConnections: the maximum number of connections to paytokend.
+    ///   - maxPayments: the maximum number of payments of one client.
     init(
         _ outcomes: [SubmissionOutcome] = [authorized()], laterStatus: ProcessorStatus? = nil,
         payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01",

@@ -10,12 +10,12 @@ import Testing
 
 @Suite("Work without a request")
 struct PaymentUpkeepTests {
-    /// Answers questions as a test wants, and counts them.
+    /// Answers questions as a test requires, and counts them.
     private struct Acquirer: Processor {
         let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure], tellsStatus: true)
         let status = Shared<@Sendable (String) -> ProcessorStatus>({ _ in .noTrace })
         let questions = Shared(0)
-        /// Closed, it holds the answers back.
+        /// While closed, it holds responses back.
         let latch = Latch(isOpen: true)
 
         func authorize(
@@ -52,7 +52,7 @@ struct PaymentUpkeepTests {
             Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    /// Stores a payment that is being submitted; its transaction identifier ends with the number.
+    /// Stores a payment that is being submitted; its transaction identifier ends with this number.
     private func submitting(_ number: Int, at processor: String, _ now: Date) async throws -> Payment {
         let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
         let arrival = PaymentArrival(
@@ -68,7 +68,7 @@ struct PaymentUpkeepTests {
     }
 
     private func makePending(_ numbers: Range<Int>, at processor: String, _ now: Date) async throws {
-        // The store's queue has 1024 places for changes.
+        // The store's queue has room for 1024 changes.
         for first in stride(from: numbers.lowerBound, to: numbers.upperBound, by: 100) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in first..<min(first + 100, numbers.upperBound) {
@@ -96,7 +96,7 @@ struct PaymentUpkeepTests {
         // The first page, and then the rest.
         for round in 0..<2 { await upkeep.ask(at: now.addingTimeInterval(2000 + Double(round))) }
         #expect(try await store.payments(PaymentFilter(limit: 1)).first?.state == .captured)
-        // A hundred questions a round at most.
+        // At most a hundred questions per round.
         #expect(acquirer.questions.current == 200)
     }
 
@@ -127,12 +127,12 @@ struct PaymentUpkeepTests {
         answering.status.change { [captured] in $0 = captured }
         let upkeep = upkeep([hanging.configured("hanging"), answering.configured("answering")])
         let running = Task { await upkeep.run() }
-        // Its share, none of which is answered.
+        // Its share of questions, none of which is answered.
         try await wait(for: "questions") { hanging.latch.waiting == PendingQuestions.most }
         try await wait(for: "the other's answer") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured]
         }
-        // A gateway stops while it submits.
+        // A gateway stops while it is submitting.
         _ = try await submitting(151, at: "answering", now)
         try await wait(for: "the abandoned payment's fate") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured, .captured]

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// The processors whose rules a request must obey before its payment token's merchant is known.
+/// The processors whose rules a request must follow before its payment token's merchant is known.
 @Suite("Candidate processors of a request")
 struct ProcessorDirectoryTests {
     /// A processor that requires an order of at most three characters.

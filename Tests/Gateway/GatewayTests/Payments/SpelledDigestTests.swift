@@ -70,7 +70,7 @@ struct SpelledDigestTests {
         ] { #expect(try digests(other) != normal, "\(other.json)") }
     }
 
-    /// Stores the payment as an earlier version did: by the digests of its client's spelling.
+    /// Stores the payment as an earlier version did, under the digests of its client's spelling.
     private func pay(_ submission: Submission, in store: any PaymentStore) async throws {
         let (request, now) = (try submission.request, Date())
         guard

@@ -8,9 +8,9 @@ import Testing
 @Suite("Calls to paytokend")
 struct PaytokendCallsTests {
     private let directory: FreshDirectory
-    /// Closed, it holds back answers to all but `GET /readyz`.
+    /// While closed, it holds back responses to all requests except `GET /readyz`.
     private let latch = Latch(isOpen: true)
-    /// The next statuses; then it answers 200.
+    /// The next statuses, after which it responds with 200.
     private let statuses = Shared<[Int]>([])
     private let heads = Shared<[HTTPRequestHead]>([])
     private let paytokend: PlayedPaytokend
@@ -68,7 +68,7 @@ struct PaytokendCallsTests {
     func idleEnd() async throws {
         _ = try await send()
         try await paytokend.closeConnections()
-        // Works whether or not the client noticed the end.
+        // This works whether or not the client noticed the end.
         _ = try await send()
         #expect(paytokend.accepted == 2)
         calls.close()
@@ -88,7 +88,7 @@ struct PaytokendCallsTests {
     func onlyOnce() async throws {
         statuses.change { $0 = [0] }
         await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
-        // The one that replaces a kept connection is new too.
+        // The connection that replaces a persistent one is also new.
         _ = try await send()
         statuses.change { $0 = [0, 0] }
         await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }

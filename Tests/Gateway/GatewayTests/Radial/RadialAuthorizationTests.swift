@@ -9,7 +9,7 @@ import TokenForge
 
 @testable import Gateway
 
-/// `POST /radial/credit-card-auth` over TLS, between a played paytokend and a scripted processor.
+/// `POST /radial/credit-card-auth` over TLS, between a simulated paytokend and a scripted processor.
 @Suite("Radial's CreditCardAuth as a client sends it")
 struct RadialAuthorizationTests {
     private static let path = "/radial/credit-card-auth"
@@ -54,7 +54,7 @@ struct RadialAuthorizationTests {
         #expect(
             decrypted.token.objectValue?["paymentData"]?.objectValue?.members.map(\.name)
                 == ["version", "data", "signature", "header"])
-        // Neither card nor person is in the log.
+        // The log contains neither card data nor personal data.
         let log = gateway.log.current.joined(separator: "\n")
         #expect(log.contains(document.transactionId) && log.contains("/radial/credit-card-auth"))
         for text in gateway.payload.secrets + ["Smith", "6101234567", "customer@sample.com", "Philadelphia"] {
@@ -71,7 +71,7 @@ struct RadialAuthorizationTests {
         let second = try await gateway.ask(Self.path, document.request, type: "application/xml; charset=utf-8")
         #expect(first.status == 200 && first.text == second.text)
         #expect(gateway.processor.submissions.current.count == 1 && gateway.paytokend.requests.current.count == 1)
-        // The other path knows its outcome too, and another order is another request.
+        // The other path also knows its outcome, and a different order is a different request.
         let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
         #expect(status.string("status") == "authorized")
         var other = document

@@ -92,7 +92,7 @@ struct RadialDecryptTests {
         gateway.paytokend.releases.change { $0 = [:] }
         let other = try await gateway.ask("/radial/credit-card-auth", document.request)
         #expect(other.status == 409 && code(other) == "transaction_replayed")
-        // It is no payment of this client's either.
+        // It is not a payment of this client either.
         let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)", certificate: "client")
         #expect(status.status == 404)
         #expect(gateway.processor.submissions.current.isEmpty)
@@ -112,7 +112,7 @@ struct RadialDecryptTests {
         #expect(paid.status == 200 || code(paid) == "payment_pending")
         let own = try await gateway.ask(Self.path, document.wallet, certificate: "client")
         #expect(own.status == 422 && code(own) == "token_used_differently" && !hasCardData(own, gateway))
-        // Another client's, which paytokend would release by mistake.
+        // Another client's payment token, which paytokend would release by mistake.
         let others = RadialDocument()
         _ = try await gateway.ask("/radial/credit-card-auth", others.request)
         #expect(gateway.processor.submissions.current.count == 2)
@@ -148,7 +148,7 @@ struct RadialDecryptTests {
         #expect(gateway.paytokend.requests.current.isEmpty)
         let stranger = try await gateway.ask(Self.path, document.wallet, certificate: "other")
         #expect(stranger.status == 403 && code(stranger) == "forbidden" && !hasCardData(stranger, gateway))
-        // paytokend was asked for these merchants only and claimed nothing, so the right client can still have it.
+        // paytokend was asked only for these merchants and claimed nothing, so the right client can still use it.
         #expect(gateway.paytokend.requests.current.isEmpty)
         #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
         await gateway.stop()

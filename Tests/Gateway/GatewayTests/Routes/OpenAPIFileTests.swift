@@ -61,7 +61,7 @@ struct GatewayOpenAPITests {
             (item.objectValue?.members ?? []).map { "\($0.name.uppercased()) \(path)" }
         }
         try await GatewayFixture(testRoutes: false).use { gateway in
-            // As the program assembles them.
+            // Assembled as in the program.
             let paytokend = PaytokendCalls(gateway.assembly.configuration.paytokend)
             let sessions = SessionRoutes(
                 sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: HeardSessions()),

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Gateway
 
-/// A socket for merchants' backends that outlives the gateway, as paytoken-gateway.socket makes it (sd_listen_fds(3)).
+/// A socket for merchants' backends that outlives the gateway, as paytoken-gateway.socket creates it
+/// (sd_listen_fds(3)).
 @Suite("The gateway's activated socket")
 struct ActivatedGatewayTests {
     private let directory: FreshDirectory
@@ -16,7 +17,7 @@ struct ActivatedGatewayTests {
     }
 
     /// A program that listens at ADDRESS, writes the port into the configuration in place of PORT, and passes the
-    /// socket to the gateway. It starts the gateway again as soon as it has ended, until the file `stop` exists. The
+    /// socket to the gateway. It restarts the gateway as soon as it has ended, until the file `stop` exists. The
     /// gateway ends with this program.
     private static let activation = """
         import ctypes, os, socket, sys
@@ -116,7 +117,7 @@ struct ActivatedGatewayTests {
             isOver.change { $0 = true }
             return try await group.reduce(into: []) { $0 += $1 }
         }
-        // A known client learns that there is nothing at that path.
+        // A known client learns that nothing exists at that path.
         #expect(
             answers.count >= 4 && answers.allSatisfy { $0.output == "404" }, "\(answers.filter { $0.output != "404" })")
         try directory.write("", to: "stop")
@@ -154,7 +155,7 @@ struct ActivatedGatewayTests {
         #expect(ended.error.contains(", and listener.address is \(configured.prefix { $0 != "P" && $0 != "g" })"))
     }
 
-    /// The gateway without TLS serves only a loopback address, which an inherited socket does not change.
+    /// A gateway without TLS serves only a loopback address, which an inherited socket must not change.
     @Test("refuses the wildcard address in place of a loopback address, even with the same port")
     func everyAddress() async throws {
         try write(address: "127.0.0.1:PORT")
@@ -169,7 +170,8 @@ struct ActivatedGatewayTests {
         #expect(ended.status == 78 && ended.error.contains("set FileDescriptorName= to paytoken-gateway"), "\(ended)")
     }
 
-    /// systemd would start the gateway again at once for a waiting caller, and give the socket up after a few starts.
+    /// Otherwise systemd would immediately restart the gateway for a waiting caller, and give up on the socket after a
+    /// few starts.
     @Test("waits for a passing obstacle, such as another gateway at the admin socket, before it exits with 75")
     func pause() async throws {
         try write(address: "127.0.0.1:PORT")
@@ -189,7 +191,7 @@ struct ActivatedGatewayTests {
     }
 }
 
-/// The notifications of a Type=notify unit, and the status of `systemctl status`.
+/// The notifications of a Type=notify unit, and the status in `systemctl status`.
 @Suite("The gateway's service status")
 struct GatewayServiceStatusTests {
     private let directory: FreshDirectory

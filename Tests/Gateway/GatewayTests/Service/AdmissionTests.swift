@@ -46,7 +46,7 @@ struct AdmissionTests {
             let lines = gateway.log.current.filter { $0.contains("request.outcome=unauthorized") }
             let most = 1 + Int((ContinuousClock.now - began) / BoundedLines<ConnectionSource>.interval)
             #expect((1...most).contains(lines.count), "\(lines)")
-            // For any number of addresses, failed handshakes included, a day's log stays within a disk's capacity.
+            // For any number of addresses, and including failed handshakes, a day's log fits on a disk.
             let aDay = 86_400 / Int(BoundedLines<ConnectionSource>.interval.components.seconds)
             let longest = try #require(lines.map(\.utf8.count).max())
             #expect(2 * longest * (BoundedLines<ConnectionSource>.mostSources + 1) * aDay < 1 << 29)
@@ -80,7 +80,7 @@ struct AdmissionTests {
     func rates() async throws {
         let sections = "limits: { requests_per_second: 1, burst: 3, idle_timeout: 10m, authentication_timeout: 60s }\n"
         try await GatewayFixture(sections: sections).use { gateway in
-            // More at once than the slowest machine should need; if that is not enough, once more.
+            // More at once than the slowest machine should need; if that is not enough, try once more.
             let request = "GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n"
             var answers = ""
             try await wait(for: "a refusal") {

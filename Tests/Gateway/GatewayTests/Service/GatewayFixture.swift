@@ -15,7 +15,7 @@ struct GatewayFixture {
     let assembly: GatewayAssembly
     let listener: Listener
     let log = Shared<[String]>([])
-    /// Closed, it makes requests to /held wait.
+    /// While closed, it makes requests to /held wait.
     let latch: Latch
     /// The number of bodies that the handlers received.
     let answered: Shared<Int>
@@ -23,7 +23,7 @@ struct GatewayFixture {
     static let key = "ptgw_of-the-shop"
     static let otherKey = "ptgw_of-another"
 
-    /// The clients of most tests: `shop` may request sessions; `other` may do so for another merchant.
+    /// The clients for most tests: `shop` may request sessions; `other` may do so for another merchant.
     static func clients(_ more: String = "") -> String {
         """
         clients:
@@ -56,7 +56,7 @@ struct GatewayFixture {
 
     /// - Parameters:
     ///   - listens: the YAML value of `listener`; a Unix socket by default.
-    ///   - sections: more of the configuration.
+    ///   - sections: further sections of the configuration.
     ///   - admin: the value of `admin`.
     ///   - testRoutes: true to add the tests' own routes to the gateway's.
     init(
@@ -117,7 +117,7 @@ struct GatewayFixture {
 
     static let authorized = "Host: x\r\nAuthorization: Bearer \(key)\r\n"
 
-    /// Runs `body`, and shuts the listener down even if it throws.
+    /// Runs `body`, and then shuts the listener down, even if it throws.
     func use<Result>(_ body: (GatewayFixture) async throws -> Result) async throws -> Result {
         do {
             let result = try await body(self)

@@ -34,7 +34,7 @@ struct GatewayServiceTests {
             #expect(try await admin("/metrics?x=1").status == 400)
             let mode = try FileManager.default.attributesOfItem(atPath: gateway.adminSocket)[.posixPermissions]
             #expect(mode as? Int == 0o600)
-            // The merchants' endpoints do not include administration.
+            // The merchants' endpoints do not offer administration.
             #expect(try await gateway.get("/metrics").status == 404)
         }
     }
@@ -88,7 +88,7 @@ struct GatewayServiceTests {
             let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
             let log = StandardErrorLog()
 
-            // An error at the end of the file: none of it takes effect.
+            // An error at the end of the file, so that none of it takes effect.
             let renamed = text.replacing("name: shop", with: "name: boutique")
             try gateway.directory.write(renamed + "sesions: {}\n", to: "c.yaml")
             await gateway.reload(log)

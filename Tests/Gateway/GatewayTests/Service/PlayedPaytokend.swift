@@ -3,7 +3,7 @@ import NIOHTTP1
 import NIOPosix
 import TestSupport
 
-/// An HTTP server on a Unix socket that answers each request with JSON. The status 0 closes the connection instead.
+/// An HTTP server on a Unix socket that responds to each request with JSON. Status 0 closes the connection instead.
 final class PlayedPaytokend: Sendable {
     typealias Answer = @Sendable (HTTPRequestHead, [UInt8]) async -> (status: Int, body: [UInt8])
 
@@ -13,7 +13,7 @@ final class PlayedPaytokend: Sendable {
     /// The number of connections accepted so far.
     var accepted: Int { connections.current.count }
 
-    /// Closes all connections, as a daemon that stops does.
+    /// Closes all connections, as a stopping daemon does.
     func closeConnections() async throws {
         for connection in connections.current { try? await connection.close() }
     }

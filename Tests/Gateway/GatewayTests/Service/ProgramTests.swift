@@ -115,7 +115,7 @@ struct ProgramTests {
             .map { .certificate($0) }
         configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: directory.path("client.key"), format: .pem))
         let context = try NIOSSLContext(configuration: configuration)
-        // An unknown client would receive one 401.
+        // An unknown client would receive only one 401.
         let growth = try await PipelinedRequests(to: "/merchant-sessions").growth(of: running.processIdentifier) {
             try await RawConnection(port: port) {
                 try $0.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))

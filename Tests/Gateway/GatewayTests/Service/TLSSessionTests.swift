@@ -16,7 +16,7 @@ extension TLSTests {
                 let resumed = try await request(gateway, version, as: name, ["-sess_in", session])
                 #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("\(client) 0"), "\(resumed)")
             }
-            // Of an unknown authority: neither a handshake nor a resumed session identifies it.
+            // A certificate from an unknown authority: neither a handshake nor a resumed session identifies the client.
             let stranger = try TestCertificates(in: FreshDirectory())
             try certificates.write(stranger.client, to: "stranger")
             let session = directory.path("stranger.session")

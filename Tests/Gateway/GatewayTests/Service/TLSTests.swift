@@ -8,7 +8,8 @@ import Testing
 @testable import Gateway
 @testable import HTTPListener
 
-/// The listener over TLS, with real clients: curl, openssl s_client, and swift-nio-ssl where those cannot misbehave.
+/// The listener over TLS, with real clients: curl, openssl s_client, and swift-nio-ssl for faults that those cannot
+/// produce.
 @Suite("TLS and client certificates")
 struct TLSTests {
     let directory: FreshDirectory
@@ -22,8 +23,8 @@ struct TLSTests {
     private static let listens =
         "{ address: \"127.0.0.1:0\", tls: { certificate: server.pem, private_key: server.key, client_ca: ca.pem } }"
 
-    /// A gateway with the clients `shop` (by its key), `pinned` (by a self-made certificate) and `issued` (by a name in
-    /// a certificate of the authority).
+    /// A gateway with the clients `shop` (by its key), `pinned` (by a self-signed certificate) and `issued` (by a name
+    /// in a certificate of the authority).
     func gateway(sections: String = "") async throws -> GatewayFixture {
         let more = """
               - name: pinned
@@ -83,7 +84,7 @@ struct TLSTests {
         "accepts TLS 1.2 only with an ephemeral key and an AEAD",
         arguments: ["AES128-GCM-SHA256", "AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA"])
     func ciphers(cipher: String) async throws {
-        // RSA, so that all suites are possible.
+        // RSA, so that all suites can be negotiated.
         let files = try await SimulatedAppleCertificates.shared.value
         for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
             try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
@@ -118,7 +119,7 @@ struct TLSTests {
             #expect(good.output.contains("ALPN protocol: http/1.1"))
             let requested = good.output.split(separator: "\n").first { $0.hasPrefix("Requested Signature Algorithms:") }
             #expect(requested?.contains("RSA+SHA256") == true && requested?.contains("SHA1") == false, "\(good)")
-            // It learns that its protocol is not offered, and decides itself.
+            // It learns that its protocol is not offered, and can decide what to do.
             let other = try await offer("DEFAULT", ["-alpn", "h2"], to: gateway)
             #expect(other.output.contains("No ALPN negotiated"), "\(other)")
         }
@@ -152,7 +153,7 @@ struct TLSTests {
             try certificates.write(ended, to: "ended")
             let late = try await curl(gateway, certificate("ended")).output
             #expect(late.hasSuffix("\n401") && late.contains("it is not valid now"), "\(late)")
-            // A certificate whose only names are its alternative names has them critical (RFC 5280 §4.2.1.6).
+            // In a certificate whose only names are alternative names, these are critical (RFC 5280 §4.2.1.6).
             try certificates.write(
                 certificates.issue("w", uris: ["spiffe://shop.example/backend"], isCritical: true), to: "workload")
             #expect(try await curl(gateway, certificate("workload")).output == "issued 0\n200")
@@ -161,7 +162,7 @@ struct TLSTests {
                 to: "server-only")
             let server = try await curl(gateway, certificate("server-only")).output
             #expect(server.hasSuffix("\n401") && server.contains("does not name clientAuth"), "\(server)")
-            // The same name under another authority.
+            // The same name from another authority.
             let stranger = try TestCertificates(in: FreshDirectory())
             try stranger.write(stranger.client, to: "client")
             let elsewhere = try await curl(
@@ -190,7 +191,7 @@ struct TLSTests {
             try directory.write(
                 text.replacing(try certificates.other.sha256, with: String(repeating: "ab", count: 32)), to: "c.yaml")
             await gateway.reload()
-            // The old connection continues, new ones see the new certificate.
+            // The old connection continues; new connections receive the new certificate.
             try await open.send(request)
             #expect(try await open.answer().status == 200)
             #expect(
@@ -199,14 +200,14 @@ struct TLSTests {
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
             #expect(try await curl(gateway, trusted + certificate("other")).output.hasSuffix("\n401"))
 
-            // A key that fits no certificate: nothing changes.
+            // A key that matches no certificate: nothing changes.
             try directory.write(certificates.client.key.pemRepresentation, to: "server.key")
             await gateway.reload()
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
         }
     }
 
-    /// Sends s_client's request as `name`, over a full handshake or a resumed session.
+    /// Sends s_client's request as `name`, with a full handshake or a resumed session.
     func request(
         _ gateway: GatewayFixture, _ version: String, as name: String, _ arguments: [String]
     ) async throws -> ProgramResult {
@@ -217,7 +218,7 @@ struct TLSTests {
             input: Array("GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
     }
 
-    /// TLS keeps the certificates of sessions that may be resumed, from any issuer.
+    /// For as long as a session may be resumed, TLS keeps its certificates, from any issuer.
     @Test(
         "gives no session to a client with more certificates than a chain may have", arguments: ["-tls1_2", "-tls1_3"]
     )
@@ -242,7 +243,7 @@ struct TLSTests {
         }
     }
 
-    /// TLS of swift-nio-ssl's client, without verification of the server.
+    /// The TLS of swift-nio-ssl's client, without verification of the server.
     private func tls() async throws -> @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none
@@ -269,7 +270,7 @@ struct TLSTests {
             let silent = try await RawConnection(port: gateway.port)
             try await silent.waitForEnd()
             let begun = try await RawConnection(port: gateway.port)
-            // The first bytes of a ClientHello's record.
+            // The first bytes of a record with a ClientHello.
             begun.sendLossy("\u{16}\u{3}\u{1}")
             try await begun.waitForEnd()
             #expect(gateway.assembly.instruments.handshakes.value(["timeout"]) == 2)
@@ -284,7 +285,7 @@ struct TLSTests {
     @Test("refuses a TLS 1.2 renegotiation with an alert, and ends the connection")
     func renegotiation() async throws {
         try await gateway().use { gateway in
-            // s_client reads R as a command only from an input that stays open.
+            // s_client interprets R as a command only if its input stays open.
             let script = """
                 mkfifo commands && { openssl s_client -connect 127.0.0.1:\(try gateway.port) -tls1_2 <commands 2>&1 & } && \
                 exec 3>commands && echo R >&3 && wait $!
@@ -292,7 +293,7 @@ struct TLSTests {
             let asked = try await RunningProgram(
                 Program.installed("sh"), ["-c", script], workingDirectory: directory.path
             ).result()
-            // s_client has exited because its connection was closed.
+            // s_client exited because its connection was closed.
             #expect(
                 asked.output.contains("RENEGOTIATING") && asked.output.contains("alert no renegotiation"), "\(asked)")
             #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200")
@@ -323,7 +324,7 @@ struct TLSTests {
             "limits: { handshakes_per_second: 100000, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             let (port, isOver) = (try gateway.port, Shared(false))
-            // As many as all places there are, and more one after another.
+            // As many as there are places, and more in sequence.
             try await withThrowingTaskGroup(of: Void.self) { flood in
                 for address in 2..<18 {
                     flood.addTask {
@@ -359,7 +360,7 @@ struct TLSTests {
             "limits: { handshakes_per_second: 1, max_connections_per_address: 2, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             for _ in 0..<8 { #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200") }
-            // More than one address may make at once; the slowest machine needs fewer.
+            // More than one address may make at once, and more than the slowest machine needs.
             var answers = ""
             try await wait(for: "a refused handshake") {
                 answers = try await curl(gateway).output

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Gateway
 
-/// Resources of a connection to Apple's host, all of which its end must free. A merchant's sessions make thousands of
-/// connections a day.
+/// Resources of a connection to Apple's host, all of which must be freed when it ends. A merchant's sessions make
+/// thousands of connections a day.
 @Suite struct AppleConnectionTests {
     /// Opens a connection and ends it.
     ///

@@ -3,11 +3,11 @@ import NIOCore
 import NIOPosix
 import TestSupport
 
-/// A proxy that tunnels to a simulated Apple for every host, or gives another answer.
+/// A proxy that tunnels to a simulated Apple for every host, or returns another response.
 final class ConnectProxy: Sendable {
     enum Behaviour: Sendable {
         case tunnels(toPort: Int)
-        /// Exactly these bytes.
+        /// Responds with exactly these bytes.
         case says(String)
     }
 
@@ -15,7 +15,7 @@ final class ConnectProxy: Sendable {
     private let asked = Shared<[String]>([])
     let port: Int
 
-    /// The heads of the received requests.
+    /// The heads of the requests received.
     var requests: [String] { asked.current }
 
     init(_ behaviour: Behaviour) async throws {

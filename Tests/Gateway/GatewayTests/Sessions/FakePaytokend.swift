@@ -8,7 +8,7 @@ import TestSupport
 
 @testable import Gateway
 
-/// paytokend's two endpoints of role `session`, over a Unix socket, with keys in the tests' memory.
+/// paytokend's two endpoints for the role `session`, on a Unix socket, with keys in the tests' memory.
 final class FakePaytokend: Sendable {
     private let server: PlayedPaytokend
     private let asked = Shared<[String]>([])
@@ -17,10 +17,10 @@ final class FakePaytokend: Sendable {
     var requests: [String] { asked.current }
     /// The trace header of each request; empty if it had none.
     let traceparents = Shared<[[String]]>([])
-    /// Closed, it holds the answers back.
+    /// While closed, it holds responses back.
     let latch = Latch(isOpen: true)
 
-    /// - Parameter refusal: the answer to every request, if any.
+    /// - Parameter refusal: the response to every request, if any.
     init(at path: String, _ key: SoftwareIdentities.Key, refusal: (status: Int, body: String)? = nil) async throws {
         let (asked, traceparents, latch) = (asked, traceparents, latch)
         let identities = SoftwareIdentities([SoftwareIdentities.merchantIdentifier: [key]])

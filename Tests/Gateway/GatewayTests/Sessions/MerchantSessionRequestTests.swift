@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Permitted requests of a caller, none of which chooses the address.
+/// Permitted requests of a caller, none of which determines the address.
 @Suite struct MerchantSessionRequestTests {
     private func body(_ members: [(String, String)]) -> [UInt8] {
         var json = JSONWriter()
@@ -24,7 +24,7 @@ import Testing
         ])
     }
 
-    /// The member that is refused; nil if none is.
+    /// The refused member; nil if none is refused.
     private func refused(_ body: [UInt8]) -> String? {
         do {
             _ = try MerchantSessionRequest(parsing: body)
@@ -42,8 +42,8 @@ import Testing
         #expect(request.appleBody == body())
     }
 
-    /// Apple's JavaScript gives the page a validationURL. A gateway that took it from a caller would send requests to
-    /// any host it names.
+    /// Apple's JavaScript gives the page a validationURL. A gateway that accepted it from a caller would send requests
+    /// to any host.
     @Test(arguments: ["validationURL", "url", "host", "environment", "endpoint", "merchantidentifier", "domainName"])
     func noOtherMemberIsTaken(name: String) {
         let members = [
@@ -89,7 +89,7 @@ import Testing
         #expect(refused(body(context: context)) == "initiativeContext")
     }
 
-    // One of them has ten characters, as a team identifier may; it goes to Apple as that and is never resolved.
+    // One of them has ten characters, like a team identifier; it is sent to Apple as one, and never resolved.
     @Test(arguments: forgeries.filter { $0 != "2130706433" })
     func aTeamIdentifierIsNoAddress(context: String) {
         #expect(refused(body(initiative: "in_app", context: context)) == "initiativeContext")
@@ -159,7 +159,7 @@ import Testing
         #expect(refused(body(name: name)) == "displayName")
     }
 
-    /// One visible character may consist of many code points: their number is bounded too.
+    /// One visible character may consist of many code points, so their number is limited too.
     @Test func combiningMarksCount() {
         #expect(refused(body(name: "a" + String(repeating: "\u{301}", count: 64))) == "displayName")
     }

@@ -8,7 +8,7 @@ import Testing
 @testable import Gateway
 @testable import Processors
 
-/// A server with another TLS implementation than BoringSSL: `openssl s_server`, which requires and verifies the
+/// A server with a TLS implementation other than BoringSSL: `openssl s_server`, which requires and verifies the
 /// merchant's certificate.
 @Suite struct OpenSSLServerTests {
     @Test(arguments: [
@@ -29,7 +29,7 @@ import Testing
         #expect(try await failure.value() == .connectionLost)
     }
 
-    /// Its certificate is trusted, but for another name.
+    /// Its certificate is trusted, but is for another name.
     @Test(arguments: ["-tls1_2", "-tls1_3"])
     func aServerOfAnotherNameDoesNotSeeTheMerchantsCertificate(version: String) async throws {
         let server = try await OpenSSLServer([version], certificate: .another)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    /// RFC 8446 §4.6.1: the server may send any number of session tickets, which belong to no answer.
+    /// RFC 8446 §4.6.1: the server may send any number of session tickets, which do not belong to a response.
     @Test(arguments: ["Apple", "a processor"])
     func aServerThatSendsTicketsOnlyIsNotReadToTheDeadline(peer: String) async throws {
         // The processor presents no certificate, which the second -verify permits.
@@ -111,12 +111,12 @@ import Testing
         try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
         try server.command("r\n")
         #expect(try await failure.value() == .connectionLost)
-        // The signature of the first handshake.
+        // The signature for the first handshake.
         #expect(heard.signatures.current == ["ok"])
     }
 }
 
-/// `openssl s_server -Verify` with a simulated Apple's certificate.
+/// `openssl s_server -Verify` with the certificate of a simulated Apple.
 struct OpenSSLServer {
     private let program: RunningProgram
     let port: Int
@@ -129,7 +129,7 @@ struct OpenSSLServer {
                 "s_server", "-accept", "127.0.0.1:0", "-Verify", "2", "-verify_return_error", "-CAfile",
                 files.clientAuthorities, "-cert", files.certificate(certificate), "-key", files.key(certificate),
             ] + arguments
-        // s_server exits at the end of its input; a pipe that it also has open for writing never ends.
+        // s_server exits when its input ends; a pipe that it also has open for writing never ends.
         directory = try FreshDirectory()
         let script = "mkfifo \(directory.path("commands")) && exec openssl \"$@\" <> \(directory.path("commands"))"
         program = try RunningProgram(Program.installed("sh"), ["-c", script, "sh"] + line)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// Identities and signatures over paytokend's socket.
+/// Identities and signatures obtained through paytokend's socket.
 @Suite struct PaytokendIdentitiesTests {
     private let directory: FreshDirectory
     private var socket: String { directory.path("p") }
@@ -48,9 +48,10 @@ import Testing
             observer: HeardSessions(), deadline: .seconds(120))
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         _ = try await sessions.session(SessionBench.request, traceparent: trace)
-        // The list and the signature.
+        // The requests for the list and for the signature.
         #expect(paytokend.traceparents.current == [[trace], [trace]])
-        // A second session on the existing connection asks nothing; a new connection carries its own trace.
+        // A second session on the existing connection makes no request to paytokend; a new connection sends its own
+        // trace.
         let other = "00-11111111111111111111111111111111-2222222222222222-00"
         _ = try await sessions.session(SessionBench.request, traceparent: other)
         #expect(paytokend.traceparents.current.count == 2)
@@ -58,7 +59,7 @@ import Testing
         #expect(paytokend.traceparents.current.last == [other])
     }
 
-    /// paytokend.timeout may exceed the time of a session.
+    /// paytokend.timeout may exceed the time limit of a session.
     @Test func noQuestionOutlivesTheSession() async throws {
         let paytokend = try await FakePaytokend(at: socket, SoftwareIdentities.shared.value)
         paytokend.latch.close()

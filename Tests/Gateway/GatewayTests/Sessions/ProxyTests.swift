@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// Apple's host through an HTTP proxy: a tunnel, with the same TLS through it.
+/// Apple's host through an HTTP proxy: a tunnel, with the same TLS inside it.
 @Suite struct ProxyTests {
     private func sessions(_ proxy: ConnectProxy, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {
         var settings = SessionSettings()

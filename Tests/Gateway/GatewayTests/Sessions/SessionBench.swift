@@ -16,7 +16,7 @@ struct SessionBench {
 
     /// - Parameters:
     ///   - trusts: true to trust the tests' root instead of the system's.
-    ///   - deadline: long, so that only intended delays reach it.
+    ///   - deadline: long, so that only intentional delays reach it.
     init(
         _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .right,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil,

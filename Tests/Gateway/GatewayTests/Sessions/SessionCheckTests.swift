@@ -7,13 +7,13 @@ import Testing
 
 @testable import Gateway
 
-/// The step at which a session request fails, as a check reports it.
+/// The step at which a session request fails, as reported by a check.
 @Suite struct SessionCheckTests {
     private let request = SessionCheckRequest(
         merchantIdentifier: SoftwareIdentities.merchantIdentifier, domain: "shop.example")
 
     private func failedStep(_ answer: SessionCheckAnswer) -> String? {
-        // Every earlier step succeeded, and no later one was tried.
+        // Every earlier step succeeded, and no later one was attempted.
         let position = answer.steps.firstIndex { $0.outcome == .failed } ?? answer.steps.count
         #expect(answer.steps[..<position].allSatisfy { $0.outcome == .ok })
         #expect(answer.steps.dropFirst(position + 1).allSatisfy { $0.outcome == .notReached })

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// The program from its configuration file to Apple's answer, with a played paytokend.
+/// The program from its configuration file to Apple's response, with a simulated paytokend.
 @Suite struct SessionProgramTests {
     @Test func theProgramGivesSessionsAndChecksThem() async throws {
         let directory = try FreshDirectory()

@@ -8,7 +8,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPListener
 
-/// `POST /merchant-sessions` and `POST /v1/session-check` over the gateway's sockets.
+/// `POST /merchant-sessions` and `POST /v1/session-check` through the gateway's sockets.
 @Suite struct SessionRouteTests {
     private static let body = """
         {"merchantIdentifier":"\(SoftwareIdentities.merchantIdentifier)","displayName":"Bücher & more",\
@@ -22,7 +22,7 @@ import Testing
         #expect(answer.body == Array(SimulatedApple.session.utf8))
         #expect(answer.header("Content-Type") == "application/json")
         #expect(answer.header("Cache-Control") == "no-store")
-        // Neither the request's content nor the answer's is in the log.
+        // Neither the content of the request nor that of the response is in the log.
         let log = gateway.log.current.joined(separator: "\n")
         for text in ["Bücher", "SSH", "epochTimestamp", SessionGateway.key] { #expect(!log.contains(text)) }
         #expect(log.contains("/merchant-sessions"))
@@ -221,8 +221,8 @@ struct SessionGateway {
         listener = try await assembly.listen()
     }
 
-    /// - Parameter isHeld: true if the answer waits for another step of the test, so that it must not wait for its
-    ///   turn.
+    /// - Parameter isHeld: true if the response waits for another step of the test, so that the request must not be
+    ///   queued.
     func post(
         _ body: String, to path: String = "/merchant-sessions", key: String = Self.key, isHeld: Bool = false
     ) async throws -> CurlAnswer {

@@ -17,23 +17,23 @@ final class SoftwareIdentities: MerchantIdentitySource {
         let key: _RSA.Signing.PrivateKey
     }
 
-    /// `merchant.com.example.identity`, made once, because RSA keys take a while.
+    /// `merchant.com.example.identity`, created once, because generating RSA keys takes a while.
     static let shared = Task { try Key(merchant: merchantIdentifier) }
     static let merchantIdentifier = "merchant.com.example.identity"
 
     private let keys: Shared<[String: [Key]]>
-    /// The failures of the next answers, by the name of a key; "" for the list.
+    /// The failures of the next requests, by the name of a key; "" for the list.
     let failures = Shared<[String: IdentityFailure]>([:])
     /// The signed inputs.
     let inputs = Shared<[ClientCertificateVerifyInput]>([])
     let algorithms = Shared<[TLSSignatureAlgorithm]>([])
     let listed = Shared(0)
-    /// Closed, it holds the signatures back.
+    /// While closed, it holds signatures back.
     let latch = Latch(isOpen: true)
 
     init(_ keys: [String: [Key]]) { self.keys = Shared(keys) }
 
-    /// The shared merchant's identity, and one of `merchant.com.example.other`.
+    /// The shared merchant's identity, and an identity of `merchant.com.example.other`.
     static func twoMerchants() async throws -> SoftwareIdentities {
         SoftwareIdentities([
             merchantIdentifier: [try await shared.value],
@@ -60,7 +60,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
         await latch.pass()
         if let failure = failures.current[publicKeyHash] { throw failure }
         do {
-            // Refuses the inputs that paytokend refuses.
+            // Refuses the inputs that paytokend would refuse.
             let parsed = try ClientCertificateVerifyInput(parsing: input)
             guard parsed.permits(algorithm) else { throw IdentityFailure.unreadable }
             if case .tls12(let transcript) = parsed { try transcript.requireAppleHost() }
@@ -88,7 +88,7 @@ extension SoftwareIdentities.Key {
         key = try _RSA.Signing.PrivateKey(pemRepresentation: forged.key.pem)
     }
 
-    /// The same key, which signs with these algorithms only.
+    /// The same key, but limited to signing with these algorithms.
     func with(_ algorithms: [TLSSignatureAlgorithm]) -> Self {
         var identity = identity
         identity.algorithms = algorithms.map(\.rawValue)
@@ -96,7 +96,7 @@ extension SoftwareIdentities.Key {
     }
 }
 
-/// Keeps the observed events.
+/// Stores the observed events.
 final class HeardSessions: SessionObserver {
     let sessions = Shared<[String]>([])
     let handshakes = Shared<[String]>([])
