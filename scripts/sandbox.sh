@@ -7,8 +7,8 @@
 #   sandbox_build ARGUMENT… builds, unless --skip-build is among a script's arguments: release, or with --debug debug
 #   sandbox_help ARGUMENT…  succeeds where -h or --help is among them
 #   sandbox_run PROGRAM …   a program that is ended, with time to clean up, when the script is
-#   sandbox_block SCRIPT NAME DOCUMENT
-#                           the fenced block after the comment that says that SCRIPT runs it as NAME
+#   sandbox_block SCRIPT NAME
+#                           the fenced block of README.md or an article after the comment that says that SCRIPT runs it as NAME
 #   sandbox_merchant N T ID authority/N.key.pem and N.pem: a merchant of type T (ec or rsa), identifier ID, imported
 #
 # `run` shows a command as a reader could type it, when sandbox_narrates is set, and runs it.
@@ -176,7 +176,7 @@ sandbox_block() {
     awk -v mark="<!-- scripts/$1 runs this as $2 -->" '
         $0 == mark { found = 1; next }
         found && /^```/ { if (inside) exit; inside = 1; next }
-        inside { print }' "$3"
+        inside { print }' "$scripts"/../README.md "$scripts"/../Sources/*/*/Documentation.docc/*.md
 }
 
 sandbox_merchant() {
