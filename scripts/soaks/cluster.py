@@ -8,15 +8,15 @@ import subprocess
 import database
 import service
 
-# Both: whichever of them is the primary, the other one must have a commit before it is acknowledged.
+# Names both servers: whichever is the primary, the other one must have a commit before it is acknowledged.
 STANDBYS = "FIRST 1 (one, other)"
-# Its sessions: four a daemon, those of people, and room for a flood that is soon there.
+# Sessions: four for each daemon, those of administrators, and few enough for a flood to take them all soon.
 CONNECTIONS = 40
 SETTINGS = {
     # For pg_rewind, and so that a standby that was away finds what it has missed.
     "wal_log_hints": "on", "wal_keep_size": "64MB", "max_wal_size": "160MB", "min_wal_size": "48MB",
     "max_connections": CONNECTIONS, "shared_buffers": "32MB",
-    # A partner that has gone is given up and looked for again soon.
+    # The servers notice a lost partner soon, and try it again soon.
     "wal_sender_timeout": "3s", "wal_receiver_timeout": "3s", "wal_retrieve_retry_interval": "200ms",
 }
 
@@ -46,7 +46,7 @@ class Member(database.Server):
         if self.process is not None and self.process.poll() is None:
             service.go_on(service.family(self.process.pid))
         if self.disk:
-            # Lazily: what the server still has open goes with it.
+            # Unmounts lazily: the server may still have files open.
             subprocess.run(["umount", "--lazy", self.disk], check=False)
         super().__exit__(*error)
 
@@ -54,19 +54,19 @@ class Member(database.Server):
         return [*self.network.within(self.name), *super()._command(name, *arguments)]
 
     def execute(self, name, *arguments):
-        """Runs one of PostgreSQL's programs, or another, as the server's account on its host."""
+        """Runs a program of PostgreSQL's, or another, as the server's account on its host."""
         return service.run(*self._command(name, *arguments), cwd=self.directory)
 
     @property
     def host(self):
-        """Where clients find it."""
+        """Returns the host name or directory that clients use."""
         return self.network.addresses.get(self.name, self.directory)
 
     def create(self):
         self.execute("initdb", "-D", self.data, "-A", "trust", "-U", database.SUPERUSER, "-E", "UTF8", "--locale=C")
         with open(f"{self.data}/pg_hba.conf", "a") as file:
             file.write("host all all 10.77.0.0/16 trust\nhost replication all 10.77.0.0/16 trust\n")
-        # Where pg_rewind finds them too, which starts the server by itself.
+        # In the file, because pg_rewind starts the server by itself.
         with open(f"{self.data}/postgresql.conf", "a") as file:
             file.write("".join(f"{name} = '{value}'\n" for name, value in SETTINGS.items()))
         self.start()
@@ -74,7 +74,7 @@ class Member(database.Server):
             self.sql(f"CREATE ROLE {role} LOGIN")
 
     def start(self):
-        """As a primary, or as its partner's standby when its directory says so."""
+        """Starts as the primary, or as its partner's standby if the directory says so."""
         self.settings = [f"listen_addresses={'*' if self.network.addresses else ''}",
                          f"cluster_name={self.name}", f"primary_conninfo=host={self.partner.host} "
                          f"port={database.PORT} user={database.SUPERUSER} application_name={self.name} connect_timeout=3 "
@@ -82,20 +82,20 @@ class Member(database.Server):
         super().start()
 
     def kill(self):
-        """As a host that loses its power."""
+        """Kills the server as if its host lost power."""
         if self.process.poll() is None:
             service.end(self.process.pid)
         self.process.wait()
 
     def freeze(self):
-        """Everything of it stands still. Returns what go_on wants."""
+        """Stops all its processes. Returns the argument for go_on."""
         return service.stop(self.process.pid)
 
     def is_running(self):
         return self.process.poll() is None
 
     def revive(self):
-        """Starts it where it has ended by itself; returns when it takes connections."""
+        """Starts the server if it has ended by itself. Returns when it accepts connections."""
         def serves():
             if not self.is_running():
                 self.start()
@@ -103,24 +103,24 @@ class Member(database.Server):
         service.wait("the server", serves, pause=0.1)
 
     def try_sql(self, statement):
-        """Says whether it was done."""
+        """Returns True if the statement succeeded."""
         try:
             return bool(self.sql(statement))
         except service.Failed:
             return False
 
     def copy(self, place):
-        """A base backup of it."""
+        """Makes a base backup."""
         self.execute("pg_basebackup", "-D", place, "-h", self.directory, "-p", database.PORT, "-U", database.SUPERUSER,
                      "-c", "fast", "-X", "stream")
 
     def follow(self, anew=False):
-        """Starts as the partner's standby: on what it has, as far as that is the partner's past, or on a fresh copy. Says
+        """Starts as the partner's standby, after pg_rewind if the partner's history allows it, else on a fresh copy. Returns
         which."""
         how = "rewound"
         if not anew:
             try:
-                # The partner's control file must tell of its promotion already.
+                # The partner's control file must already contain its promotion.
                 self.partner.sql("CHECKPOINT")
                 self.execute("pg_rewind", "-D", self.data, "--source-server",
                              f"host={self.partner.directory} port={database.PORT} user={database.SUPERUSER} dbname=postgres")
@@ -135,7 +135,7 @@ class Member(database.Server):
         return how
 
     def fill(self):
-        """Takes all the room on its file system."""
+        """Fills its file system."""
         status = os.statvfs(self.disk)
         with open(f"{self.disk}/filler", "ab") as file:
             with contextlib.suppress(OSError):
@@ -162,7 +162,7 @@ class Cluster(service.Contexts):
             self.enter_context(member)
         self.primary.create()
         self.ledger = self.primary.ledger("ledger")
-        # In force once there is a standby, which gets it with the copy.
+        # In force when the standby exists, which gets the setting with the copy.
         self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBYS}'")
         self.standby.follow(anew=True)
         self.primary.sql("SELECT pg_reload_conf()")
@@ -170,32 +170,32 @@ class Cluster(service.Contexts):
 
     @property
     def hosts(self):
-        """As ledger.url names them."""
+        """Returns the hosts as ledger.url names them."""
         return ",".join(member.host for member in self.members)
 
     def wait_for_standby(self):
-        """Until commits are acknowledged by it."""
+        """Waits until the standby acknowledges commits."""
         service.wait("the standby", self.has_standby)
 
     def has_standby(self):
         return self.primary.try_sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'")
 
     def promote(self):
-        """The standby becomes the primary, whatever has become of the other one."""
+        """Makes the standby the primary, regardless of the other server's state."""
         self.primary, self.standby = self.standby, self.primary
         self.ledger.server = self.primary
         if self.primary.sql("SELECT pg_promote(true, 120)") != ["t"]:
             raise service.Failed("the standby was not promoted")
 
     def rejoin(self, anew=False):
-        """The old primary, which does not run, becomes the standby. Says how."""
+        """Makes the old primary, which does not run, the standby. Returns how."""
         how = self.standby.follow(anew)
         self.wait_for_standby()
         return how
 
     def restore(self, backup):
-        """The copy takes the place of the primary's data, as it was made. Neither server runs before. Nothing is acknowledged
-        until the standby is there: it rejoins, anew."""
+        """Replaces the primary's data with the copy. Neither server may run. Commits are acknowledged only when the standby has
+        rejoined from a fresh copy."""
         shutil.rmtree(self.primary.data)
         self.primary.execute("cp", "-a", backup, self.primary.data)
         self.primary.start()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a run's own, and ledgers in it."""
+"""A PostgreSQL server for one run, and ledgers in it."""
 import glob
 import os
 import pathlib
@@ -9,13 +9,13 @@ import tempfile
 
 import service
 
-# initdb makes it; the owner of the tables; the daemon's.
+# The superuser that initdb makes, the owner of the tables, and the daemon's role.
 SUPERUSER, OWNER, DAEMON = "postgres", "ledger_owner", "paytokend"
 PORT = 5432
 
 
 def program(name):
-    """The newest of those that are installed: Debian keeps them out of PATH. None where there is none."""
+    """Returns the newest installed version of a program, or None: Debian keeps them out of PATH."""
     found = glob.glob(f"/usr/lib/postgresql/*/bin/{name}")
     return max(found, key=lambda path: int(path.split("/")[4])) if found else shutil.which(name)
 
@@ -25,7 +25,8 @@ def is_installed():
 
 
 def account():
-    """The server refuses to run as root: whom its programs run as then, and None for an ordinary user."""
+    """Returns the account that the server's programs run as if this is root, since the server refuses to run as root; None for
+    an ordinary user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -37,8 +38,8 @@ def account():
 
 
 class Server(service.Program):
-    """On a Unix socket in a directory next to this one, on the same file system: durable, as it comes, and without a standby. A
-    context: leaving it ends the server and removes the directory.
+    """A server on a Unix socket, in a directory next to this one on the same file system: durable, with default settings and no
+    standby. A context: leaving it ends the server and removes the directory.
 
     settings: of postgresql.conf, `name=value`.
     """
@@ -71,7 +72,7 @@ class Server(service.Program):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _command(self, name, *arguments):
-        """With SIGQUIT should this program end without ending it."""
+        """Makes the kernel send SIGQUIT if this program ends without ending the server."""
         found = program(name)
         if found is None:
             raise service.Failed(f"{name} is not installed; scripts/install-packages installs it")
@@ -79,7 +80,7 @@ class Server(service.Program):
         return ["setpriv", *other, "--pdeathsig", "QUIT", found, *arguments]
 
     def start(self):
-        """Returns when it takes connections."""
+        """Returns when the server accepts connections."""
         settings = ["listen_addresses=", f"unix_socket_directories={self.directory}", f"port={PORT}",
                     "log_min_messages=warning", *self.settings]
         self.command = self._command("postgres", "-D", self.data, *[word for setting in settings for word in ("-c", setting)])
@@ -88,32 +89,32 @@ class Server(service.Program):
         service.wait("PostgreSQL", lambda: self.must_run() and subprocess.run(asking).returncode == 0, pause=0.02)
 
     def kill(self):
-        """SIGQUIT: no less sudden to its clients than SIGKILL, and none of its processes is left."""
+        """Sends SIGQUIT: to its clients as sudden as SIGKILL, and it ends all processes."""
         self.process.send_signal(3)
         self.process.wait()
 
     def cpu(self):
-        """Seconds of processor time that its processes have taken."""
+        """Returns the seconds of processor time that its processes have taken."""
         return sum(map(service.processor_time, service.family(self.process.pid)))
 
     def url(self, database, user, directory=None):
-        """directory: where a relay to it listens."""
+        """directory: where a relay to the server listens."""
         return f"postgresql://{user}@/{database}?host={directory or self.directory}&port={PORT}"
 
     def sql(self, statement, database="postgres"):
-        """As its superuser: what psql writes, a row a line."""
+        """Runs a statement as the superuser. Returns psql's output, one row a line."""
         return service.run(program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d",
                            self.url(database, SUPERUSER), "-c", statement).decode().splitlines()
 
     def ledger(self, name):
-        """A new one, in a database of its own."""
+        """Makes a new ledger, in a database of its own."""
         self.sql(f"CREATE DATABASE {name} OWNER {OWNER}")
         service.run("paytokenctl", "ledger", "create", self.url(name, OWNER), "--grant", DAEMON)
         return Ledger(self, name)
 
 
 class Ledger:
-    """A database in which `paytokenctl ledger create` has been at work."""
+    """A database in which `paytokenctl ledger create` has made the tables."""
 
     def __init__(self, server, name):
         self.server, self.name = server, name
@@ -122,7 +123,7 @@ class Ledger:
         return self.server.sql("SET search_path = paytokend; " + statement, self.name)
 
     def settings(self, node, directory=None, **more):
-        """A daemon's `ledger` section, and callers with names. directory: where a relay to the server listens."""
+        """Returns a daemon's `ledger` section, and rules with names. directory: where a relay to the server listens."""
         url = self.server.url(self.name, DAEMON, directory)
         lines = {"url": f'"{url}"', "node": node, **more}
         users = sorted({os.geteuid(), 0})
@@ -131,22 +132,22 @@ class Ledger:
                                         "roles: [decrypt, monitor, audit, admin] }\n" for user in users))
 
     def lines(self):
-        """The lines of all nodes' records as they are stored, in order."""
+        """Returns the stored lines of all nodes' records, in order."""
         return self.sql("SELECT convert_from(line, 'UTF8') FROM audit_record ORDER BY node, sequence")
 
     def transaction_amid(self):
-        """The transactionId of a record in the middle."""
+        """Returns the transactionId of a record in the middle."""
         return self.sql("SELECT encode(transaction_id, 'hex') FROM audit_record WHERE transaction_id IS NOT NULL AND "
                         "sequence >= (SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1")[0]
 
     def first_record(self):
-        """The sequence of the oldest that is left."""
+        """Returns the sequence of the oldest record in the ledger."""
         return int(self.sql("SELECT min(sequence) FROM audit_record")[0])
 
     def size(self):
-        """In bytes."""
+        """Returns the size in bytes."""
         return int(self.sql(f"SELECT pg_database_size('{self.name}')")[0])
 
     def claims(self):
-        """The transactionId of each."""
+        """Returns the transactionId of each claim."""
         return self.sql("SELECT encode(transaction_id, 'hex') FROM claim")

@@ -1,4 +1,4 @@
-"""Tokens, a configuration and a daemon in a directory of their own: what faults are tried on."""
+"""HSM tokens, a configuration and a daemon in a directory of their own, on which faults are tried."""
 import concurrent.futures
 import contextlib
 import os
@@ -18,7 +18,7 @@ MERCHANTS = {"ec": "merchant.com.example.curve", "rsa": "merchant.com.example.mo
 
 
 def programs():
-    """The directory with the built programs and libraries."""
+    """Returns the directory with the built programs and libraries."""
     return pathlib.Path(shutil.which("paytokend")).resolve().parent
 
 
@@ -37,7 +37,7 @@ class SoftHSMToken:
         return True
 
     def __init__(self, name, place, store=None):
-        """store: an empty directory for its files; one in `place` is made where none is given."""
+        """store: an empty directory for its files; by default one is made in `place`."""
         self.name, self.place = name, place
         self.tokens, self.pin = store or f"{place}/{name}", f"{place}/{name}.pin"
         if store is None:
@@ -64,10 +64,10 @@ class SoftHSMToken:
 
 
 class InMemoryToken(SoftHSMToken):
-    """For many keys: SoftHSM writes a file for every object, several times, which takes a tenth of the time in memory."""
+    """A SoftHSM token for many keys. SoftHSM writes several files for every object; in memory that takes a tenth of the time."""
 
     def __init__(self, name, place):
-        # It goes with the program.
+        # The directory is removed when the program ends.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.directory = tempfile.TemporaryDirectory(prefix="paytokend.", dir=memory)
         super().__init__(name, place, self.directory.name)
@@ -97,7 +97,7 @@ class NSSToken(SoftHSMToken):
 
 
 class ScriptedToken(SoftHSMToken):
-    """The same behind the tests' module that injects faults; Tests/Equipment/ScriptedPKCS11 says what a script may contain."""
+    """A SoftHSM token through the tests' module that injects faults; Tests/Equipment/ScriptedPKCS11 describes its scripts."""
 
     def __init__(self, name, place):
         super().__init__(name, place)
@@ -107,7 +107,7 @@ class ScriptedToken(SoftHSMToken):
         self.play()
 
     def play(self, *instructions):
-        """Calls that begin after this obey the new script, and are counted from one."""
+        """Writes a new script. Calls that begin after this obey it, and are counted from one."""
         for fired in pathlib.Path(self.place).glob(f"{self.name}.script.fired-*"):
             fired.unlink()
         lines = [f"module {self.softhsm}", *instructions]
@@ -115,14 +115,14 @@ class ScriptedToken(SoftHSMToken):
         os.replace(self.script + ".new", self.script)
 
     def calls(self, function):
-        """What that function returned, each time, as far as scripts had it logged."""
+        """Returns the return value of each call of `function` that scripts had logged."""
         with contextlib.suppress(FileNotFoundError), open(self.log) as log:
             return [int(value, 16) for name, value, _ in map(str.split, log) if name == function]
         return []
 
 
 class OneStepToken(ScriptedToken):
-    """One that derives with CKD_SHA256_KDF_SP800, and refuses CKD_NULL: tier A."""
+    """An HSM token that derives with CKD_SHA256_KDF_SP800 and refuses CKD_NULL: tier A."""
 
     def __init__(self, name, place):
         super().__init__(name, place)
@@ -130,7 +130,7 @@ class OneStepToken(ScriptedToken):
 
 
 class RemoteToken(SoftHSMToken):
-    """The same in another process: `p11-kit server`, reached through its client module."""
+    """A SoftHSM token in another process: `p11-kit server`, reached through its client module."""
     CLIENTS = ["/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so",
                "/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so"]
 
@@ -159,7 +159,7 @@ class RemoteToken(SoftHSMToken):
         service.wait("p11-kit server", lambda: os.path.exists(self.address), pause=0.01)
 
     def kill(self):
-        """With the process that it has for each of its clients."""
+        """Kills the server and the processes that it has for its clients."""
         if self.server is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.server.pid, signal.SIGKILL)
@@ -169,7 +169,7 @@ class RemoteToken(SoftHSMToken):
 
 
 class Deployment:
-    """One daemon and its tokens. A context: leaving it ends them.
+    """One daemon and its HSM tokens. A context: leaving it ends them.
 
     program: what is started, followed by the configuration's path. listener: further options of the two sockets.
     ledger: the configuration's section, with callers' names where it needs them; a file where none is given.
@@ -191,7 +191,7 @@ class Deployment:
             "verification: { signing_time_window: 1d }\n"
             + (ledger or f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n")
             + "log: { format: text }\n")
-        # Where a ledger on a server leaves what is this host's own.
+        # With a ledger on a server, the host's own files are here.
         command = ["env", f"STATE_DIRECTORY={os.path.abspath(place)}", *program, self.configuration]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}"] + command
@@ -218,17 +218,19 @@ class Deployment:
         return self.daemon.socket
 
     def certificate(self, token):
-        """Of a key that `fill` makes."""
+        """Returns the path of the certificate of a key that `fill` makes."""
         return f"authority/{self.place}-{token.name}.pem"
 
     def fill(self, count):
-        """Stops the daemon, which has made its audit key, and gives its tokens so many keys in all, of as many merchants."""
+        """Stops the daemon, which has made its audit key, and gives its HSM tokens `count` keys in all, each of a merchant of
+        its own."""
         self.daemon.stop()
         with concurrent.futures.ThreadPoolExecutor() as pool:
             list(pool.map(lambda token: self._fill(token, count // len(self.tokens)), self.tokens))
 
     def _fill(self, token, count):
-        """At the same time as others, so with a ledger of its own, of which the daemon's gets the keys."""
+        """Fills one HSM token. Others are filled at the same time, so it uses a ledger of its own, whose keys the daemon's
+        ledger then gets."""
         own = f"{self.place}/{token.name}.sqlite"
         service.run("key-filler", own, count, token.module, token.name, token.pin, "authority", f"{self.place}-{token.name}",
                     env={**os.environ, **token.environment})
@@ -241,7 +243,7 @@ class Deployment:
         return self.daemon.processes()[1:]
 
     def metric(self, name, **labels):
-        """The sum of the samples with these labels."""
+        """Returns the sum of the samples with these labels."""
         text, total = load.once(self.daemon.admin, load.get("/metrics"))[1].decode(), 0.0
         for line in text.splitlines():
             head, _, value = line.rpartition(" ")
@@ -253,13 +255,13 @@ class Deployment:
         return int(self.metric("paytokend_worker_restarts_total", **labels))
 
     def decryptions(self, token):
-        """How many calls the token has answered."""
+        """Returns the number of calls that the HSM token has answered."""
         return self.metric("paytokend_hsm_call_seconds_count", token=token, operation="decrypt")
 
 
 def flood(paths, there, ended, count=1500):
-    """Opens connections to all of them and keeps those that it may keep, until ended is set; sets `there` when it has tried
-    as many as it wants. For a process of its own."""
+    """Opens connections to all paths and keeps those that stay open, until `ended` is set. Sets `there` after `count` attempts.
+    To be run in a process of its own."""
     import socket
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, count + 500), limit))

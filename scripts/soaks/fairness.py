@@ -1,14 +1,15 @@
-"""One local user who floods the daemon, and what another one notices: the times of the other's /v1/verify alone and during
-each flood, and the latest answer of /readyz.
+"""Measures what one local user notices while another one floods the daemon: the times of /v1/verify alone and during each flood,
+and the slowest answer of /readyz.
 
 The attacker has a process for each core, and 128 connections, as many as listener.max_connections_per_uid allows. Its floods are
-pipelined requests that are refused for their heads, bodies of one-byte chunks, valid /v1/verify, and connections that are
-closed at once. Attacker, other user and daemon share the machine's cores, so one more row is an attacker that only computes:
-no daemon can take back what the kernel gives it. The ledger is in memory. Ratios are of one round, and their median counts.
+pipelined requests that are refused for their heads, bodies of one-byte chunks, valid /v1/verify, and connections that are closed
+at once. Attacker, user and daemon share the machine's cores. So one more row is an attacker that only computes: no daemon can
+win back processor time that the kernel gives to another process. The ledger is in memory. Ratios are of one round, and their
+median counts.
 
-It fails when the other user's p99 in any flood is more than ten times its own alone, when an answer of /readyz took more than a
-second or was not 200, when a request was answered wrong, or when a non-blocking connect found the queue full for as long as
-the project's clients repeat it (full: those that found it full at first). --short compares no times.
+The soak fails if the user's p99 in a flood is more than ten times its own alone, if an answer of /readyz took more than a second
+or was not 200, if a request was answered wrong, or if a non-blocking connect found the queue full for as long as the project's
+clients try again (full: those that found it full at first). --short compares no times.
 """
 import contextlib
 import errno
@@ -26,14 +27,14 @@ import service
 
 ATTACKER, OTHER = 8, 9
 CONNECTIONS = 128
-# Of the attacker.
+# The attacker's processes.
 PROCESSES = os.cpu_count()
 # As many as a body may have.
 CHUNKS = 1024
-# Of a connect that finds the queue full, by the project's clients.
+# The attempts of the project's clients when a connect finds the queue full.
 REPETITIONS = 10
 FLOODS = ("alone", "computing", "heads", "chunks", "verify", "connects")
-# Of the other user, at least.
+# The minimum of the user's requests.
 REQUESTS = 200
 
 
@@ -42,7 +43,7 @@ def verify(token):
 
 
 def chunked():
-    """White space, which is parsed to its end."""
+    """Returns white space, which the daemon parses to its end."""
     return (b"POST /v1/verify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * CHUNKS + b"0\r\n\r\n")
 
@@ -54,7 +55,7 @@ def become(number):
 
 
 def pipeline(path, block, ended):
-    """Sends the block again and again on all connections, as fast as they take it, and reads what is answered."""
+    """Sends the block repeatedly on all connections, as fast as they accept it, and reads the answers."""
     block, poll, connections = block * max(1, 65_536 // len(block)), select.epoll(), {}
 
     def connect():
@@ -101,7 +102,7 @@ def come_and_go(path, ended):
 
 
 def attack(name, path, token, ended):
-    """For a process of its own."""
+    """Runs one attacker, in a process of its own."""
     become(ATTACKER)
     if name == "computing":
         while not ended.is_set():
@@ -115,7 +116,7 @@ def attack(name, path, token, ended):
 
 
 def attempts_to_connect(path):
-    """As the project's clients do: without blocking, and again while the queue is full."""
+    """Connects as the project's clients do: without blocking, and again while the queue is full."""
     for attempt in range(1, REPETITIONS + 2):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.setblocking(False)
@@ -126,8 +127,8 @@ def attempts_to_connect(path):
 
 
 def ask(path, request, seconds, result):
-    """The other user, in a process of its own: the times of its requests on one connection, and how many answers were wrong. Between
-    two requests it connects once more: how often the queue was full, and stayed so."""
+    """Runs the user in a process of its own. Puts the times of its requests on one connection, and the number of wrong answers.
+    Between two requests it connects once more, and counts how often the queue was full, and stayed so."""
     become(OTHER)
     times, wrong, full, lost, until = [], 0, 0, 0, time.monotonic() + seconds
     connection = load.Connection(path)
@@ -146,14 +147,15 @@ def ask(path, request, seconds, result):
 
 
 def measure(name, there, token, seconds):
-    """One flood: what the other user noticed, and the longest time of /readyz, which root asks for on connections of its own."""
+    """Runs one flood. Returns what the user noticed, and the longest time of /readyz, which root requests on connections of its
+    own."""
     ended, result = multiprocessing.Event(), multiprocessing.Queue()
     attackers = [multiprocessing.Process(target=attack, args=(name, there.socket, token, ended), daemon=True)
                  for _ in range(PROCESSES if name != "alone" else 0)]
     other = multiprocessing.Process(target=ask, args=(there.socket, verify(token), seconds, result), daemon=True)
     for attacker in attackers:
         attacker.start()
-    # Their connections are there, and the flood has begun.
+    # The attackers have their connections, and the flood has begun.
     time.sleep(0.5)
     other.start()
     longest, unready, spent = 0.0, 0, there.daemon.cpu()
@@ -184,9 +186,9 @@ def main(parser):
         print("fairness: skipped: only root can connect as two users")
         return []
     floods = ["alone", *(options.flood or FLOODS[1:])]
-    # A disk's pauses are not what is measured.
+    # The ledger is in memory, so that the pauses of a disk are not measured.
     directory = tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    # Both users pass through to the socket.
+    # Both users must pass through to the socket.
     os.chmod(".", 0o711)
     access = ('access:\n  - { name: owner, user: "0", roles: [decrypt, monitor, admin] }\n'
               + "".join(f'  - {{ name: {name}, user: "{number}", roles: [decrypt] }}\n'

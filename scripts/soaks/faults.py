@@ -1,12 +1,12 @@
-"""Breaks the token, its worker and what is around them under load, and tells what callers saw of it.
+"""Breaks the HSM token, its worker and their surroundings under load, and prints what callers saw.
 
-Each row is a daemon of its own. Every answer is compared with what was minted: right; refused cleanly (503 with
-hsm_unavailable, ledger_unavailable, overloaded or deadline_exceeded); wrong (anything else: other bytes, another code, no
-answer); hung (no answer long after the request's deadline). "recovered" is the time from the fault, or from its end where it
-lasts, until everything is answered right again and soon (half a second, or five times what it took at most before the fault); of
-several times the longest. A fault lasts until it was felt: steps wait for events, and only for absences by the clock. Where calls
-can be made elsewhere or once more, nothing may be refused: those rows say "none" under "may refuse". In the row of payment tokens
-that do not open these must be refused with decryption_failed, and no worker be replaced for them.
+Each row is a daemon of its own. Every answer is compared with what was minted: right; refused cleanly (503 with hsm_unavailable,
+ledger_unavailable, overloaded or deadline_exceeded); wrong (anything else: other bytes, another code, no answer); hung (no
+answer long after the request's deadline). "recovered" is the time from the fault, or from its end if it lasts, until every
+answer is right and soon again: within half a second, or five times the longest before the fault. Of several times it is the
+longest. A fault lasts until it has an effect: steps wait for events, and use the clock only to see that something does not
+happen. If calls can be made elsewhere or again, nothing may be refused: those rows say "none" under "may refuse". In the row of
+payment tokens that do not decrypt, these must be refused with decryption_failed, and no worker may be replaced because of them.
 """
 import collections
 import itertools
@@ -24,43 +24,44 @@ import load
 import outcome
 import service
 
-# How long the daemon may take besides call_timeout: a repetition after a worker's start; and a minute for a busy machine.
+# The time that the daemon may take in addition to call_timeout: a repetition after a worker's start, and a minute for a busy
+# machine.
 BESIDE = 10 + 60
-# So many answers in a row, all right and soon, are a recovery.
+# This many right and soon answers in a row are a recovery.
 STREAK = 32
 
 Event = collections.namedtuple("Event", "name has_come")
 
 
 class Run:
-    """One fault: its load, what happens to it when, and what came of it."""
+    """One fault: its load, its steps, and its result."""
 
     def __init__(self, options, pool, there):
         self.options, self.pool, self.there = options, pool, there
         self.outcome, self.notes, self.wrong = outcome.Outcome(), [], []
-        # When faults began, and from when on the time to recover is counted; when the last step was done.
+        # When faults began; when the time to recover starts to count; when the last step was done.
         self.faults, self.marks, self.until = [], [], 0.0
-        # A request that takes longer, in seconds, was held up by the fault.
+        # A request that takes longer, in seconds, was delayed by the fault.
         self.held_up = None
 
     def mark(self):
-        """From here on the time to recover is counted."""
+        """Starts to count the time to recover."""
         self._compare()
         self.marks.append(time.monotonic())
 
     def breaks(self):
-        """A fault begins, and lasts until a mark."""
+        """Begins a fault, which lasts until a mark."""
         self._compare()
         self.faults.append(time.monotonic())
 
     def _compare(self):
-        """Before the first fault: what is soon on this machine."""
+        """Measures, before the first fault, what is soon on this machine."""
         if self.held_up is None:
             self.held_up = max(outcome.HELD_UP, 5 * self.outcome.longest)
 
     def play(self, steps, rate=None, clients=16):
-        """Load until the steps are done. Each of them yields the event that the next one waits for: so a fault is there
-        for as long as it takes to be felt, whatever the machine's speed."""
+        """Runs the load until the steps are done. Each step yields the event that the next one waits for. So a fault lasts until
+        it has an effect, however fast the machine is."""
         waits, since = None, 0.0
 
         def tick():
@@ -77,31 +78,31 @@ class Run:
                    limit=self.options.call_timeout + BESIDE)
 
     def asked(self, name, question):
-        """An event that the daemon is asked for, not more often than ten times a second."""
+        """Returns an event that asks the daemon at most ten times a second."""
         return Event(name, service.seldom(question, 0.1))
 
     def right(self, count):
-        """So many more right answers."""
+        """Waits for `count` more right answers."""
         wanted = self.outcome.right + count
         return Event(f"{count} right answers", lambda: self.outcome.right >= wanted)
 
     def refused(self, count):
-        """So many more refusals."""
+        """Waits for `count` more refusals."""
         wanted = sum(self.outcome.refused.values()) + count
         return Event(f"{count} refusals", lambda: sum(self.outcome.refused.values()) >= wanted)
 
     def passed(self, seconds):
-        """For what must not happen meanwhile."""
+        """Waits for a time in which something must not happen."""
         end = time.monotonic() + seconds
         return Event(f"{seconds} s", lambda: time.monotonic() >= end)
 
     def restarted(self, count, **labels):
-        """So many workers were replaced, in all."""
+        """Waits until `count` workers were replaced in all."""
         said = ", ".join(labels.values()) or "any reason"
         return self.asked(f"the replacement of {count} workers ({said})", lambda: self.there.restarts(**labels) >= count)
 
     def recovered(self):
-        """Everything is answered right and soon again, since the last mark."""
+        """Waits until every answer since the last mark is right and soon again."""
         mark = self.marks[-1]
 
         def has_come():
@@ -111,7 +112,7 @@ class Run:
         return Event("the recovery", has_come)
 
     def recovery(self):
-        """The longest; None when one of the times there was no recovery."""
+        """Returns the longest recovery, or None if one was missing."""
         ends = [min((moment for moment in self.faults + self.marks if moment > mark), default=self.until)
                 for mark in self.marks]
         times = [self.outcome.recovered(mark, end, self.held_up) for mark, end in zip(self.marks, ends)]
@@ -128,7 +129,7 @@ def kill_worker(there):
 
 
 def replaced(run, strike, reason, rounds):
-    """Each strike costs a worker, which is replaced for that reason."""
+    """Strikes repeatedly; each time the worker is replaced for that reason."""
     def steps():
         yield run.right(100)
         for number in range(rounds):
@@ -157,7 +158,7 @@ def crashed(run):
 
 
 def away(run, strike, repair, rounds, rate):
-    """The token is away until refusals have come."""
+    """Keeps the HSM token away until requests are refused."""
     def steps():
         yield run.right(100)
         for _ in range(rounds):
@@ -171,7 +172,7 @@ def away(run, strike, repair, rounds, rate):
 
 
 def moved(run):
-    """Nothing is changed in the worker: what it has in memory may go on."""
+    """Changes nothing in the worker, which may go on with what it has in memory."""
     token = run.there.tokens[0]
 
     def strike():
@@ -191,7 +192,7 @@ def remote(run):
 
 
 def rotated(run):
-    """The token's PIN is changed and the file is not; then the worker dies, and the daemon restarts."""
+    """Changes the HSM token's PIN and not the file; then the worker dies, and the daemon restarts."""
     token, daemon = run.there.tokens[0], run.there.daemon
     token.play(f"log {token.log}")
     logins = lambda: [result for result in token.calls("C_Login") if result != 0]
@@ -239,7 +240,7 @@ def rotated(run):
 
 
 def flooded(run):
-    """The load keeps its connections; the flood takes all that are left of both sockets."""
+    """Lets the load keep its connections while the flood takes all others of both sockets."""
     ended, there = multiprocessing.Event(), multiprocessing.Event()
     crowd = multiprocessing.Process(target=deployment.flood,
                                     args=([run.there.socket, run.there.daemon.admin], there, ended), daemon=True)
@@ -248,7 +249,7 @@ def flooded(run):
         yield run.right(100)
         run.breaks()
         crowd.start()
-        # The first is also the end of a flood that failed; it is looked at below.
+        # The first of these events is also the end of a flood that failed, which is checked below.
         yield Event("the flood", lambda: there.is_set() or not crowd.is_alive())
         yield run.right(300 if run.options.short else 3000)
         ended.set()
@@ -264,14 +265,14 @@ def flooded(run):
     run.expect(run.there.restarts() == 0, "workers were replaced")
 
 
-# What Apple's signature covers and no key opens, by the type of the merchant's key.
+# Payment tokens that Apple's signature covers and no key decrypts, by the type of the merchant's key.
 BAD = {"ec": ["point-off-curve", "bad-tag", "other-merchant-identifier"],
        "rsa": ["bad-tag", "wrapped-key-with-sha1", "wrapped-key-with-label", "wrapped-key-with-first-octet",
                "wrapped-key-for-other-key", "wrapped-key-with-pkcs1"]}
 
 
 def press(path, bad, ended, answers):
-    """Requests again and again over eight connections until ended is set, in a process of its own. Puts what was answered."""
+    """Sends requests over eight connections until `ended` is set, in a process of its own. Puts the counted answers."""
     codes = collections.Counter()
 
     def answered(tag, status, body, began, now):
@@ -281,7 +282,7 @@ def press(path, bad, ended, answers):
 
 
 def stormed(run):
-    """Bad ones are tried twice in the HSM token, since it answers nonsense and a fault of its own alike."""
+    """Bad payment tokens are tried twice in the HSM token, since it answers nonsense and a fault of its own alike."""
     bad = [(f"{kind} {deviation}", load.decrypt(token)) for kind, deviations in BAD.items() for deviation in deviations
            for token in service.mint(5 if run.options.short else 50, "--deviation", deviation, certificate=f"authority/{kind}.pem")]
     random.shuffle(bad)
@@ -309,8 +310,8 @@ def stormed(run):
 
 
 def one_of_two(run, fault, ends):
-    """The second token fails, and is repaired where the fault does not end by itself. Recovered is when nothing is held up
-    any more; the token must be used again."""
+    """Makes the second HSM token fail, and repairs it if the fault does not end by itself. Recovered means that no request is
+    delayed any more; then the HSM token must be used again."""
     first, second = run.there.tokens
     well, back = [], []
 
@@ -348,7 +349,7 @@ def two_hangs(run):
 
 
 def limited(run):
-    """Four sessions are configured. There is room for three from the start; later for none besides those."""
+    """Four sessions are configured. The HSM token has room for three from the start, and later for no others."""
     token = run.there.tokens[0]
 
     def steps():
@@ -393,7 +394,7 @@ def answered_wrong(run):
 
 
 def leaking(run):
-    """4 MiB lost by every second call: the worker is replaced when it has grown by 256 MiB."""
+    """Makes every second call lose 4 MiB: the worker is replaced when it has grown by 256 MiB."""
     def steps():
         yield run.right(100)
         run.mark()
@@ -431,7 +432,7 @@ HEAD = f"{'fault':45}{'sent':>8}{'right':>8}{'refused':>9}{'wrong':>7}{'hung':>6
 
 
 def play(fault, options, number):
-    """Runs one. Prints its row; returns what is wrong."""
+    """Runs one fault. Prints its row; returns what is wrong."""
     if not all(kind.is_installed() for kind in fault.tokens.values()):
         print(f"{fault.title:45} skipped: it needs p11-kit and its client module (Debian: p11-kit, p11-kit-modules)")
         return []
@@ -439,7 +440,7 @@ def play(fault, options, number):
     is_remote = deployment.RemoteToken in fault.tokens.values()
     merchants = ("rsa",) if is_remote else ("ec", "rsa")
     with deployment.Deployment(f"f{number}", fault.tokens, merchants=merchants, **settings) as there:
-        # RSA_v1 for one request in nine.
+        # One request in nine is RSA_v1.
         with outcome.Pool(rsa=12) if is_remote else outcome.Pool(ec=96, rsa=12) as pool:
             run = Run(options, pool, there)
             try:
@@ -477,7 +478,7 @@ def main(parser):
                         help="requests a second where refusals would else be without number (200)")
     parser.add_argument("--log", action="store_true", help="prints the daemon's last lines after each row")
     options = parser.parse_args()
-    # So that a call that is slow, in a debug build or beside others, does not count as one that hangs.
+    # So that a slow call, in a debug build or on a busy machine, does not count as a hang.
     options.call_timeout = 3
     chosen = [fault for fault in FAULTS
               if (fault.name in options.fault if options.fault else fault.short or not options.short)]

@@ -1,9 +1,9 @@
 """Fills the ledger's disk under load and frees it again: a tmpfs of 128 MiB that no other program sees.
 
-While it is full nothing may be released without a record: new tokens are answered 503 ledger_unavailable, or 200 as long
-as their record still found room. Refusals keep their own codes, readiness goes down, the log says it in few lines, and
-all comes back by itself when there is room again. What was refused is then had under its reference. At the end the
-record must hold every answer and verify.
+While it is full nothing may be released without a record: new payment tokens get 503 ledger_unavailable, or 200 as long as their
+record still finds room. Refusals keep their own codes, readiness goes down, the log reports it in few lines, and the daemon
+recovers by itself when there is room again. Callers then get under their references what was refused. At the end the record must
+have every answer and verify.
 """
 import collections
 import contextlib
@@ -17,7 +17,7 @@ import load
 import proof
 import service
 
-# What is refused whatever the ledger's disk does, and how.
+# Requests that are refused whatever the ledger's disk does, and their codes.
 REFUSALS = {
     "signature": (422, "signature_invalid"), "unknown key": (422, "unknown_public_key_hash"),
     "amount": (422, "amount_mismatch"), "envelope": (400, "malformed_request"), "replay": (409, "transaction_replayed"),
@@ -25,7 +25,7 @@ REFUSALS = {
 
 
 class Watch:
-    """Remembers when readiness changed; `look` is to be repeated."""
+    """Remembers when readiness changed; `look` is to be called repeatedly."""
 
     def __init__(self, daemon):
         self.daemon, self.changes = daemon, []
@@ -36,12 +36,12 @@ class Watch:
             self.changes.append((time.monotonic(), ready))
 
     def first(self, ready, after):
-        """How many seconds after that moment it became so; None when it did not."""
+        """Returns the seconds from that moment until the change to this state, or None if it did not come."""
         return next((moment - after for moment, state in self.changes if state == ready and moment >= after), None)
 
 
 class Caller:
-    """Sends the mixture and keeps what was answered, phase by phase."""
+    """Sends the mixture, and keeps the answers by phase."""
 
     def __init__(self, fresh):
         self.fresh, self.numbers = fresh, itertools.count()
@@ -50,13 +50,13 @@ class Caller:
                     "amount": service.mint(1)[0]}
         self.answers, self.phase = proof.Answers(), "before"
         self.outcomes = collections.defaultdict(collections.Counter)
-        # By reference: refused because of the disk, released.
+        # By reference: refused because of the disk; released.
         self.put_off, self.tokens = {}, collections.deque(maxlen=500)
         self.first = {}
         self.turn = self.refused = self.minutes_ended_while_full = 0
 
     def requests(self, count):
-        """So many; None where a fresh token is not minted yet."""
+        """Yields `count` requests; None while no fresh payment token is minted."""
         kinds = ["fresh", "signature", "fresh", "replay", "fresh", "unknown key", "fresh", "repeat", "fresh", "amount",
                  "fresh", "envelope"]
         end = self.turn + count
@@ -109,7 +109,7 @@ class Caller:
 
 
 def fill(path):
-    """Takes all the room there is."""
+    """Fills the file system."""
     with open(path, "wb", buffering=0) as file:
         for size in (1 << 20, 4096, 512):
             try:
@@ -121,14 +121,14 @@ def fill(path):
 
 
 def cycle(number, daemon, caller, watch, count):
-    """Load; full; free. Returns for how long it was full."""
+    """Puts load on the daemon, fills the disk, and frees it. Returns how long it was full."""
     path = "small/filler"
 
     def ask(count):
         load.drive(daemon.socket, 8, caller.requests(count), caller.answered, limit=service.GUARD)
 
     def wait(what, has_come):
-        """Load until an event."""
+        """Puts load on the daemon until an event."""
         return service.wait(f"cycle {number}: {what}", lambda: has_come() or ask(100), pause=0)
     caller.phase = f"before {number}"
     ask(count)
@@ -137,7 +137,7 @@ def cycle(number, daemon, caller, watch, count):
     caller.phase = f"full {number}"
 
     def is_refused():
-        # Where the ledger has room in its own files it goes on for a while: rightly so, every release is in it.
+        # The ledger goes on for a while if its own files have room. That is right: every release is in it.
         fill(path)
         return caller.first.get((caller.phase, "ledger_unavailable"))
     refused = wait("a refusal while the disk was full", is_refused)
@@ -172,7 +172,7 @@ def main(parser):
         watch = Watch(daemon)
         with service.repeating(watch.look, 0.1):
             outage = sum(cycle(number, daemon, caller, watch, count) for number in range(1, cycles + 1))
-        # Every token that was put off is still good.
+        # Every payment token that was put off is still good.
         caller.phase = "afterwards"
         put_off = list(caller.put_off.items())
         load.drive(daemon.socket, 8, [(("put off", reference, token), load.decrypt(token, reference.encode()))
@@ -196,7 +196,7 @@ def main(parser):
         with open(daemon.log, encoding="utf-8", errors="replace") as log:
             said = sum(" error " in line and "component=ledger" in line for line in log)
         print(f"log         {said} lines about the ledger's faults")
-        # A few each time, and one more every ten seconds.
+        # A few lines each time, and one more every ten seconds.
         if said > 4 * cycles + outage / 10:
             wrong.append(f"the log has {said} lines about {cycles} faults, {outage:.0f} s in all")
     return wrong

@@ -2,17 +2,16 @@
 between the hosts and the daemons fail. Each daemon has an HSM token of its own with the same merchant key, and each of the
 five a network namespace of its own.
 
-Fail-overs: SIGKILL of the primary, promotion of the standby, and the old primary, rewound or freshly copied, as the standby. Among
-them, spread over the run, the other faults: `scripts/soak hosts --list` names them. In a race nothing fails: all daemons get the
-same payment tokens at the same moment, under one reference or each under its own, and one of them may release. In the middle a
-base backup, some faults old, takes the place of both servers; all nodes must hold until two people accept it, and what it has
-forgotten must stay refused.
+In a fail-over the primary is killed (SIGKILL), the standby is promoted, and the old primary rejoins as the standby, rewound or
+freshly copied. The other faults are spread among the fail-overs: `scripts/soak hosts --list` names them. In a race nothing
+fails: all daemons get the same payment tokens at the same moment, under one reference or under different ones, and only one may
+release each. In the middle of the run, a base backup that is some faults old replaces both servers. All nodes must hold until
+two people accept it, and payment tokens whose release it has forgotten must stay refused.
 
-At the end everything that was asked for must be answered, once; every answer must be in the record of the node that gave it;
-no answer may have taken longer than ledger.timeout and a margin; and every record must verify. The margin is another
-ledger.timeout (three more with --short), for all that has to be done besides the ledger. Without a deadline an answer would come
-when the fault ends, and faults last longer than both together (with --short one of them); while a daemon is stopped itself the
-time is not counted.
+At the end every request must have been answered, once. Every answer must be in the record of the node that gave it, none may
+have taken longer than ledger.timeout and a margin, and every record must verify. The margin is another ledger.timeout (three
+more with --short), for everything except the ledger. Faults last longer than both together (with --short longer than one of
+them), so an answer without a deadline would come only after the fault. Time in which a daemon itself is stopped does not count.
 """
 import collections
 import itertools
@@ -35,18 +34,18 @@ FAIL_OVERS = ["fail-over", "leader-killed"]
 FAULTS = ["race", "fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
           "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
 RESTORES = ["restore", "restore-at-rest"]
-# What is done before a restore, so many faults earlier.
+# The backup before a restore comes this many faults earlier.
 BACK_UP, FORGOTTEN = "back-up", 4
-# Not with --short, for their time.
+# Not with --short, because they take long.
 LONG = ["lost-daemon", "restore-at-rest"]
 ON_REQUEST = ["stopped-leader"]
-# Of the servers' file systems, which can then be filled.
+# The size of each server's file system, small enough to be filled.
 SIZE = "400m"
 
 
 def plan(faults, rounds, others):
-    """The order of the faults: so many fail-overs, the others among them so many times each, a restore in the middle, and before
-    each restore a backup some faults earlier."""
+    """Returns the order of the faults: `rounds` fail-overs, each other fault `others` times among them, a restore in the middle,
+    and before each restore a backup some faults earlier."""
     chosen = [fault for fault in faults if fault not in (*FAIL_OVERS, "restore")] * others
     order = [fault for fault in faults if fault in FAIL_OVERS] * rounds
     if not order:
@@ -56,14 +55,14 @@ def plan(faults, rounds, others):
             order.insert((number + 1) * (rounds + len(chosen)) // (len(chosen) + 1), fault)
     if "restore" in faults:
         order.insert((len(order) + 1) // 2, "restore")
-    # So most of what was released stays in the record, and is compared at the end.
+    # Thus most releases stay in the record, and are compared at the end.
     for number in [number for number, fault in enumerate(order) if fault in RESTORES][::-1]:
         order.insert(max(0, number - FORGOTTEN), BACK_UP)
     return order
 
 
 def missing(faults, there):
-    """By fault: why it cannot be had here."""
+    """Returns, by fault, why it is not possible here."""
     found = {}
     if isinstance(there.network, network.Machine):
         found |= {fault: there.why for fault in faults if fault.startswith("partitioned")}
@@ -76,8 +75,8 @@ class Hosts(service.Contexts):
     """Servers, daemons and load. A context."""
 
     def __init__(self, timeout, margin, lasting, rate, seed, servers, faults, races):
-        """timeout: ledger.timeout, in seconds. margin: for all else. lasting: of a fault, as a rule. servers, faults: the
-        classes of the cluster and of what happens to it. races: the payment tokens of a race."""
+        """timeout: ledger.timeout, in seconds. margin: for everything else. lasting: how long a fault usually lasts. servers,
+        faults: the classes of the cluster and of its faults. races: the payment tokens of a race."""
         super().__init__()
         self.servers, self.faults, self.lasting, self.races = servers, faults, lasting, races
         self.timeout, self.rate, self.chance = timeout, rate, random.Random(seed)
@@ -85,7 +84,7 @@ class Hosts(service.Contexts):
         self.why = network.Network.missing()
 
     def begin(self):
-        # Others pass through to the sockets: the people of the security team.
+        # The security team's accounts must pass through to the sockets.
         os.chmod(".", 0o711)
         self.network = network.Machine()
         if not self.why:
@@ -100,7 +99,7 @@ class Hosts(service.Contexts):
     def _daemon(self, node):
         ledger = self.cluster.ledger.settings(
             node, self.cluster.hosts, timeout=f"{self.timeout}s", require_standby="true")
-        # HSM tokens are not what is tried here.
+        # HSM tokens are not under test here.
         there = deployment.Deployment(
             node, {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="60s",
             program=(*self.network.within(node), "paytokend", "--config"), listener={"admin_mode": '"0666"'},
@@ -109,8 +108,8 @@ class Hosts(service.Contexts):
         return there
 
     def strike(self, number, fault):
-        """One fault. Returns the times until the servers were repaired, until all nodes released again, and of the latter the
-        part after the repair."""
+        """Causes one fault. Returns the times until the servers were repaired, until all nodes released again, and the part of
+        the latter after the repair."""
         before, lost = self.load.counts.copy(), len(self.outages.lost)
         event = getattr(self.outages, fault.replace("-", "_"))()
         back = max(self.load.wait_for_releases(NODES, event.since, fault).values())
@@ -122,13 +121,13 @@ class Hosts(service.Contexts):
         return times
 
     def steady(self, count):
-        """Until so many more payment tokens were released."""
+        """Waits until `count` more payment tokens were released."""
         before = self.load.released()
         service.wait(f"{count} releases", lambda: self.load.must_go_on() and self.load.released() >= before + count, pause=0.02)
 
 
 def check(hosts):
-    """What the answers say, the ledger, and the verifiers: what is wrong, with counts of what must be none."""
+    """Checks the answers, the ledger, and the verifiers' verdicts. Returns what is wrong, and prints counts that must be zero."""
     load = hosts.load
     answers = proof.Answers()
     answers.released, answers.repeated = load.kept()
@@ -160,7 +159,7 @@ def check(hosts):
 
 
 def table(times, skipped):
-    """Of each fault: how long until it was repaired, until all daemons released again, and of that after the repair."""
+    """Prints for each fault how long it took until the repair, until all daemons released again, and the part after the repair."""
     print(f"{'fault':22}{'times':>6}{'repaired after':>20}{'released by all':>20}{'after the repair':>20}")
     for fault, each in times.items():
         columns = "".join(f"{statistics.median(column):9.1f} ({max(column):5.1f}) s" + " " for column in zip(*each))
@@ -202,9 +201,9 @@ def main(parser):
         if lacking := patroni_cluster.missing() or network.Network.missing():
             raise service.Failed(f"--patroni lacks: {lacking if isinstance(lacking, str) else ' '.join(lacking)}")
         servers, kind = patroni_cluster.Cluster, patroni_cluster.Outages
-    # Longer than an answer may take; at least so long that callers are refused.
+    # Longer than an answer may take; at least long enough for callers to be refused.
     lasting = timeout + 1 if options.short else 2 * timeout + 1
-    # A machine that has other things to do needs more than three seconds for all but the ledger.
+    # A busy machine needs more than three seconds for everything except the ledger.
     margin = 3 * timeout if options.short else timeout
     races = options.races or (200 if options.short else 5000)
     with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, races) as hosts:

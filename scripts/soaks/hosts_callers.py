@@ -1,10 +1,10 @@
-"""Payments at several daemons that share a ledger, and what became of each: callers who go on asking under their references
-until they are answered, whatever happens to the hosts meanwhile.
+"""Callers of several daemons that share a ledger, and the outcome of each payment. They repeat their requests under their
+references until they are answered, whatever fails meanwhile.
 
-A payment token is offered to one daemon, to several under the same reference, as by a caller that tries several hosts, or to
-several under references of their own, of which one may have it. A caller that gets a 503 or nothing asks again, there or elsewhere.
-Some of what was released is asked for once more under its reference, which must repeat it, and some under another, which
-must be refused.
+A payment token is offered to one daemon, to several under the same reference (as by a caller that tries several hosts), or to
+several under different references, of which only one may get it. After a 503 or no answer, a caller asks again, at the same
+daemon or another. Some released payment tokens are sent again under their reference, which must repeat them, and some under
+another, which must be refused.
 """
 import collections
 import heapq
@@ -17,21 +17,21 @@ import load
 import outcome
 import service
 
-# Of a caller's requests at once at each daemon, and in all.
+# The most requests at each daemon, and the most in all.
 TOGETHER, OPEN = 24, 150
 
 Answer = collections.namedtuple("Answer", "payment transaction reference node sequence repeated began")
 
 
 class Payment:
-    """One payment token, and who asked for it."""
+    """One payment token, and its requests."""
     __slots__ = ("number", "token", "era", "asked", "winner", "transaction", "is_released", "is_lost")
 
     def __init__(self, number, token, era):
         self.number, self.token, self.era = number, token, era
         # By reference: how often it was sent.
         self.asked = collections.Counter()
-        # The reference that has it.
+        # The reference that got the payment.
         self.winner = self.transaction = None
         self.is_released = self.is_lost = False
 
@@ -55,24 +55,24 @@ class Payments(load.Asking):
         self.nodes, self.chance = list(sockets), random.Random(seed)
         self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
         self.queue, self.busy, self.following = [], collections.Counter(), 0.0
-        # So many of the next payment tokens are offered to all daemons at once.
+        # This many of the next payment tokens are offered to all daemons at once.
         self.racing = 0
-        # Of each node: when its releases were asked for and answered, in order of the answers.
+        # By node: when each release was requested and answered, in order of the answers.
         self.releases = {node: [] for node in sockets}
-        # When a daemon stood still, which is not counted as waiting.
+        # The times when a daemon was stopped, which do not count as waiting.
         self.stood, self.stopped = {node: [] for node in sockets}, {}
         self.recent = collections.deque(maxlen=500)
         self.payments, self.answers, self.counts = [], [], collections.Counter()
         self.wrong, self.twice, self.hung, self.longest = [], [], [], 0.0
-        # Restores: when the old server had ended, where the nodes' records ended in the copy, and the claims in it.
+        # Restores: when the old server had ended, where each node's record ended in the copy, and the claims in it.
         self.restores, self.held_since = [], None
         # Payment tokens of an earlier era were signed before the newest fence.
         self.era, self.fenced = 0, 0.0
 
-    # The caller's side.
+    # Called by the soak's thread.
 
     def mint(self, *arguments):
-        """From now on payment tokens of this kind."""
+        """Uses payment tokens of this kind from now on."""
         minter = service.Minter(*arguments, certificate="authority/ec.pem")
         with self.lock:
             self.minter, before = minter, self.minter
@@ -92,7 +92,7 @@ class Payments(load.Asking):
         self.minter.__exit__()
 
     def wait_for_releases(self, nodes, since, what):
-        """Until each of these nodes has released what it was asked for after that moment: when, by node."""
+        """Waits until each of these nodes has released a payment requested after `since`. Returns when, by node."""
         found = {}
 
         def have_released():
@@ -106,11 +106,11 @@ class Payments(load.Asking):
         return found
 
     def released(self):
-        """How many payment tokens so far."""
+        """Returns the number of payment tokens released so far."""
         return sum(map(len, self.releases.values()))
 
     def race(self, count):
-        """Offers so many payment tokens to all daemons at the same moment, as soon as they are minted; returns with the last."""
+        """Offers `count` payment tokens to all daemons at the same moment, as soon as they are minted. Returns with the last."""
         with self.lock:
             self.racing = count
         service.wait(f"the last of {count} payment tokens", lambda: self.must_go_on() and not self.racing, pause=0.02)
@@ -122,7 +122,7 @@ class Payments(load.Asking):
         with self.lock:
             self.stood[node].append((self.stopped.pop(node), time.monotonic()))
 
-    # A restore.
+    # Restores.
 
     def restored(self, ended, heads, claims):
         """The ledger is a copy now. Returns the payments that were lost with it.
@@ -141,8 +141,8 @@ class Payments(load.Asking):
             return lost
 
     def accept(self):
-        """Before the copy is taken into service: what was asked for until now will be before the fence, unless it has its claim.
-        There are no more payments until `mint` brings tokens that were signed later.
+        """Prepares for the copy to be accepted: payment tokens of requests until now are before the fence, unless they have a
+        claim. There are no more payments until `mint` brings payment tokens that were signed later.
         """
         with self.lock:
             self.held_since, self.fenced, self.era = None, time.monotonic(), self.era + 1
@@ -150,13 +150,13 @@ class Payments(load.Asking):
         before.__exit__()
 
     def ask_again(self, lost):
-        """Under the reference that had it and under another: neither may have it."""
+        """Sends the payment tokens again, under the reference that had them and under another: neither may get them."""
         with self.lock:
             for payment in lost:
                 for reference in (payment.winner, f"lost-{payment.number}"):
                     self._put(Ask(payment, reference, self.chance.choice(self.nodes)))
 
-    # The thread's.
+    # Called by the thread itself.
 
     def _put(self, ask, after=0.0):
         heapq.heappush(self.queue, (time.monotonic() + after, next(self.order), ask))
@@ -181,7 +181,7 @@ class Payments(load.Asking):
             self._put(Ask(payment, reference, node))
         if self.recent and self.chance.random() < 0.2:
             known = self.chance.choice(self.recent)
-            # By the caller that has it, which must have it again, or by another, which must not.
+            # The caller that has it must get it again; another must not.
             reference = known.winner if self.chance.random() < 0.5 else f"another-{next(self.order)}"
             self._put(Ask(known, reference, self.chance.choice(self.nodes)))
 
@@ -219,7 +219,7 @@ class Payments(load.Asking):
         self._take(connection.tag, *(answer or (None, b""))[:2], connection.began)
 
     def _waited(self, node, began):
-        """Seconds, without those in which the daemon stood still."""
+        """Returns the seconds since `began`, without those in which the daemon was stopped."""
         now = time.monotonic()
         spans = self.stood[node] + ([(self.stopped[node], now)] if node in self.stopped else [])
         return now - began - sum(max(0.0, end - max(start, began)) for start, end in spans)
@@ -263,7 +263,7 @@ class Payments(load.Asking):
             self.twice.append(f"{transaction} was released to {payment.winner}, and to {ask.reference}"
                               + (" after the restore" if payment.is_lost else ""))
         if is_repeated:
-            # An earlier or simultaneous request under the reference had it.
+            # An earlier or simultaneous request under the same reference got it.
             if payment.winner is None and payment.asked[ask.reference] < 2:
                 self.wrong.append(f"{ask.node} repeated {ask.reference}, which had not been asked for")
         else:
@@ -279,7 +279,7 @@ class Payments(load.Asking):
             self.recent.append(payment)
 
     def _tell_loss(self, payment, began):
-        """Of an answer that was under way when the server ended."""
+        """Marks as lost an answer that was under way when the server ended."""
         for ended, _, claims in self.restores:
             if began < ended and payment.transaction not in claims:
                 payment.is_lost = True
@@ -288,7 +288,7 @@ class Payments(load.Asking):
         payment = ask.payment
         self.counts["replayed"] += 1
         if payment.era < self.era:
-            # Behind the fence: all that has no claim.
+            # Before the fence, every payment token without a claim is refused.
             if ask.reference == payment.winner and not payment.is_lost:
                 self.wrong.append(f"{ask.reference} was answered, has its claim, and is refused")
             return
@@ -297,13 +297,13 @@ class Payments(load.Asking):
         elif len(payment.asked) == 1:
             self.wrong.append(f"{ask.reference} was refused, and no other caller asked for it")
 
-    # Afterwards.
+    # Called at the end.
 
     def _is_kept(self, answer):
         return all(answer.began >= ended or answer.sequence <= heads.get(answer.node, 0) for ended, heads, _ in self.restores)
 
     def kept(self):
-        """The answers whose records must be there: (releases by transactionId, repeats), as proof.Answers has them."""
+        """Returns the answers whose records must exist: (releases by transactionId, repeats), as proof.Answers has them."""
         released, repeated = {}, []
         for answer in filter(self._is_kept, self.answers):
             if answer.repeated:
@@ -313,6 +313,6 @@ class Payments(load.Asking):
         return released, repeated
 
     def unserved(self):
-        """The payments that no caller has, though nothing was lost."""
+        """Returns the payments that no caller got, although nothing was lost."""
         return [payment for payment in self.payments
                 if payment.winner is None and payment.asked and payment.era == self.era]

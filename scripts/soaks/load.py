@@ -1,4 +1,4 @@
-"""Many HTTP connections to a Unix socket from one thread: so little processor time of its own that figures are the
+"""Many HTTP connections to a Unix socket from one thread. It takes so little processor time that measured times are the
 daemon's. Requests are made before the clock starts."""
 import json
 import re
@@ -8,17 +8,17 @@ import subprocess
 import threading
 import time
 
-# What has not come after so many seconds will not come. It measures nothing: it only ends a wait that has no end.
+# Ends waits that would never end, in seconds. It measures nothing.
 GUARD = 300
 LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.I)
 
 
 class Failed(Exception):
-    """The soak cannot go on."""
+    """An error after which the soak cannot go on."""
 
 
 def get(path, key=None):
-    """A whole request. key: a client's bearer key."""
+    """Returns a complete request. key: a client's bearer key."""
     return b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), _authorization(key))
 
 
@@ -32,7 +32,7 @@ def _authorization(key):
 
 
 def decrypt(token, reference=None, expected=None):
-    """A request for POST /v1/decrypt; token is the line that token-forge printed."""
+    """Returns a request for POST /v1/decrypt; token is the line that token-forge printed."""
     body = b'{"token":' + token.strip()
     if reference is not None:
         body += b',"reference":"%s"' % reference
@@ -42,7 +42,7 @@ def decrypt(token, reference=None, expected=None):
 
 
 class Connection:
-    """One connection with at most one request under way."""
+    """A connection with at most one request under way."""
     __slots__ = ("socket", "tag", "began", "received")
 
     def __init__(self, path):
@@ -55,7 +55,7 @@ class Connection:
         self.socket.sendall(request)
 
     def receive(self):
-        """Status, body and whether the daemon closes now; None while bytes are missing."""
+        """Returns status, body, and True if the daemon closes the connection now; None while bytes are missing."""
         piece = self.socket.recv(262144)
         if not piece:
             raise ConnectionResetError
@@ -72,12 +72,12 @@ class Connection:
 
 
 def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
-    """Keeps `clients` connections busy until the requests run out or `until` has come, and takes all answers.
+    """Keeps `clients` connections busy until the requests run out or `until` has come, and collects all answers.
 
-    requests: an iterator of (tag, request). None instead of a pair means: nothing at present, ask again.
-    answered: called with tag, status, body, began, ended; the status is None when the connection broke before.
-    tick: called again and again, every 20 ms at least, also while no answer comes; the load ends when it returns true.
-    limit: an answer that takes longer, in seconds, is given up: its status is 0.
+    requests: an iterator of (tag, request). None instead of a pair means that there is none at present.
+    answered: called with tag, status, body, began, ended; the status is None if the connection broke before.
+    tick: called at least every 20 ms, also while no answer comes; the load ends when it returns true.
+    limit: the time limit for an answer, in seconds; after it the status is 0.
     A connection that broke is replaced as long as the socket accepts one; with a tick, also later.
     """
     poll, busy, idle = select.epoll(), {}, []
@@ -91,7 +91,7 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
             return None
 
     def following():
-        """The next request; nothing after the last."""
+        """Returns the next request, or () after the last."""
         nonlocal dry
         dry = dry or until is not None and time.monotonic() >= until
         pair = () if dry else next(requests, ())
@@ -99,7 +99,7 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
         return pair
 
     def give(connection):
-        """Sends the next request over it, or over its successor when it turns out to be closed."""
+        """Sends the next request on the connection, or on a new one if that is closed."""
         while connection is not None:
             pair = following()
             if pair is None:
@@ -161,8 +161,8 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
 
 
 class Asking(threading.Thread):
-    """Asks from a thread of its own until `finish`. What asks sends from its `turn`, which is called again and again, and has the
-    answers in `answered`; `is_idle` says that nothing is left to be asked."""
+    """A thread that sends requests until `finish`. A subclass sends them in `turn`, which is called repeatedly, gets answers in
+    `answered`, and returns True from `is_idle` when it has nothing left to send."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -188,7 +188,7 @@ class Asking(threading.Thread):
         self.poll.register(connection.socket, select.EPOLLIN)
 
     def forget(self, connection):
-        """Nothing is awaited from it any more."""
+        """Stops waiting for an answer on the connection."""
         self.poll.unregister(connection.socket)
         del self.under_way[connection.socket.fileno()]
 
@@ -208,7 +208,7 @@ class Asking(threading.Thread):
         return True
 
     def finish(self):
-        """Asks nothing new; returns when all is answered."""
+        """Sends no new requests, and returns when all are answered."""
         self.is_finishing = True
         self.join(GUARD)
         if self.is_alive() or self.failure:
@@ -216,14 +216,14 @@ class Asking(threading.Thread):
 
 
 def once(path, request):
-    """One request on a connection of its own: status and body."""
+    """Sends one request on a connection of its own. Returns status and body."""
     answers = []
     drive(path, 1, [(None, request)], lambda tag, status, body, began, ended: answers.append((status, body)), limit=GUARD)
     return answers[0] if answers else (None, b"")
 
 
 def connects(place):
-    """True where a program accepts connections. place: a path, or a port of this host."""
+    """Returns True if a program accepts connections. place: a path, or a port of this host."""
     try:
         with socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET) as connection:
             connection.connect(place if isinstance(place, str) else ("127.0.0.1", place))
@@ -239,7 +239,7 @@ def free_port():
 
 
 def generate(path, requests, connections, seconds, rate=None, priority=()):
-    """The same by the program load-generator, which takes less of the machine: what it says of them (its --help).
+    """Sends the requests with the program load-generator, which takes less of the machine. Returns its report (see its --help).
 
     priority: words before the command.
     """
@@ -252,11 +252,11 @@ def generate(path, requests, connections, seconds, rate=None, priority=()):
 
 
 def rounds(seconds, make, play):
-    """Plays rounds of requests until their times add up to so many seconds: how many requests, and in what time. Each is
-    made before its clock starts, as large as the rate so far lets a second take; so nothing can run out, however fast the
-    machine is, and nothing is made long before it is used.
+    """Plays rounds of requests until their times add up to `seconds`. Returns the number of requests and their time. Each round
+    is made before its clock starts, large enough for a second at the rate so far. So requests never run out, however fast the
+    machine is, and none is made long before its use.
 
-    make: called with a number; returns as many requests. play: called with them; returns when all are answered.
+    make: called with a number; returns that many requests. play: called with them; returns when all are answered.
     """
     count, took, size = 0, 0.0, 100
     while took < seconds:
@@ -270,5 +270,5 @@ def rounds(seconds, make, play):
 
 
 def percentile(ordered, share):
-    """In milliseconds, of seconds in ascending order."""
+    """Returns a percentile in milliseconds of seconds in ascending order."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else 0.0

@@ -1,4 +1,4 @@
-"""Hosts in network namespaces of their own, around a router that can be told to drop what two of them send each other."""
+"""Hosts in network namespaces of their own, around a router that can drop the packets between two of them."""
 import contextlib
 import itertools
 import os
@@ -21,7 +21,7 @@ class Network(service.Contexts):
 
     @staticmethod
     def missing():
-        """Why there can be none; nothing when there can."""
+        """Returns the reason why there can be no network, or None."""
         if os.geteuid() != 0:
             return "network namespaces need root"
         with contextlib.ExitStack() as ending, contextlib.suppress(service.Failed):
@@ -44,7 +44,7 @@ class Network(service.Contexts):
             self._in(host, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
 
     def _hold(self):
-        """A process in a network namespace of its own."""
+        """Starts a process in a network namespace of its own."""
         holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"],
                                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.callback(holder.wait)
@@ -59,7 +59,7 @@ class Network(service.Contexts):
         return holder
 
     def within(self, host):
-        """What a command begins with that runs there."""
+        """Returns the words before a command that make it run there."""
         return ["nsenter", f"--net=/proc/{self.holders[host].pid}/ns/net"]
 
     def _in(self, host, *command):
@@ -71,18 +71,18 @@ class Network(service.Contexts):
                      "blackhole", "priority", "100")
 
     def separate(self, *pair):
-        """What they send each other from now on is lost, and neither hears of it."""
+        """Drops the packets between the two from now on, without an error to either."""
         self._rules("add", pair)
         self.cut.append(pair)
 
     def join(self):
-        """Everything passes again."""
+        """Lets all packets pass again."""
         while self.cut:
             self._rules("del", self.cut.pop())
 
 
 class Machine:
-    """All on one host, without a network: where there are no namespaces. Has no addresses."""
+    """A substitute without namespaces: all hosts are this one. Has no addresses."""
 
     def __init__(self):
         self.addresses = {}

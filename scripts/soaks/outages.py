@@ -1,4 +1,4 @@
-"""What happens to the hosts of one service: each fault with its name, and what must hold while it lasts."""
+"""The faults of the hosts of one service, each by its name, and what must hold while it lasts."""
 import collections
 import datetime
 import json
@@ -12,30 +12,30 @@ import time
 import database
 import service
 
-# Of a node's name, in seconds, as the daemon has it.
+# The length of a node lease, in seconds.
 LEASE = 15
 # The signing-time window of a deployment, in seconds.
 WINDOW = 86_400
-# The people of the security team: the uids of Debian's accounts mail and news. Across hosts a person needs an account's name.
+# The security team's accounts: the uids of Debian's accounts mail and news. Across hosts a person needs an account name.
 STAFF = {"alice": 8, "bob": 9}
 
-# struck: after the fault. repaired: when the servers were as they should be. since: releases asked for from then on tell of the
-# recovery. what: in a few words.
+# struck: after the fault. repaired: when the servers were in order again. since: releases requested from then on show the recovery.
+# what: a few words.
 Event = collections.namedtuple("Event", "struck repaired since what")
 
 
 class Outages:
-    """The faults of a primary and its standby with the daemons that they serve.
+    """The faults of a primary and its standby with the daemons that use them.
 
-    daemons: deployments by node. lasting: for how many seconds a fault stays, when nothing else ends it. past: seconds after
-    which every answer must have come; one fault at least stays for longer. races: how many payment tokens a race is for.
+    daemons: deployments by node. lasting: seconds that a fault lasts if nothing else ends it. past: seconds after which every
+    answer must have come; at least one fault lasts longer. races: the number of payment tokens in a race.
     """
 
     def __init__(self, cluster, network, daemons, payments, chance, lasting, past, races):
         self.cluster, self.network, self.daemons = cluster, network, daemons
         self.payments, self.chance, self.lasting, self.past, self.races = payments, chance, lasting, past, races
         self.fail_overs, self.wrong, self.lost = 0, [], []
-        # And the nodes that were started later than it was made.
+        # The backup, and the nodes that were started after it was made.
         self.backup, self.later = None, set()
 
     @property
@@ -46,7 +46,7 @@ class Outages:
         time.sleep(max(0.0, struck + max(self.lasting, seconds) - time.monotonic()))
 
     def _nothing_since(self, struck, why, node=None):
-        """To be called before the fault ends."""
+        """Must be called before the fault ends."""
         now = time.monotonic()
         for each in [node] if node else self.nodes:
             released = sum(began >= struck and ended <= now for began, ended in self.payments.releases[each][-5000:])
@@ -56,7 +56,7 @@ class Outages:
     # The servers.
 
     def fail_over(self):
-        """SIGKILL of the primary; the standby is promoted, and the old one rejoins."""
+        """Kills the primary with SIGKILL, promotes the standby, and makes the old primary rejoin."""
         self.fail_overs += 1
         self.cluster.primary.kill()
         struck = time.monotonic()
@@ -66,7 +66,7 @@ class Outages:
         return Event(struck, time.monotonic(), struck, how)
 
     def two_primaries(self):
-        """The primary stands still, the standby is promoted, and then both run for a while."""
+        """Stops the primary's processes, promotes the standby, and then lets both run for a while."""
         stopped = self.cluster.primary.freeze()
         struck = time.monotonic()
         self.cluster.promote()
@@ -95,17 +95,17 @@ class Outages:
         return Event(struck, time.monotonic(), struck, "")
 
     def full_disk(self):
-        """The primary's disk fills up, and is freed some seconds after the first refusal."""
+        """Fills the primary's disk, and frees it some seconds after the first refusal."""
         primary = self.cluster.primary
         before, struck = self.payments.counts["ledger_unavailable"], time.monotonic()
 
         def is_felt():
             primary.fill()
-            # It has room in files of its log that it uses again; a new one needs the disk.
+            # The server reuses files of its log; a new one needs the disk.
             primary.try_sql("SELECT pg_switch_wal()")
             return self.payments.counts["ledger_unavailable"] >= before + 10
         service.wait("a refusal for the full disk", is_felt, pause=0)
-        # What it frees by itself is taken too.
+        # Space that the server frees by itself is filled too.
         until = time.monotonic() + self.lasting
         while time.monotonic() < until:
             primary.fill()
@@ -118,13 +118,13 @@ class Outages:
         return Event(struck, repaired, repaired, "the server had ended" if has_ended else "the server went on")
 
     def flood(self):
-        """Others take all connections, and those of the daemons break."""
+        """Takes all connections of the server, and breaks the daemons'."""
         primary, taken = self.cluster.primary, []
         struck = time.monotonic()
         try:
             while time.monotonic() < struck + self.lasting:
                 taken += all_connections(primary)
-                # The few that are kept for a superuser may be taken too, for a moment.
+                # For a moment, the few connections reserved for a superuser may be taken too.
                 primary.try_sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{database.DAEMON}'")
         finally:
             for connection in taken:
@@ -135,7 +135,7 @@ class Outages:
     # The network.
 
     def partitioned_daemon(self):
-        """One daemon and the primary do not hear each other; the others go on."""
+        """Separates one daemon and the primary; the others go on."""
         node = self.chance.choice(self.nodes)
         self.network.separate(node, self.cluster.primary.name)
         struck = time.monotonic()
@@ -157,14 +157,14 @@ class Outages:
     # The daemons.
 
     def race(self):
-        """Nothing fails: all daemons get the same payment tokens at the same moment, as fast as they answer."""
+        """Causes no fault: all daemons get the same payment tokens at the same moment, as fast as they answer."""
         struck = time.monotonic()
         self.payments.race(self.races)
         repaired = time.monotonic()
         return Event(struck, repaired, repaired, f"{self.races} payment tokens at all daemons at once")
 
     def stopped_daemon(self):
-        """For longer than its lease; the others go on."""
+        """Stops a daemon's processes for longer than its lease; the others go on."""
         node = self.chance.choice(self.nodes)
         stopped = service.stop(self.daemons[node].daemon.process.pid)
         struck = time.monotonic()
@@ -176,7 +176,8 @@ class Outages:
         return Event(struck, time.monotonic(), struck, node)
 
     def lost_daemon(self):
-        """SIGKILL of a daemon and of the primary at once: the others wait for no longer than its lease. Then it is started."""
+        """Kills a daemon and the primary at once with SIGKILL, and starts the daemon later. The others wait no longer than its
+        lease."""
         node = self.chance.choice(self.nodes)
         others = [other for other in self.nodes if other != node]
         self.daemons[node].daemon.kill()
@@ -185,12 +186,12 @@ class Outages:
         self.cluster.promote()
         self.cluster.rejoin()
         back = max(self.payments.wait_for_releases(others, struck, "without a daemon").values())
-        # Behind a fence no daemon calls itself ready; it has to release.
+        # Before the fence no daemon reports that it is ready, so this waits for a release.
         self.daemons[node].daemon.start(ready=False)
         self.later.add(node)
         return Event(struck, time.monotonic(), struck, f"{node}; the others released after {back - struck:.1f} s")
 
-    # A restore.
+    # Restores.
 
     def back_up(self):
         if self.backup:
@@ -200,20 +201,20 @@ class Outages:
         self.later.clear()
 
     def restore(self):
-        """Both servers are lost, and the backup takes their place beneath the daemons: all hold until two people accept it."""
+        """Loses both servers and puts the backup in their place while the daemons run: all hold until two people accept it."""
         for member in self.cluster.members:
             member.kill()
         struck = time.monotonic()
 
         def start():
-            # The backup does not know that they took their names again: such a daemon has to be started again.
+            # The backup does not know that these daemons took their names again, so they must be restarted.
             for node in self.later:
                 self.daemons[node].daemon.stop()
                 self._await_restore(node)
         return self._go_on_from_backup(struck, start)
 
     def restore_at_rest(self):
-        """The same as people do it who know beforehand: the daemons are stopped first, and started with --await-restore."""
+        """Does the same as planned work: the daemons are stopped first, and started with --await-restore."""
         for there in self.daemons.values():
             self.wrong += there.daemon.stop()
         for member in self.cluster.members:
@@ -239,12 +240,12 @@ class Outages:
         start()
         service.wait("all nodes' findings",
                      lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])
-        # People read what each node has found before they accept it; a daemon itself looks once a second.
+        # People read what each node has found before they accept it; a daemon itself checks once a second.
         time.sleep(2)
         self.payments.accept()
         self._accept()
         service.wait("the end of the holds", lambda: ledger.sql("SELECT count(*) FROM hold") == ["0"])
-        # Payment tokens that were signed a second after the fence, once the window admits them.
+        # Payment tokens that were signed a second after the fence, as soon as the window admits them.
         signed = int(ledger.sql("SELECT restore_fence FROM ledger_state")[0]) // 1000 + 1
         time.sleep(max(0.0, signed - WINDOW - time.time()))
         repaired = time.monotonic()
@@ -254,7 +255,7 @@ class Outages:
         return Event(struck, repaired, repaired, f"{len(lost)} releases lost")
 
     def _accept(self):
-        """One person asks, another one approves on another host; root needs no other."""
+        """Requests the acceptance as one person, and approves it as another on another host; root needs no other."""
         first, second = (self.daemons[node].daemon for node in self.nodes[:2])
         asking = ["ledger", "accept-restore", "--reason", "both servers lost"]
         if not can_be_several():
@@ -271,7 +272,7 @@ class Outages:
 
 
 def rules():
-    """Of the configuration's access section, for the people."""
+    """Returns the configuration's access section for the security team."""
     return "".join(f'  - {{ name: {name}, user: "{number}", roles: [admin, audit] }}\n' for name, number in STAFF.items())
 
 
@@ -280,18 +281,18 @@ def can_be_several():
 
 
 def as_person(name, daemon, *arguments):
-    """paytokenctl as one of them."""
+    """Runs paytokenctl as one of them."""
     number = str(STAFF[name])
     command = ["setpriv", "--reuid", number, "--regid", number, "--clear-groups", "paytokenctl", *arguments]
     with open("/proc/self/loginuid") as file:
         if file.read() != str(2**32 - 1):
-            # Otherwise both would be the person that has logged in here.
+            # Otherwise both would be the person who has logged in here.
             command = ["sh", "-c", f'echo {number} >/proc/self/loginuid && exec "$@"', "sh", *command]
     return subprocess.run(command, env=daemon.environment, capture_output=True)
 
 
 def all_connections(server):
-    """All that the server still gives to one who is not its superuser."""
+    """Takes every connection that the server still gives to an account that is not its superuser."""
     words = b"user\0" + database.OWNER.encode() + b"\0database\0ledger\0\0"
     startup, taken = struct.pack("!ii", len(words) + 8, 3 << 16) + words, []
     while True:
@@ -299,7 +300,7 @@ def all_connections(server):
         connection.settimeout(service.GUARD)
         connection.connect(f"{server.directory}/.s.PGSQL.{database.PORT}")
         connection.sendall(startup)
-        # Messages of a type, a length and what they say, until it is ready for a query or gives an error.
+        # Messages have a type, a length and a content; they end when the server is ready for a query or reports an error.
         kind = b""
         with connection.makefile("rb") as answer:
             while kind not in (b"Z", b"E") and (head := answer.read(5)):

@@ -1,4 +1,4 @@
-"""Payment tokens whose content is known, and what became of the requests made with them."""
+"""Payment tokens whose content is known, and the outcomes of the requests made with them."""
 import collections
 import itertools
 import json
@@ -9,16 +9,16 @@ import time
 import load
 import service
 
-# The codes of a clean refusal: nothing was decrypted, and the caller may come again.
+# Codes of clean refusals: nothing was decrypted, and the caller may try again.
 CLEAN = {"hsm_unavailable", "ledger_unavailable", "overloaded", "deadline_exceeded"}
-# A request that takes longer, in seconds, was held up by the fault.
+# A request that takes longer, in seconds, was delayed by the fault.
 HELD_UP = 0.5
 
 Known = collections.namedtuple("Known", "number reference plaintext request")
 
 
 def lines(plaintexts, kind):
-    """The tokens with these contents, as token-forge prints them."""
+    """Returns the payment tokens with these contents, as token-forge prints them."""
     with tempfile.NamedTemporaryFile("wb", dir=".", delete=False) as file:
         file.write(b"\n".join(plaintexts) + b"\n")
     try:
@@ -29,17 +29,17 @@ def lines(plaintexts, kind):
 
 
 class Pool:
-    """Tokens with their contents and a request for each, under a reference of its own: some of each kind are in use, one
-    after the other, and each is replaced by a fresh one when it was used often. So every token is released and repeated,
-    none more often than a claim may be repeated, and they never run out. A context."""
+    """Payment tokens with their contents, each with a request under a reference of its own. Some of each kind are in use in
+    turn; a payment token that was used often is replaced by a fresh one. So each is released and repeated, none more often
+    than a claim may be repeated, and they never run out. A context."""
 
-    # Far fewer than a claim may be given again, also when some were answered 503 and count all the same.
+    # Far below the limit of repeats for a claim, even if some answers were 503, which count too.
     USES = 50
 
     def __init__(self, **counts):
         self.minters = {kind: service.Minter(certificate=f"authority/{kind}.pem", with_payloads=True) for kind in counts}
         self.numbers, self.taken = itertools.count(), 0
-        # Kinds are mixed as they are asked for; the first of them are not replaced all at once.
+        # Mixes the kinds in proportion. The first uses differ, so that the payment tokens are not all replaced at once.
         places = sorted((place / count, kind) for kind, count in counts.items() for place in range(count))
         self.slots = [[self._fresh(kind), self.USES * number // len(places)] for number, (_, kind) in enumerate(places)]
 
@@ -65,21 +65,21 @@ class Pool:
 
 
 def opened(body):
-    """The bytes of paymentData in an answer, as they stand there."""
+    """Returns the bytes of paymentData in an answer, unchanged."""
     start = body.index(b'"paymentData":') + len(b'"paymentData":')
-    # It begins with one JSON value; what follows is the answer's.
+    # The bytes begin with one JSON value; the rest belongs to the answer.
     _, count = json.JSONDecoder().raw_decode(body[start:].decode())
     return body[start:].decode()[:count].encode()
 
 
 class Outcome:
-    """Counts answers and compares what was decrypted with what was minted."""
+    """Counts answers, and compares what was decrypted with what was minted."""
 
     def __init__(self, keeps_history=True):
         self.keeps_history = keeps_history
         self.sent = self.right = self.hung = 0
         self.refused, self.wrong, self.released = collections.Counter(), [], set()
-        # Of each request: when it was sent and answered, and whether it was answered right.
+        # For each request: when it was sent, when it was answered, and True if the answer was right.
         self.history = []
 
     def answered(self, known, status, body, began, ended):
@@ -108,7 +108,7 @@ class Outcome:
             self.history.append((began, ended, right))
 
     def recovered(self, event, until, held_up=HELD_UP):
-        """Seconds after the event until everything is answered right and soon again; None when that did not come."""
+        """Returns the seconds from the event until every answer is right and soon again, or None if that did not happen."""
         troubled = [ended for began, ended, right in self.history
                     if event <= ended <= until and (not right or ended - began > held_up)]
         last = max(troubled, default=event)
@@ -121,7 +121,7 @@ class Outcome:
 
 
 def paced(pool, rate=None, count=None):
-    """Requests from the pool, so many in all: so many a second at most, or as fast as they are answered."""
+    """Yields `count` requests from the pool, at most `rate` a second, or as fast as they are answered."""
     following, index = time.monotonic(), 0
     while count is None or index < count:
         now = time.monotonic()
@@ -129,7 +129,7 @@ def paced(pool, rate=None, count=None):
             yield None
             continue
         if rate is not None:
-            # A late request is not followed by a burst.
+            # After a late request no burst follows.
             following = max(following + 1 / rate, now - 0.05)
         known = pool.take()
         index += 1

@@ -1,4 +1,4 @@
-"""The same two servers in the hands of Patroni and etcd, with synchronous_mode_strict, as packages of Debian bring them."""
+"""The same two servers, managed by Patroni and etcd with synchronous_mode_strict, from Debian's packages."""
 import contextlib
 import json
 import os
@@ -13,22 +13,22 @@ import outages
 import service
 
 PACKAGES = {"patroni": "patroni", "etcd": "etcd-server", "curl": "curl"}
-# The host that etcd is on.
+# The host of etcd.
 STORE = "store"
-# Seconds without a sign of life after which another one leads; Patroni takes none shorter.
+# Seconds without a sign of life after which another member leads; Patroni accepts no less.
 TTL = 20
 
 
 def missing():
-    """The packages to install."""
+    """Returns the packages that are missing."""
     return [package for program, package in PACKAGES.items() if shutil.which(program) is None]
 
 
 class Member(cluster.Member):
-    """A host with PostgreSQL and the Patroni that starts it, promotes it and has it rejoin."""
+    """A host with PostgreSQL and the Patroni that starts it, promotes it and makes it rejoin."""
 
     def configuration(self):
-        # JSON is YAML.
+        # Every JSON document is YAML.
         return json.dumps({
             "scope": "soak", "name": self.name,
             "restapi": {"listen": f"{self.host}:8008", "connect_address": f"{self.host}:8008"},
@@ -50,7 +50,7 @@ class Member(cluster.Member):
                 "parameters": {"unix_socket_directories": self.directory}}})
 
     def start(self):
-        """Returns at once: Patroni does the rest."""
+        """Starts Patroni, which does the rest. Returns at once."""
         file = f"{self.directory}/patroni.yaml"
         with open(file, "w") as written:
             written.write(self.configuration())
@@ -59,12 +59,12 @@ class Member(cluster.Member):
         self.spawn(cwd=self.directory)
 
     def ask(self, path, *words):
-        """Says whether its Patroni answers with success."""
+        """Returns True if this member's Patroni answers with success."""
         return subprocess.run([*self.network.within(self.name), "curl", "--silent", "--fail", "--output", "/dev/null", *words,
                                f"http://{self.host}:8008/{path}"]).returncode == 0
 
     def server(self):
-        """The process of PostgreSQL itself, which is not Patroni's child; None while there is none."""
+        """Returns PostgreSQL's own process, which is not Patroni's child, or None while there is none."""
         with contextlib.suppress(OSError, IndexError, ValueError):
             with open(f"{self.data}/postmaster.pid") as file:
                 process = int(file.readline())
@@ -95,7 +95,7 @@ class Member(cluster.Member):
 
 
 class Cluster(cluster.Cluster):
-    """Which of the two is the primary is Patroni's affair."""
+    """Two servers of which Patroni chooses the primary."""
 
     def __init__(self, network, size=None):
         service.Contexts.__init__(self)
@@ -123,12 +123,13 @@ class Cluster(cluster.Cluster):
         self.ledger = self.primary.ledger("ledger")
 
     def has_standby(self):
-        """Patroni knows of it too, which promotes no other. Who leads may change meanwhile: it restarts a server that it doubts."""
+        """Returns True if Patroni knows the standby too; otherwise it would not promote it. The leader may change meanwhile,
+        since Patroni restarts a server that it doubts."""
         self.find_primary()
         return super().has_standby() and self.standby.ask("synchronous")
 
     def find_primary(self, other_than=None):
-        """Waits until there is one."""
+        """Waits until there is a primary."""
         found = []
 
         def look():
@@ -141,17 +142,17 @@ class Cluster(cluster.Cluster):
             self.ledger.server = self.primary
 
     def wait_for_leader(self):
-        """Until the primary's Patroni says itself that it leads: it takes writes a moment before."""
+        """Waits until the primary's Patroni says that it leads: the server accepts writes a moment before."""
         service.wait("Patroni's leader", lambda: self.primary.ask("leader"))
 
 
 class Outages(outages.Outages):
-    """What Patroni has to get over."""
+    """Faults that Patroni has to handle."""
 
     FAULTS = ["leader-killed", "switchover", "stopped-leader"]
 
     def leader_killed(self):
-        """SIGKILL of the primary and its Patroni, which are started again once the other one leads."""
+        """Kills the primary and its Patroni with SIGKILL, and starts them again when the other member leads."""
         old = self.cluster.primary
         old.kill()
         struck = time.monotonic()
@@ -172,7 +173,7 @@ class Outages(outages.Outages):
         return outages.Event(struck, repaired, repaired, f"another one led after {led:.1f} s")
 
     def stopped_leader(self):
-        """The primary's host stands still until another one leads, and then goes on as if nothing had been."""
+        """Stops all processes of the primary's host until another member leads, and then lets them go on."""
         old = self.cluster.primary
         stopped = old.freeze()
         struck = time.monotonic()
@@ -184,8 +185,8 @@ class Outages(outages.Outages):
         while not self.cluster.has_standby() and time.monotonic() < until:
             time.sleep(0.2)
         if not self.cluster.has_standby():
-            # The old leader may get the lock back while the other one is being promoted. That one is then ahead by a timeline,
-            # which pg_rewind before PostgreSQL 16 does not see, and an administrator has it copied again (patronictl reinit).
+            # The old leader may get the lock back while the other member is being promoted. That one is then ahead by a timeline,
+            # which pg_rewind before PostgreSQL 16 does not see, so an administrator has it copied again (patronictl reinit).
             self.cluster.standby.ask("reinitialize", "--data", '{"force": true}')
             what += "; the standby was copied again by hand"
         self.cluster.wait_for_standby()

@@ -1,4 +1,4 @@
-"""What the ledger must show after a soak, read while the daemon uses it, and what the verifiers must say of its record."""
+"""Compares a ledger after a soak, while the daemon uses it, with the callers' answers, and runs the verifiers on its record."""
 import contextlib
 import json
 import pathlib
@@ -11,16 +11,16 @@ VERIFIER = pathlib.Path(__file__).parent.parent / "verify-audit"
 
 
 class Answers:
-    """What callers were answered: the other side of what the record must say."""
+    """The answers that callers got, to be compared with the record."""
 
     def __init__(self):
-        # transactionId to (reference, node, sequence).
+        # The transactionId, mapped to (reference, node, sequence).
         self.released = {}
         self.repeated = []
         self.wrong = []
 
     def take(self, reference, body):
-        """Of a 200. Returns the transactionId."""
+        """Adds the body of a 200. Returns the transactionId."""
         answer = json.loads(body)
         transaction, where = answer["transactionId"], answer.get("audit")
         if where is None:
@@ -47,31 +47,31 @@ class LedgerFile:
                 yield value
 
     def lines(self):
-        """The record's lines as they are stored, in order."""
+        """Returns the record's stored lines, in order."""
         return self._select("SELECT line FROM audit_record ORDER BY node, sequence")
 
     def transaction_amid(self):
-        """The transactionId of a record in the middle."""
+        """Returns the transactionId of a record in the middle."""
         return next(self._select("SELECT lower(hex(transaction_id)) FROM audit_record WHERE transaction_id IS NOT NULL "
                                  "AND sequence >= (SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1"))
 
     def first_record(self):
-        """The sequence of the oldest that is left."""
+        """Returns the sequence of the oldest record in the ledger."""
         return next(self._select("SELECT min(sequence) FROM audit_record"))
 
     def size(self):
-        """In bytes."""
+        """Returns the size in bytes."""
         return pathlib.Path(self.path).stat().st_size
 
     def claims(self):
-        """The transactionId of each."""
+        """Returns the transactionId of each claim."""
         return [transaction.hex() for transaction in self._select("SELECT transaction_id FROM claim")]
 
 
 def compare(ledger, answers):
-    """Compares claims and record with what was answered, both ways. Returns what is wrong, and some counts: of claims and
-    records; and released twice by the record, answered and not recorded so, answered and not claimed. Refusals in summary are
-    complete when the daemon has stopped.
+    """Compares claims and record with the answers, in both directions. Returns what is wrong, and counts: of claims and records,
+    of transactions that the record shows as released twice, of answers that are not recorded, and of answers without a claim.
+    Summaries of refusals are complete when the daemon has stopped.
 
     ledger: a LedgerFile, or one of database.py.
     """
@@ -113,7 +113,8 @@ def compare(ledger, answers):
 
 
 def commands(export="record.jsonl", archives=()):
-    """By name: the export of the record, and what verifies it, live and the export. archives: files of old records."""
+    """Returns, by name, the command for an export of the record, and those that verify it, live and from the export. archives:
+    files of old records."""
     options = [word for file in archives for word in ("--archive", file)]
     pathlib.Path(export).unlink(missing_ok=True)
     return {"audit export": ["paytokenctl", "audit", "export", "--out", export],
@@ -124,7 +125,7 @@ def commands(export="record.jsonl", archives=()):
 
 
 def measured(daemon, named, wrong):
-    """Runs commands by name, each of which must succeed: name, seconds, largest memory in MiB, what it said."""
+    """Runs commands by name, each of which must succeed. Yields name, seconds, largest memory in MiB, and output."""
     pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
     for name, command in named.items():
         status, seconds, memory, output = service.child_memory(command, env=daemon.environment, stderr=subprocess.STDOUT)
@@ -135,7 +136,7 @@ def measured(daemon, named, wrong):
 
 
 def verify(daemon):
-    """Has the record verified live, and an export of it by both verifiers. Returns what is wrong."""
+    """Verifies the record live, and an export of it with both verifiers. Returns what is wrong."""
     wrong = []
     for name, _, _, said in measured(daemon, commands(), wrong):
         print(f"  {name:22}{said.splitlines()[-1] if said else ''}")

@@ -1,4 +1,4 @@
-"""A paytokend that a soak starts, watches, kills and stops in the sandbox's directory."""
+"""A paytokend that a soak starts, watches, kills and stops in the sandbox's directory, and other programs that soaks run."""
 import collections
 import contextlib
 import os
@@ -17,14 +17,14 @@ GET_READY = load.get("/readyz")
 
 
 def add_options(parser):
-    """Those that scripts/soak and scripts/bench themselves understand."""
+    """Adds the options that scripts/soak and scripts/bench handle themselves."""
     parser.add_argument("--short", action="store_true", help="as scripts/test runs it")
     parser.add_argument("--debug", action="store_true", help="a debug build instead of a release one")
     parser.add_argument("--skip-build", action="store_true", help="what is there is built already")
 
 
 def verdict(wrong):
-    """The exit status, and why."""
+    """Prints what is wrong, and returns the exit status."""
     for fault in wrong[:20]:
         print(f"WRONG  {fault}")
     if len(wrong) > 20:
@@ -33,7 +33,7 @@ def verdict(wrong):
 
 
 def wait(what, has_come, limit=GUARD, pause=0.05):
-    """Until it has come; what it gives then. what: words for a failure, or a function that has them."""
+    """Waits until `has_come` returns a true value, and returns it. what: words for a failure, or a function that returns them."""
     until = time.monotonic() + limit
     while not (found := has_come()):
         if time.monotonic() > until:
@@ -43,7 +43,7 @@ def wait(what, has_come, limit=GUARD, pause=0.05):
 
 
 def seldom(question, pause):
-    """The same question for one who asks all the time: it is false until so many seconds after the last time."""
+    """Returns a function that asks `question` at most once in `pause` seconds, and answers False in between."""
     following = 0.0
 
     def answer():
@@ -57,7 +57,7 @@ def seldom(question, pause):
 
 
 class Contexts(contextlib.ExitStack):
-    """Several contexts as one: those that its `begin` enters end together, also where it fails."""
+    """Several contexts as one: those that `begin` enters end together, even if it fails."""
 
     def __enter__(self):
         try:
@@ -70,7 +70,7 @@ class Contexts(contextlib.ExitStack):
 
 @contextlib.contextmanager
 def repeating(action, pause):
-    """Acts again and again in a thread of its own, so many seconds apart, until the context is left."""
+    """Calls `action` repeatedly in a thread of its own, with `pause` seconds between calls, until the context is left."""
     ended = threading.Event()
 
     def run():
@@ -88,7 +88,7 @@ def repeating(action, pause):
 
 @contextlib.contextmanager
 def cleaning(name="soak"):
-    """Turns SIGTERM and SIGINT into an exit that runs every `finally`, and a Failed into exit status 1."""
+    """Turns SIGTERM and SIGINT into an exit that runs every `finally`, and Failed into exit status 1."""
     def leave(number, frame):
         sys.exit(128 + number)
     signal.signal(signal.SIGTERM, leave)
@@ -100,7 +100,7 @@ def cleaning(name="soak"):
 
 
 def run(*command, **options):
-    """A command that must succeed: its standard output."""
+    """Runs a command that must succeed, and returns its standard output."""
     done = subprocess.run([str(word) for word in command], capture_output=True, **options)
     if done.returncode != 0:
         raise Failed(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
@@ -108,14 +108,14 @@ def run(*command, **options):
 
 
 def mint(count, *arguments, certificate="authority/merchant.pem"):
-    """Payment tokens, one JSON a line."""
+    """Returns payment tokens, each one line of JSON."""
     lines = run("token-forge", "mint", "authority", "--certificate", certificate, "--count", count, *arguments)
     return lines.splitlines()
 
 
 class Minter:
-    """Payment tokens minted as they are used: `token-forge mint --endless` on the other end of a pipe, which waits when the
-    pipe is full. However many are taken they do not run out, and none was signed long before. A context."""
+    """Payment tokens that `token-forge mint --endless` mints when they are used: it waits when the pipe is full. They never run
+    out, and none was signed long before its use. A context."""
 
     def __init__(self, *arguments, certificate="authority/merchant.pem", with_payloads=False):
         self.forge = subprocess.Popen(
@@ -135,13 +135,13 @@ class Minter:
         return True
 
     def ready(self):
-        """One, or None when none is minted yet."""
+        """Returns a payment token, or None if none is minted yet."""
         if not self.lines:
             self._read(0)
         return self.lines.popleft() if self.lines else None
 
     def take(self, count):
-        """So many, as soon as they are minted; with payloads, pairs of a payload and its token."""
+        """Returns `count` payment tokens as soon as they are minted; with payloads, pairs of a payload and its payment token."""
         each = 2 if self.with_payloads else 1
         while len(self.lines) < count * each:
             if not self._read(GUARD):
@@ -159,12 +159,12 @@ class Minter:
 
 
 def last_lines(path, count=1):
-    """What a program wrote last."""
+    """Returns the last lines that a program wrote."""
     return "\n".join(pathlib.Path(path).read_text(errors="replace").splitlines()[-count:])
 
 
 class Program:
-    """A program that serves on a socket. A context: leaving it kills the program where it still runs.
+    """A program that serves on a socket. A context: leaving it kills the program if it still runs.
 
     place: the socket's path, or a port of this host. log: a file for what it writes.
     """
@@ -177,7 +177,7 @@ class Program:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
 
     def start(self):
-        """Returns when it takes connections."""
+        """Returns when the program accepts connections."""
         self.spawn()
         wait(f"{self.command[0]} on {self.socket}", lambda: self.must_run() and load.connects(self.socket), pause=0.01)
 
@@ -191,7 +191,7 @@ class Program:
         self.process.wait()
 
     def stop(self):
-        """SIGTERM. Returns what is wrong: that it did not end with 0."""
+        """Sends SIGTERM. Returns what is wrong: that the program did not exit 0."""
         if self.process is None or self.process.poll() is not None:
             return []
         self.process.terminate()
@@ -218,7 +218,7 @@ class Answering:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)
 
     def line(self):
-        """The words of its next line."""
+        """Returns the words of its next line."""
         line = self.process.stdout.readline()
         if not line:
             raise Failed(f"{self.command[0]} ended with {self.process.wait()}")
@@ -247,7 +247,7 @@ class Service(Program):
         self.admin = admin
 
     def start(self, limit=GUARD, ready=True, more=()):
-        """Returns after how many seconds it was ready, or only answered. more: further arguments, this time."""
+        """Returns after how many seconds the daemon was ready, or answered at all. more: further arguments for this start."""
         began, command = time.monotonic(), self.command
         self.command = (*command, *more)
         self.spawn()
@@ -269,26 +269,26 @@ class Service(Program):
         return {**os.environ, "PAYTOKEND_SOCKET": self.socket, "PAYTOKEND_ADMIN_SOCKET": self.admin}
 
     def import_merchant(self, name="merchant"):
-        """authority/NAME.pem, made when it is not there."""
+        """Imports authority/NAME.pem, and makes it if it does not exist."""
         if not pathlib.Path(f"authority/{name}.pem").exists():
             run("token-forge", "merchant", "authority", "--merchant-identifier", "merchant.com.example.soak",
                 "--type", "ec", "--name", name)
         self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem")
 
     def processes(self):
-        """The daemon and its workers, without those that have ended."""
+        """Returns the daemon and its workers, without those that have ended."""
         return family(self.process.pid)
 
     def cpu(self):
-        """Seconds of processor time that daemon and worker have taken."""
+        """Returns the seconds of processor time that the daemon and its workers have taken."""
         return sum(map(processor_time, self.processes()))
 
     def peak(self):
-        """The daemon's largest resident memory in MiB, since its start."""
+        """Returns the daemon's largest resident memory since its start, in MiB."""
         return memory(self.process.pid, "VmHWM")
 
     def kill(self):
-        """SIGKILL, as a crash; says whether the worker has ended by itself then."""
+        """Sends SIGKILL, as a crash. Returns True if the workers ended by themselves."""
         processes = self.processes()
         super().kill()
         with contextlib.suppress(Failed):
@@ -301,13 +301,13 @@ class Service(Program):
 
 
 def stat(process):
-    """The fields of /proc/PID/stat after the name: state, parent, …"""
+    """Returns the fields of /proc/PID/stat after the name: state, parent, …"""
     with open(f"/proc/{process}/stat") as file:
         return file.read().rpartition(")")[2].split()
 
 
 def family(process):
-    """It and its children, without those that have ended."""
+    """Returns the process and its children, without those that have ended."""
     found = [process]
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError, IndexError):
@@ -319,9 +319,9 @@ def family(process):
 
 
 def stop(process):
-    """SIGSTOP to it and its children. Returns them all, for go_on."""
+    """Sends SIGSTOP to the process and its children. Returns them all, for go_on."""
     os.kill(process, signal.SIGSTOP)
-    # It has no more of them from now on.
+    # A stopped process makes no more children.
     stopped = family(process)
     for child in stopped[1:]:
         with contextlib.suppress(ProcessLookupError):
@@ -336,7 +336,7 @@ def go_on(stopped):
 
 
 def end(process):
-    """SIGKILL to it and its children; returns when they are gone."""
+    """Sends SIGKILL to the process and its children. Returns when they have ended."""
     ended = stop(process)
     for each in ended:
         with contextlib.suppress(ProcessLookupError):
@@ -352,20 +352,20 @@ def is_running(process):
 
 
 def processor_time(process):
-    """Seconds that it has taken, those of its threads that have ended among them."""
+    """Returns the seconds of processor time that the process has taken, including threads that have ended."""
     fields = stat(process)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(process, field="VmRSS"):
-    """Resident memory in MiB, or that field of /proc/PID/status; 0 when the process has ended."""
+    """Returns the resident memory in MiB, or that field of /proc/PID/status; 0 if the process has ended."""
     with contextlib.suppress(OSError), open(f"/proc/{process}/status") as status:
         return next((int(line.split()[1]) for line in status if line.startswith(field + ":")), 0) / 1024
     return 0.0
 
 
 def child_memory(command, **options):
-    """Runs a command: exit status, seconds, largest resident memory in MiB, standard output."""
+    """Runs a command. Returns exit status, seconds, largest resident memory in MiB, and standard output."""
     began = time.monotonic()
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, **options) as process:
         output = process.stdout.read()
