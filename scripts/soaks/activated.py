@@ -1,5 +1,5 @@
-"""A paytokend on sockets that outlive it, as systemd's socket units make them, and versions of its programs that are installed
-in one another's place."""
+"""A paytokend on sockets that outlive it, as systemd's socket units make them, and versions of its programs that replace each
+other on the disk."""
 import fcntl
 import json
 import os
@@ -11,16 +11,18 @@ import load
 import service
 
 PROGRAMS = ["paytokend", "paytokend-hsm", "paytokenctl"]
-# Where a daemon expects its sockets (sd_listen_fds(3)); they are kept elsewhere, out of the shell's way.
+# The descriptors at which a daemon expects its sockets (sd_listen_fds(3)). They have other numbers until then, so that the shell
+# does not use them.
 ACTIVATION = """exec 3<&"$1" 4<&"$2"; shift 2; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=paytokend:admin; exec "$@" """
-# Exit statuses: to be started again later, and not to be started again.
+# Exit statuses: start again later; do not start again.
 LATER, REFUSED = 75, 78
-# systemd's RestartSec= in hsm-config/paytokend.service.
+# RestartSec= of paytokend.service.
 RESTART = 1.0
 
 
 def install(version, place):
-    """As a package manager does: each file beside its name, then in its place, while what was there runs."""
+    """Installs programs as a package manager does: writes each file next to its place, then moves it there while the old one
+    runs."""
     os.makedirs(place, exist_ok=True)
     for name in PROGRAMS:
         shutil.copy(f"{version}/{name}", f"{place}/{name}.new")
@@ -28,7 +30,7 @@ def install(version, place):
 
 
 class Activated(service.Service):
-    """The daemon of a deployment, in its place. programs: the directory that `install` fills."""
+    """The daemon of a deployment with activated sockets. programs: the directory that `install` fills."""
 
     def __init__(self, there, programs):
         daemon = there.daemon
@@ -39,9 +41,9 @@ class Activated(service.Service):
 
     @staticmethod
     def _listen(path):
-        """The descriptor, which stays open while the soak runs."""
+        """Returns a descriptor that stays open while the soak runs."""
         with socket.socket(socket.AF_UNIX) as listening:
-            # As systemd has it: paths in socket units are absolute.
+            # As with systemd, whose socket units have absolute paths.
             listening.bind(os.path.abspath(path))
             listening.listen(512)
             # 3 and 4 are the daemon's.
@@ -51,7 +53,7 @@ class Activated(service.Service):
         super().spawn(pass_fds=self.listening)
 
     def start_again_and_again(self):
-        """As systemd does: again after a second while it ends with 75. Returns how often that was, when it serves."""
+        """Starts the daemon as systemd does: again after a second while it exits 75. Returns how often, when it serves."""
         times = 0
         while True:
             self.spawn()
@@ -67,12 +69,12 @@ class Activated(service.Service):
             time.sleep(RESTART)
 
     def start_refused(self):
-        """Started, it must end by itself: its exit status and its last line."""
+        """Starts the daemon, which must end by itself. Returns its exit status and its last line."""
         self.spawn()
         return self.process.wait(service.GUARD), service.last_lines(self.log)
 
     def is_ready(self):
-        # Where no daemon is, the question waits in the socket.
+        # Without a daemon the request waits in the socket.
         answers = []
         load.drive(self.socket, 1, [(None, service.GET_READY)],
                    lambda tag, status, body, began, ended: answers.append(status), limit=1)
@@ -83,6 +85,6 @@ class Activated(service.Service):
 
     @property
     def environment(self):
-        """paytokenctl is the installed version's."""
+        """Runs paytokenctl of the installed version."""
         known = super().environment
         return {**known, "PATH": f"{self.programs}:{known['PATH']}"}

@@ -1,10 +1,10 @@
-"""Old records leave the ledger: what that costs, and what a kill leaves. The daemon's ledger, a file or a database, begins with
-records of 430 days ago, with the checkpoints of then. The daemon is started with ledger.retain_records, under load, and killed
-again and again while it archives and removes; then it is left alone until all is done.
+"""Archives old records, and measures the cost and the effect of kills. The daemon's ledger, a file or a database, begins with
+records from 430 days ago and their audit checkpoints. The daemon is started with ledger.retain_records under load, and killed
+repeatedly while it archives and removes; then it is left alone until it has finished.
 
-Wrong is a release that is refused or lost, a record that the files and what is left do not have together, an archive that no record
-names or that is there twice, and records that are removed before their archive is recorded and sealed. Times, memory, and how long
-releases wait meanwhile are printed.
+These are wrong: a release that is refused or lost; a record that is missing in the files and the ledger together; an archive
+that no record names or that exists twice; and records that are removed before their archive is recorded and sealed. Times,
+memory, and the waits of releases meanwhile are printed.
 """
 import contextlib
 import json
@@ -22,7 +22,7 @@ ARCHIVES = pathlib.Path("archives")
 
 
 def recorded(ledger):
-    """How many of the records that are left name an archive."""
+    """Returns how many of the records in the ledger name an archive."""
     return sum(json.loads(line)["event"] == "record_archive" for line in ledger.lines())
 
 
@@ -33,7 +33,7 @@ def configure():
 
 
 def drive(daemon, minter, answers, until, times):
-    """Releases on four connections until something is true, each answered or repeated by its reference."""
+    """Releases payment tokens on four connections until a condition is true, each answered or repeated by its reference."""
     def requests():
         number = 0
         while True:
@@ -52,7 +52,7 @@ def drive(daemon, minter, answers, until, times):
 
 
 def archived(daemon):
-    """The last archived record, or None."""
+    """Returns the last archived record, or None."""
     return json.loads(daemon.ctl("status", "--output", "json"))["ledger"].get("archivedSequence")
 
 
@@ -97,9 +97,9 @@ def main(parser):
             configure()
             size, kills, during = ledger.size(), 0, []
             began = time.monotonic()
-            # All old records have left the ledger but the last, from which its chain goes on.
+            # All old records have left the ledger except the last, from which its chain goes on.
             done = service.seldom(lambda: ledger.first_record() >= count, 0.5)
-            # Each round goes on a little longer than the one before, so that every step is cut somewhere.
+            # Each round lasts a little longer than the one before, so that the kills meet every step.
             while kills < options.kills and not done():
                 daemon.start()
                 end = time.monotonic() + 0.1 * 2 ** kills * (0.2 if options.short else 1)

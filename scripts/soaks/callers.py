@@ -1,5 +1,5 @@
-"""Callers who do what Calling.md asks of them: each payment has a reference, a 503 is asked again after the time that it names,
-and a connection that was closed before its answer is replaced, and the payment repeated under its reference."""
+"""Callers that follow Calling.md: each payment has a reference; after a 503 they ask again after the time that it names; they
+replace a connection that was closed before its answer, and repeat the payment under its reference."""
 import collections
 import json
 import re
@@ -21,14 +21,14 @@ class Payment:
         asked = json.loads(payload)
         self.request = load.decrypt(token, b"upgrade-%d" % number, json.dumps(
             {name: asked[name] for name in ("currencyCode", "transactionAmount")}).encode())
-        # Not to be sent earlier; when it was answered for good, and by whom.
+        # The earliest time to send it; when it was finally answered, and by which node.
         self.after, self.ended, self.answered = due, None, None
         # How often its connection was closed before the answer; how often it was answered 503.
         self.closed = self.unavailable = 0
 
 
 class Connection(load.Connection):
-    """Keeps the head of an answer, which has Retry-After."""
+    """A connection that keeps the head of an answer, which has Retry-After."""
 
     def receive(self):
         found = super().receive()
@@ -36,8 +36,8 @@ class Connection(load.Connection):
 
 
 class Callers(load.Asking):
-    """So many payments a second, each due at its time, however late the answers of others are; at each node over that many kept
-    connections at most. Until `finish`, in a thread of its own.
+    """Sends `rate` payments a second until `finish`, in a thread of its own. Each is due at its time, however late other answers
+    are, and goes over at most `connections` kept connections to each node.
 
     sockets: by node. certificate: of the merchant who is paid.
     """
@@ -52,23 +52,23 @@ class Callers(load.Asking):
         # When each node's latest payments were released.
         self.released = {node: 0.0 for node in sockets}
 
-    # The soak's side.
+    # Called by the soak's thread.
 
     def steady(self, seconds):
-        """So long, and until each node has released something since."""
+        """Waits that long, and until each node has released something since."""
         began = time.monotonic()
         time.sleep(seconds)
         self.wait_for_releases(self.nodes, began)
 
     def wait_for_releases(self, nodes, since):
-        """Until each of them has released something after that moment: the last one's time."""
+        """Waits until each of them has released something after that moment. Returns the last one's time."""
         def have_released():
             self.must_go_on()
             return min(self.released[node] for node in nodes) > since
         service.wait(lambda: f"a release ({dict(self.refused)} {self.wrong[:1]})", have_released, pause=0.005)
         return max(self.released[node] for node in nodes)
 
-    # The thread's.
+    # Called by the thread itself.
 
     def run(self):
         with service.Minter(certificate=self.certificate, with_payloads=True) as self.minter:

@@ -1,5 +1,5 @@
-"""A proxy between two programs on Unix sockets that cuts some of the connections, each at a random place: before a byte of the
-request was passed on, in the middle of it, after all of it, or in the middle of the answer."""
+"""A proxy between two programs on Unix sockets that cuts some of the connections, each at a random place: before it passes on
+the request, in the middle of it, after all of it, or in the middle of the answer."""
 import collections
 import contextlib
 import os
@@ -17,7 +17,7 @@ class Cutter:
     def __init__(self, path, target, one_in, seed):
         self.path, self.target, self.one_in = path, target, one_in
         self.chance, self.lock = random.Random(seed), threading.Lock()
-        # By place, how often it cut there.
+        # How often it cut, by place.
         self.cuts = collections.Counter()
 
     def __enter__(self):
@@ -43,7 +43,7 @@ class Cutter:
                 return
             with self.lock:
                 place = self.chance.choice(PLACES) if self.chance.randrange(self.one_in) == 0 else None
-                # A request has a thousand bytes and more, an answer less.
+                # A request has at least a thousand bytes, an answer fewer.
                 limit = self.chance.randrange(1, 900 if place == "in the request" else 150)
             threading.Thread(target=self._pass, args=(peer, place, limit), daemon=True).start()
 
@@ -74,7 +74,7 @@ class Cutter:
         try:
             while piece := other.recv(65536):
                 if place == "after the request":
-                    # That there is an answer shows that all of the request was read.
+                    # An answer shows that all of the request was read.
                     self._count(place)
                     break
                 if place == "in the answer":

@@ -1,6 +1,7 @@
-"""A million derivations through /v1/decrypt (releases and repeats under references, each decrypted anew), and how large daemon and
-worker get meanwhile. The worker is recycled ten times: its successor takes over while it finishes, and every request must
-be answered 200 with what was minted. Wrong is also a daemon, or a worker before its replacement, that grows without end.
+"""Makes a million derivations through /v1/decrypt (releases, and repeats under references, each of which decrypts again), and
+watches the memory of daemon and worker. The worker is recycled ten times: its successor takes over while it finishes, and
+every request must be answered 200 with what was minted. A daemon, or a worker before its replacement, that grows without end
+is wrong too.
 """
 import time
 
@@ -9,7 +10,7 @@ import load
 import outcome
 import service
 
-# What a daemon may grow by after its first fifth, and a worker beyond the largest of the first two, in MiB.
+# The growth allowed after a daemon's first fifth, and of a worker beyond the larger of the first two, in MiB.
 DAEMON_GROWTH, WORKER_GROWTH = 48, 32
 # SoftHSM 2.6.1 loses about 265 bytes with each derivation.
 LOST = 265
@@ -57,7 +58,8 @@ def main(parser):
                     looked = time.monotonic()
                     look()
                 yield next(pairs)
-            # A worker serves on while its successor starts: on a fast machine it answers many calls meanwhile, and it
+            # A worker still serves while its successor starts. On a fast machine it answers many calls meanwhile, so more of them
+            # are needed until as many were replaced.
             # takes more of them until as many were replaced.
             end = time.monotonic() + service.GUARD
             while there.restarts(reason="recycled") < enough and time.monotonic() < end:

@@ -1,6 +1,6 @@
-"""The same tokens of both versions through every way of opening them: SoftHSM (tier C), NSS softoken (B and A), the tests'
-scripted module (A for EC_v1), each behind a whole daemon, and software alone (token-forge open). What comes out must be
-what went in, byte for byte; and what is broken must be refused by all with decryption_failed.
+"""Decrypts the same payment tokens of both versions in every way: SoftHSM (tier C), NSS softoken (B and A), the tests' scripted
+module (A for EC_v1), each with a whole daemon, and software alone (token-forge open). The result must be what went in, byte
+for byte, and all must refuse broken payment tokens with decryption_failed.
 """
 import collections
 import json
@@ -22,7 +22,7 @@ Case = collections.namedtuple("Case", "name kind token plaintext")
 
 
 def payloads(count, chance):
-    """JSON objects of many lengths and spellings, each one line."""
+    """Yields JSON objects of many lengths and spellings, each one line."""
     for number in range(count):
         text = "".join(chance.choice("abc é€\U0001F4B3\"\\/\t") for _ in range(chance.randrange(0, 400)))
         members = {"n": number, "text": text, "amount": chance.choice([1099, 1099.0, 1e21, -0.0]), "nested": {"a": [{}]}}
@@ -31,7 +31,7 @@ def payloads(count, chance):
 
 
 def cases(count, chance):
-    """One in eight is RSA_v1, and one in ten more is broken."""
+    """Yields payment tokens: one in eight is RSA_v1, and one more in ten is broken."""
     made = []
     for kind, share in (("ec", count - count // 8), ("rsa", count // 8)):
         plaintexts = list(payloads(share, chance))
@@ -46,14 +46,14 @@ def cases(count, chance):
 
 
 class Row:
-    """What one way made of the tokens."""
+    """The results of one way."""
 
     def __init__(self, name):
         self.name, self.began = name, time.monotonic()
         self.same, self.refused, self.tiers, self.wrong = collections.Counter(), 0, collections.Counter(), []
 
     def take(self, case, plaintext):
-        """plaintext: what came out; None for a refusal."""
+        """plaintext: the result; None for a refusal."""
         if plaintext != case.plaintext:
             self.wrong.append(f"{self.name}: {case.name}: " + ("opened, and must not" if case.plaintext is None else
                               "not opened" if plaintext is None else "other bytes came out"))

@@ -1,10 +1,11 @@
-"""Callers at an installed daemon while its package is replaced, for scripts/test-install: runs as root in the booted system, in a
-directory with `authority` that ACCOUNT can read. The callers are ACCOUNT, who must be in the groups paytokend-socket and
+"""Calls an installed daemon while its package is replaced, for scripts/test-install. Runs as root in the booted system, in a
+directory with `authority` that ACCOUNT can read. The callers run as ACCOUNT, which must be in the groups paytokend-socket and
 payments.
 
-Lines on standard input: `begin`, and `end LABEL` when the package is installed; each is answered with `done`, the second when
-payments are released again and the load is quiet. At the end of the input the payments under way are finished, and what was
-answered is compared with the ledger and its record. Exit status: 0, or 1 when a payment was refused, lost, wrong or released twice.
+Lines on standard input: `begin`, and `end LABEL` when the package is installed. Each is answered with `done`; the second one
+when payments are released again and the load is quiet. At the end of the input the payments under way are finished, and the
+answers are compared with the ledger and its record. Exit status: 0, or 1 if a payment was refused, lost, wrong or released
+twice.
 """
 import argparse
 import os
@@ -28,7 +29,7 @@ def main():
     parser.add_argument("--quiet", type=float, default=3, help="seconds without a replacement before and after each")
     options = parser.parse_args()
     account = pwd.getpwnam(options.account)
-    # The socket's group decides who may connect, and the daemon asks the kernel who did.
+    # The socket's group decides which accounts can connect, and the daemon gets the account from the kernel.
     os.initgroups(account.pw_name, account.pw_gid)
     os.setegid(account.pw_gid)
     os.seteuid(account.pw_uid)

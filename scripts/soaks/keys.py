@@ -1,9 +1,9 @@
-"""Many merchants: a daemon with few keys and one with many, over as many tokens with as many sessions, side by side.
-Tokens and ledger are filled while the daemon is stopped. Of each: start-up, memory, the import of one more key, lists.
+"""Compares a daemon with few merchants' keys and one with many, with the same number of HSM tokens and sessions. HSM tokens and
+ledger are filled while the daemon is stopped. It measures start-up, memory, the import of one more key, and lists.
 scripts/bench has rows for the releases a second.
 
-SoftHSM slows with every object that it holds, so the figures of start-up and import are shown with what was spent in calls to
-the tokens. Wrong is a refused release, and a list that is not whole.
+SoftHSM slows with every object that it holds, so the figures of start-up and import are shown with the time of calls to the HSM
+tokens. A refused release is wrong, and so is an incomplete list.
 """
 import collections
 import contextlib
@@ -15,37 +15,37 @@ import load
 import raw
 import service
 
-# Of the few keys.
+# The number of the few keys.
 BASE = 100
 
 
 class Keys:
-    """A daemon with `count` keys in `tokens` tokens."""
+    """A daemon with `count` keys in `tokens` HSM tokens."""
 
     def __init__(self, tag, count, tokens):
         self.tag, self.count = tag, count
         self.there = deployment.Deployment(tag, {f"{tag}-{number}": deployment.InMemoryToken for number in range(tokens)},
                                            merchants=(), call_timeout="60s")
         self.daemon, self.tokens = self.there.daemon, self.there.tokens
-        # Makes the audit key, while ledger and token are both new.
+        # Makes the audit key, while ledger and HSM token are both new.
         self.daemon.start()
         began = time.monotonic()
         self.there.fill(count)
         self.filled = time.monotonic() - began
 
     def memory(self):
-        """Resident memory in MiB of the daemon, and of its workers together."""
+        """Returns the resident memory in MiB of the daemon, and of its workers together."""
         sizes = [service.memory(process) for process in self.daemon.processes()]
         return sizes[0], sum(sizes[1:])
 
     def ask(self, path):
-        """Seconds, status and body of a GET on the admin socket."""
+        """Returns seconds, status and body of a GET on the admin socket."""
         began = time.monotonic()
         status, body = load.once(self.daemon.admin, load.get(path))
         return time.monotonic() - began, status, body
 
     def calls(self):
-        """Seconds that calls to the tokens took so far, by operation; the tokens' together."""
+        """Returns the seconds that calls to all HSM tokens have taken so far, by operation."""
         spent = collections.Counter()
         for line in self.ask("/metrics")[2].decode().splitlines():
             if line.startswith("paytokend_hsm_call_seconds_sum{"):
@@ -54,13 +54,13 @@ class Keys:
         return spent
 
     def command(self, *arguments):
-        """Seconds that a command took, and what it printed."""
+        """Returns the seconds that a command took, and its output."""
         began = time.monotonic()
         output = self.daemon.ctl(*arguments)
         return time.monotonic() - began, output
 
     def releases(self, wrong):
-        """Some payment tokens for a key of each token."""
+        """Sends some payment tokens for a key of each HSM token."""
         def answered(name, status, body, began, ended):
             if status != 200:
                 wrong.append(f"{self.tag}: a payment token for a key in {name} was answered {status} {body[:200]}")
@@ -78,12 +78,11 @@ class Keys:
         return took, sum((self.calls() - before).values())
 
     def measure_start(self):
-        """Starts the daemon. Rows by name: a value, its unit, and what of it is the tokens' (None where it is not
-        theirs)."""
+        """Starts the daemon. Returns rows by name: a value, its unit, and the HSM tokens' part of it (None if they have none)."""
         rows = {}
         started = self.daemon.start(limit=900)
         calls = self.calls()
-        # Tokens are opened at the same time, on all cores.
+        # The HSM tokens are opened at the same time, on all cores.
         rows["start-up"] = started, "s", None
         rows["  opening the tokens"] = calls["open"] / len(self.tokens), "s", "SoftHSM: C_Initialize, login, tiers"
         rows["  reading, testing keys"] = calls["list_keys"] / len(self.tokens), "s", "SoftHSM: attributes, one operation a pair"
@@ -93,7 +92,7 @@ class Keys:
         return rows
 
     def measure_rest(self, wrong):
-        """Further rows; stops the daemon."""
+        """Returns further rows; stops the daemon."""
         rows = {}
         took, tokens = self.import_one()
         rows["import of one more"] = took, "s", None

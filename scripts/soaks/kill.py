@@ -1,9 +1,10 @@
-"""Kills the daemon with SIGKILL under load, again and again, and looks for what a crash must not do: a release that was
-answered and is not in the ledger, or is there twice; a payment that is released again after the restart; a broken chain.
+"""Kills the daemon with SIGKILL under load, repeatedly, and looks for what a crash must not cause: a release that was answered
+and is not in the ledger, or is in it twice; a payment that is released again after the restart; a broken chain.
 
-Each round: start; what the crash left unanswered is repeated with its reference and must be answered; what was released is
-asked for with another reference and must be refused as a replay; then load, and SIGKILL at a random answer.
-What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
+In each round the daemon is started. Requests that the crash left unanswered are repeated with their reference and must be
+answered; released payment tokens are sent with another reference and must be refused as replays. Then comes load, and SIGKILL at
+a random answer. What a killed process has written stays in the kernel's cache, so this does not show what a power cut could
+lose.
 """
 import collections
 import json
@@ -16,7 +17,7 @@ import service
 
 
 class Round:
-    """What one round sent, and what became of it."""
+    """The requests of one round, and their answers."""
 
     def __init__(self, answers, tokens, daemon):
         self.answers, self.tokens, self.daemon = answers, tokens, daemon
@@ -35,13 +36,13 @@ class Round:
         else:
             code = json.loads(body).get("code", status)
             self.outcomes[code] += 1
-            # Nothing here is refused for good while the daemon starts and ends.
+            # The daemon refuses nothing here for good while it starts and ends.
             if status != 503:
                 self.answers.wrong.append(f"{reference} was refused with {code} under load")
             self.open[reference] = token
 
     def requests(self, fresh, chance):
-        """Fresh tokens; every eighth time one again that was released, under its reference."""
+        """Yields fresh payment tokens; every eighth time one that was released, again under its reference."""
         while fresh:
             known = list(self.tokens)[-200:]
             if known and chance.random() < 0.125:
@@ -53,7 +54,7 @@ class Round:
 
 
 def settle(daemon, answers, left, known):
-    """After a restart: what was unanswered is released, once; what was released is not released again."""
+    """Checks after a restart that unanswered payment tokens are released once, and released ones not again."""
     counts = collections.Counter()
 
     def had(tag, status, body, began, ended):
@@ -61,7 +62,7 @@ def settle(daemon, answers, left, known):
             answers.wrong.append(f"{tag} was unanswered, and is refused under its reference: {status} {body[:200]}")
             return
         answers.take(tag, body)
-        # An unanswered repeat says nothing: it was released before.
+        # An unanswered repeat shows nothing, since it was released before.
         if tag not in known:
             counts["claimed" if json.loads(body)["repeated"] else "not claimed"] += 1
     load.drive(daemon.socket, 4, [(reference, load.decrypt(token, reference.encode()))
@@ -85,7 +86,7 @@ def main(parser):
     unclaimed = claimed = replays = 0
     print(f"{rounds} rounds, {options.clients} clients, --seed {options.seed}")
     with service.Service() as daemon:
-        # The last start is without load, and with all that must hold then.
+        # The last start is without load, and all conditions must hold then.
         for number in range(1, rounds + 2):
             seconds = daemon.start()
             if number == 1:
@@ -93,7 +94,7 @@ def main(parser):
             counts, refused = settle(daemon, answers, left, tokens)
             tokens.update(left)
             known = list(tokens.items())
-            # The newest are those that a crash could have lost; at the end all are asked for.
+            # A crash could have lost only the newest; at the end all are checked.
             asked = known if number > rounds else known[-100:]
             load.drive(daemon.socket, 4, [(reference, load.decrypt(token, b"another")) for reference, token in asked],
                        refused)
@@ -101,7 +102,8 @@ def main(parser):
             replays += counts["replays refused"]
             if number > rounds:
                 break
-            # Counted in answers, the crash comes while the load is there, however fast the machine is. No more tokens
+            # The crash comes after a number of answers, and thus under load however fast the machine is. No more payment tokens
+            # than those and the ones under way can be used until then.
             # than those and the ones under way can be used until then.
             last = chance.randint(1, 150 if options.short else 1000)
             fresh = collections.deque(enumerate(service.mint(last + options.clients), start=number * 10000))

@@ -1,5 +1,5 @@
-"""Machines of a run's own: each an overlay of this one, with a root directory, accounts and services of its own. Commands are typed
-at them as they stand in an article. For root, in a mount namespace and a network of the run's own."""
+"""Machines for one run, each an overlay of this one with a root directory, accounts and services of its own. Commands are typed
+there exactly as in an article. For root, in a mount namespace and a network of the run's own."""
 import os
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Machine:
-    """name: of its directory. packages: whose accounts and directories it has."""
+    """name: of its directory. packages: the packages whose accounts and directories it gets."""
 
     def __init__(self, name, packages=()):
         self.name, place = name, pathlib.Path("machines", name).absolute()
@@ -23,10 +23,10 @@ class Machine:
         service.run("mount", "-t", "overlay", "-o", f"lowerdir=/,upperdir={place}/changes,workdir={place}/work", name, self.root)
         for directory in ("proc", "dev"):
             service.run("mount", "--rbind", f"/{directory}", self.root / directory)
-        # As at its first start: nothing of what runs here.
+        # As at its first start: without the processes and sockets of this machine.
         for directory, mode in (("run", 0o755), ("tmp", 0o1777)):
             service.run("mount", "-t", "tmpfs", "-o", f"mode={mode:o}", name, self.root / directory)
-        # In the place of systemd.
+        # Replaces systemd.
         shutil.copy(REPOSITORY / "scripts/soaks/systemctl.py", self.root / "usr/local/bin/systemctl.py")
         starter = self.root / "usr/local/bin/systemctl"
         starter.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} /usr/local/bin/systemctl.py "$@"\n')
@@ -45,11 +45,11 @@ class Machine:
             self.type(" ".join([program, *options, f"/run/{name}.conf"]))
 
     def path(self, path):
-        """Where a path of its is seen from here."""
+        """Returns the path, as seen from here, of a path on the machine."""
         return self.root / path.lstrip("/")
 
     def write(self, path, text, owner=None, mode=0o644):
-        """owner: an account of its own; root where none is given."""
+        """owner: an account of the machine; root by default."""
         self.path(path).parent.mkdir(parents=True, exist_ok=True)
         self.path(path).write_text(text)
         self.path(path).chmod(mode)
@@ -57,7 +57,7 @@ class Machine:
             self.type(f"chown {owner} {path}")
 
     def try_to_type(self, commands):
-        """By root, in a shell that stops at the first failure: exit status, and all that was said."""
+        """Runs a command as root, in a shell that stops at the first failure. Returns exit status and output."""
         try:
             done = subprocess.run(["chroot", self.root, "/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
                                    "/bin/bash", "-euo", "pipefail", "-c", commands],
@@ -68,14 +68,14 @@ class Machine:
         return done.returncode, done.stdout.decode(errors="replace")
 
     def type(self, commands):
-        """The same, which must succeed."""
+        """Runs a command that must succeed."""
         status, said = self.try_to_type(commands)
         if status != 0:
             raise service.Failed(f"{self.name}: exit {status}: {commands}\n{said}\n{self.log()}")
         return said
 
     def log(self):
-        """The last lines of its daemon."""
+        """Returns the last lines of its daemon."""
         path = self.path("/var/log/paytokend.log")
         return "\n".join(path.read_text(errors="replace").splitlines()[-12:]) if path.exists() else ""
 

@@ -1,9 +1,9 @@
-"""Injects one fault after another into loaded daemons, and asks Debian's Prometheus whether each alert fires. Run by
-scripts/test-monitoring.
+"""Injects one fault after another into loaded daemons, and asks Debian's Prometheus whether each alert fires.
+scripts/test-monitoring runs it.
 
-The rules are those of hsm-config/monitoring, with one mechanical change: minutes become seconds (`for: 5m` and `[15m]` become 5s
-and 15s, `offset 15m` 15s, `[1d]` a day's 1,440 seconds; `N * 60` becomes `N * 1`). Bounds that stand in seconds or days stay as
-they are. Prometheus scrapes twice a second.
+The rules are those of hsm-config/monitoring with one mechanical change: minutes become seconds (`for: 5m` and `[15m]` become 5s
+and 15s, `offset 15m` 15s, `[1d]` a day's 1,440 seconds; `N * 60` becomes `N * 1`). Thresholds in seconds or days stay as they
+are. Prometheus scrapes twice a second.
 """
 import argparse
 import collections
@@ -32,22 +32,22 @@ import service
 import shop
 
 RULES = pathlib.Path(os.environ.get("MONITORING_RULES", pathlib.Path(__file__).resolve().parents[2] / "hsm-config/monitoring"))
-# Requests a second of each caller: enough for rates, little enough for a busy machine.
+# Requests a second of each caller: enough for rates, and few enough for a busy machine.
 RATE = 8
-# How long the daemons serve without a fault, in seconds, before the first.
+# The seconds that the daemons serve without a fault before the first one.
 HEALTHY = 20
 NEWCOMER = 4242
-# Between two heads of a record, in seconds.
+# The seconds between two heads of a record.
 HEADS = 20
-# Panels that have nothing to show while all is well in this test, and why.
+# Panels that may show nothing while no fault is injected, with the reason.
 EMPTY = {"Merchant sessions": "no client asks for one", "Refusals by key in 15 minutes": "nothing is refused yet",
          "Since old records were archived": "ledger.retain_records is not set"}
-# Those of them that have something to show after the faults of callers.
+# Those of them that must show something after the callers' faults.
 AFTER_REFUSALS = ["Refusals by key in 15 minutes"]
 
 
 def in_seconds(rules):
-    """The mechanical change that the module's comment describes."""
+    """Makes the mechanical change that the module's comment describes."""
     rules = re.sub(r"\[1d\]", "[1440s]", rules)
     rules = re.sub(r"(?<=[\[ ])(\d+)m(?=[\]\s)])", r"\1s", rules)
     return re.sub(r"(\d+) \* 60\b(?! \* 60)", r"\1 * 1", rules.replace("60 * 60", "60 * 1"))
@@ -58,7 +58,7 @@ def alerts_of(rules):
 
 
 def board():
-    """Title and expressions of each panel of the Grafana board, with its variables filled in."""
+    """Returns title and expressions of each panel of the Grafana board, with its variables replaced."""
     path = RULES / "paytokend.dashboard.json"
     if not path.exists():
         return []
@@ -107,16 +107,16 @@ def check_form():
 
 
 def exporter(admin):
-    """`paytokenctl metrics serve` for one admin socket. A context."""
+    """Returns `paytokenctl metrics serve` for one admin socket. A context."""
     port = load.free_port()
     return service.Program(port, "paytokenctl", "metrics", "serve", "--socket", os.path.abspath(admin), "--listen",
                            f"127.0.0.1:{port}", log="exporters.log")
 
 
 class Prometheus(service.Program):
-    """Debian's, under the account nobody where this is root. A context.
+    """Debian's Prometheus, under the account nobody if this is root. A context.
 
-    targets: by job, the instance names and ports. patient: a port that is scraped as `frozen`, less often.
+    targets: by job, the instance names and ports. patient: a port that is scraped less often, as the instance `frozen`.
     """
 
     def __init__(self, targets, patient):
@@ -133,7 +133,7 @@ class Prometheus(service.Program):
         jobs = [{"job_name": job, "static_configs": [
             {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": instance}} for instance, port in instances.items()]}
             for job, instances in targets.items()]
-        # While a ledger hangs a scrape takes the two seconds that the daemon gives it.
+        # While a ledger hangs, a scrape takes the two seconds that the daemon waits for it.
         jobs.append({"job_name": "patient", "scrape_interval": "4s", "scrape_timeout": "4s", "static_configs": [
             {"targets": [f"127.0.0.1:{patient}"], "labels": {"job": "paytokend", "instance": "frozen"}}]})
         pathlib.Path(f"{self.place}/prometheus.yaml").write_text(json.dumps({
@@ -158,7 +158,7 @@ class Prometheus(service.Program):
             return json.load(error)
 
     def firing(self):
-        """Labels and summary of each alert that fires."""
+        """Returns labels and summary of each alert that fires."""
         return [(alert["labels"], alert["annotations"]["summary"]) for alert in self.ask("alerts")["data"]["alerts"]
                 if alert["state"] == "firing"]
 
@@ -170,7 +170,7 @@ class Prometheus(service.Program):
 
 
 class Caller:
-    """Payments, each on a connection of its own; `pay` is to be repeated."""
+    """Sends payments, each on a connection of its own; `pay` is to be called repeatedly."""
 
     def __init__(self, path, certificate="authority/ec.pem"):
         self.path, self.statuses, self.is_paused, self.numbers = path, collections.Counter(), False, itertools.count()
@@ -185,22 +185,22 @@ class Caller:
 
 
 def ask_for_heads(daemons):
-    """As paytokend-audit-head.timer does."""
+    """Requests heads, as paytokend-audit-head.timer does."""
     for daemon in daemons:
-        # While a fault has the daemon or its HSM token away, there is none.
+        # While a fault keeps the daemon or its HSM token away, there is no head.
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(["paytokenctl", "audit", "head", "--socket", os.path.abspath(daemon.admin)],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=service.GUARD)
 
 
 class Test:
-    """What fired, and after how long."""
+    """The alerts that fired, and the seconds until they did."""
 
     def __init__(self, prometheus):
         self.prometheus, self.rows, self.wrong, self.left_out = prometheus, [], [], []
 
     def fires(self, alert, fault, limit=90, since=None, **labels):
-        """Waits for it, whatever else fires meanwhile."""
+        """Waits for the alert, regardless of other alerts."""
         since = since or time.monotonic()
 
         def has_fired():
@@ -224,7 +224,7 @@ class Test:
 
 
 def ledger_section(path):
-    """A ledger in a file, and two callers: this account, and one that has never called."""
+    """Lets two callers of a daemon with a ledger in a file cause faults: this account, and one that has never called."""
     return (f"ledger:\n  url: sqlite:{os.path.abspath(path)}\n"
             f"access:\n  - {{ name: shop, user: \"{os.geteuid()}\", roles: [decrypt, monitor, audit, admin] }}\n"
             f"  - {{ name: newcomer, user: \"{NEWCOMER}\", roles: [decrypt] }}\n")
@@ -237,7 +237,7 @@ def kill_workers(there):
 
 
 def move_away(there, token):
-    """The token's directory, and the workers that have it open. Returns what brings it back."""
+    """Moves away the HSM token's directory, and kills the workers that have it open. Returns a function that brings it back."""
     os.rename(token.tokens, token.tokens + ".away")
     kill_workers(there)
     return lambda: os.rename(token.tokens + ".away", token.tokens)
@@ -314,7 +314,7 @@ def faults_of_settings(test, main):
 def fault_of_the_disk(test, main):
     if not os.path.ismount("small"):
         return test.omit("PaytokendLedgerFull", "only root can mount a small disk")
-    # Else what its log has grown to takes minutes of commits without more room.
+    # Otherwise the grown log has room for minutes of commits.
     with contextlib.closing(sqlite3.connect("small/ledger.sqlite")) as ledger:
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     full_disk.fill("small/filler")
@@ -324,7 +324,7 @@ def fault_of_the_disk(test, main):
 
 
 def faults_of_the_clock_and_record(test, other):
-    """At a daemon that nothing else needs."""
+    """Breaks a daemon that nothing else needs."""
     other.daemon.stop()
     path = f"{other.place}/ledger.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
@@ -342,9 +342,9 @@ def faults_of_the_clock_and_record(test, other):
 
 
 def faults_of_the_server(test, hosts, servers):
-    """The ledger in PostgreSQL: slow, without its standby, and frozen."""
+    """Makes the ledger's PostgreSQL slow, takes its standby away, and freezes it."""
     def slow_down():
-        # Half a second without a commit, again and again.
+        # Half a second without a commit, repeatedly.
         with contextlib.suppress(service.Failed):
             servers.primary.sql("BEGIN; SET LOCAL search_path = paytokend; LOCK TABLE claim IN ACCESS EXCLUSIVE MODE; "
                                 "SELECT pg_sleep(0.6); COMMIT", "ledger")
@@ -361,7 +361,7 @@ def faults_of_the_server(test, hosts, servers):
 
 def faults_of_the_gateway(test, counter):
     payments = [shop.Payment(token, 1084, counter.key) for token in service.mint(1, "--amount", "1084", certificate="authority/ec.pem")]
-    # Read and not answered: the simulator keeps the connection open. Then it cannot be asked either.
+    # The simulator reads the request and keeps the connection open. After its end nothing can be asked of it.
     thread = threading.Thread(target=lambda: counter.send(payments, 1), daemon=True)
     since = time.monotonic()
     thread.start()
@@ -402,7 +402,7 @@ def fault_of_the_certificate(test, gateway):
 
 
 def ask_the_board(test, when, titles=None):
-    """Every expression of every panel, or of these: no error, and something to show."""
+    """Evaluates every expression of every panel, or of these: without an error, and with a result."""
     count = 0
     for title, expression in board():
         if titles is not None and title not in titles:
@@ -422,7 +422,8 @@ def ask_the_board(test, when, titles=None):
 
 
 def healthy(test, expected):
-    """None fires but what this test is by itself; callers that are an hour old (here a minute) are no news any more."""
+    """Checks that no alert fires except those that this test itself causes. Callers that are an hour old (here a minute) are no
+    longer new."""
     def others():
         return [(labels, summary) for labels, summary in test.prometheus.firing() if not expected(labels)]
     service.wait("the first callers' alert", lambda: {"main", "hosts"} <= {
@@ -449,7 +450,7 @@ def main():
         os.chmod("main", 0o711)
         sealing = enter(deployment.Deployment("sealing", {"first": softhsm, "second": softhsm}))
         other = enter(deployment.Deployment("other", {"first": softhsm}, merchants=("ec",)))
-        # Without the right to lock any: root has it in spite of the limit.
+        # The daemon loses the capability to lock memory: root has it in spite of the limit.
         limited = ["prlimit", "--memlock=0:0"]
         if os.geteuid() == 0:
             limited = ["setpriv", "--bounding-set=-ipc_lock", *limited]
@@ -481,18 +482,18 @@ def main():
         enter(service.repeating(lambda: ask_for_heads(headed), HEADS))
         counter.send([shop.Payment(token, 1000, counter.key) for token in service.mint(5, certificate="authority/ec.pem")], 1)
 
-        # What is broken from the beginning, since it takes its time: the token with the audit key, beside one that serves.
+        # This takes long, so it is broken from the beginning: the HSM token with the audit key, while another one serves.
         service.wait("payments", lambda: callers["sealing"].statuses[200] > 5)
         move_away(sealing, sealing.tokens[0])
         late = time.monotonic()
 
         def expected(labels):
-            # Its root is not Apple's, and one daemon may lock no memory.
+            # The daemons' root is not Apple's, and one daemon may lock no memory.
             return (labels.get("instance") == "sealing" or labels["alertname"] == "PaytokendInsecureSettings"
                     or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendSecretsNotLocked"
-                    # Its ledger is on a small disk, which this alert is about from the beginning.
+                    # Its ledger is on a small disk, so this alert fires from the beginning.
                     or labels.get("instance") == "main" and labels["alertname"] == "PaytokendLedgerDiskLow"
-                    # This one is not asked for its head.
+                    # No head is requested from this daemon.
                     or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendHeadNotKept")
         healthy(test, expected)
         ask_the_board(test, "under load")

@@ -1,22 +1,21 @@
-"""Payments through paytoken-gateway to processor-simulator, whose log is the judge: no payment is submitted twice, and what
-became of each is known.
+"""Payments through paytoken-gateway to processor-simulator, whose log decides: no payment may be submitted twice, and the result of
+each must be known.
 
-Six kinds of rounds, under load in which one payment in ten is lost in some way at the simulator (not answered, cut off,
-answered by another's answer or by none that can be read):
+The load loses one payment in ten in some way at the simulator (not answered, cut off, answered with another's answer or with one that
+cannot be read). There are six kinds of rounds:
   kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again
-  cut      two proxies, one before paytokend and one before the simulator, cut one connection in four: before the request, in
-           it, after it, or in the answer; and one client in ten leaves before its answer
+  cut      two proxies, one in front of paytokend and one in front of the simulator, cut one connection in four: before the request,
+           in it, after it, or in the answer; and one client in ten leaves before its answer
   disk     the store is on a small file system, which is filled at a random answer and freed after refusals
-  restore  the store is copied under load, goes on, and is replaced by the copy; then every payment of before is sent again
+  restore  the store is copied under load, goes on, and is replaced by the copy; then every earlier payment is sent again
   rate     payments a second, compared with paytokend's own releases
-  pair     two gateways share a store in PostgreSQL, and the same client brings every payment token to both at the same time; one
+  pair     two gateways share a store in PostgreSQL, and the same client sends every payment token to both at the same time; one
            of both gateways, paytokend, the simulator and the database's server are killed in turns, as above
-Every payment without an answer, or with a 503, is sent again, as it was and where it was, until it has one.
+Every payment without an answer, or with a 503, is sent again unchanged to the same gateway until it has an answer.
 
-Wrong is: a payment that was submitted twice; one that the client was told is refused and that was submitted; one that was told
-authorized, captured or declined and was not, or otherwise; one of which two gateways tell different fates; one that is pending
-in the end and cannot be resolved, or whose fate is then another than the simulator's; a step of a payment at which no kill has
-met one.
+These are wrong: a payment that was submitted twice; one that was submitted although the client got a refusal; one whose client got
+authorized, captured or declined although its result is another; one for which two gateways give different results; one that is
+pending in the end and cannot be resolved, or whose result then differs from the simulator's; and a step of a payment that no kill met.
 What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
 """
 import collections
@@ -38,16 +37,17 @@ import load
 import service
 from shop import Payment, Shop
 
-# What the simulator's outcomes are, where they are not authorized.
+# The results for the simulator's outcomes, if they are not authorized.
 FATES = {"captured": "captured", "insufficient_funds": "declined", "do_not_honor": "declined", "error": "error"}
-# Where a gateway's kill meets its payments: before paytokend's release is stored, before the simulator has it, after that.
+# The steps at which a gateway's kill can meet a payment: before paytokend's release is stored, before the simulator has it, after
+# that.
 STEPS = ("received", "submitting", "submitted")
 # Roles of the store that two gateways share.
 OWNER, GATEWAY = "payments_owner", "paytoken_gateway"
 
 
 class At:
-    """To be called with every answer: acts once, at a random one of the first half."""
+    """Acts once, at a random one of the first half of the answers; to be called with every answer."""
 
     def __init__(self, chance, answers, action):
         self.number, self.action = chance.randint(1, answers // 2), action
@@ -65,7 +65,8 @@ class At:
 
 
 def crash(shops, programs, number, victim, clients, short):
-    """One round: the same payments at every shop's gateway, SIGKILL at a random answer, everything started again, all answered."""
+    """Runs one round: sends the same payments to every shop's gateway, kills a program at a random answer, starts everything
+    again, and sends until all are answered."""
     first, count = shops[0], (40 if len(shops) > 1 else 60) if short else 200
     batches = [first.mint(count)]
     for other in shops[1:]:
@@ -84,7 +85,7 @@ def crash(shops, programs, number, victim, clients, short):
 
 
 def steps(shop):
-    """At which step the killed gateway's payments are. The store is read in a copy: opening it would repair it."""
+    """Counts the steps of the killed gateway's payments. It reads a copy of the store, since opening the store would repair it."""
     found, submitted = collections.Counter(), shop.submissions()
     shutil.rmtree("copied", ignore_errors=True)
     shutil.copytree("store", "copied")
@@ -96,7 +97,7 @@ def steps(shop):
 
 
 def leave(shop, payments):
-    """Clients that send a payment and do not wait for its answer."""
+    """Sends payments as clients that do not wait for their answers."""
     for payment in payments:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(shop.gateway.socket)
@@ -104,7 +105,7 @@ def leave(shop, payments):
 
 
 def cut(shop, number, clients, short):
-    """One round with connections that are cut on both sides of the gateway."""
+    """Runs one round with connections that are cut on both sides of the gateway."""
     payments = shop.mint(60 if short else 200)
     seed = shop.chance.randrange(1 << 32)
     shop.wrong += shop.gateway.stop()
@@ -124,14 +125,14 @@ def cut(shop, number, clients, short):
 
 
 def disk(shop, number, clients, short):
-    """The store's disk is full for a while."""
+    """Runs one round in which the store's disk is full for a while."""
     payments = shop.mint(60 if short else 200)
     move_store(shop, "store", "small/store")
     at = At(shop.chance, len(payments), lambda: full_disk.fill("small/filler"))
     left, extra = shop.send(payments, clients, at), []
 
     def is_refused():
-        # Where the file itself still has room it goes on for a while: rightly so.
+        # The store goes on for a while if its own file has room. That is right.
         if any(payment.code == "503 store_unavailable" for payment in left):
             return True
         full_disk.fill("small/filler")
@@ -150,7 +151,7 @@ def disk(shop, number, clients, short):
 
 
 def move_store(shop, place, other):
-    """The gateway is started on the same store elsewhere."""
+    """Starts the gateway on a copy of the store's files in another directory."""
     shop.wrong += shop.gateway.stop()
     os.makedirs(other, mode=0o700, exist_ok=True)
     for file in pathlib.Path(place).glob("payments.sqlite*"):
@@ -160,7 +161,7 @@ def move_store(shop, place, other):
 
 
 def restore(shop, number, clients, short):
-    """The store is replaced by a copy that was made under load."""
+    """Replaces the store with a copy that was made under load."""
     payments = shop.mint(60 if short else 200)
 
     def copy():
@@ -178,7 +179,7 @@ def restore(shop, number, clients, short):
     shop.gateway.start()
     shop.settle(shop.send(payments, clients))
     refused = sum(payment.told == "refused" for payment in payments)
-    # The copy tells what it knew; what it does not know is refused, and was told before.
+    # The copy has the results that it knew. A payment that it does not know is refused, although its client got a result before.
     for payment in payments:
         if payment.told == "refused":
             payment.told, payment.code = before[payment.identifier], None
@@ -187,7 +188,7 @@ def restore(shop, number, clients, short):
 
 
 def judge(shop):
-    """What is wrong, by the simulator's log."""
+    """Returns what is wrong, by the simulator's log."""
     wrong, submitted = list(shop.wrong), shop.submissions()
     for identifier, outcomes in submitted.items():
         if len(outcomes) > 1:
@@ -212,10 +213,10 @@ def judge(shop):
 
 
 def resolve(shop):
-    """Everything that is pending in the end gets a fate: by the simulator where it knows, else by a person."""
+    """Gives everything that is pending in the end a result: by the simulator if it knows it, else by a person."""
     until = time.monotonic() + service.GUARD
     known, by_hand = shop.submissions(), 0
-    # The newest thousand at a time; after those that no processor knows the others must have their turn as well.
+    # At most the newest thousand are listed. Those that no processor knows must be resolved before the others are listed.
     while pending := shop.pending():
         waiting = [identifier for identifier in pending if identifier in known]
         if len(pending) < shop.PAGE and not waiting or time.monotonic() > until:
@@ -231,7 +232,7 @@ def resolve(shop):
 
 
 def resolve_by_hand(shop, identifiers):
-    """How many there were."""
+    """Returns their number."""
     count = 0
     for count, identifier in enumerate(identifiers, 1):
         service.run("paytoken-gateway", "payment", "resolve", identifier, "--status", "error", "--reason",
@@ -240,7 +241,7 @@ def resolve_by_hand(shop, identifiers):
 
 
 def fates(shop):
-    """Whether those that were told pending are by now what the simulator has them as."""
+    """Checks that payments whose clients got pending now have the simulator's result."""
     wrong, known = [], shop.submissions()
     for payment in shop.payments:
         outcomes = known.get(payment.identifier)
@@ -250,8 +251,8 @@ def fates(shop):
 
 
 def rates(shop, seconds, clients):
-    """Payments a second, and paytokend's own releases a second, in turns, the medians; and what a payment takes of the
-    processors, in each program, of what a release takes of paytokend."""
+    """Measures payments a second and paytokend's own releases a second, in turns; prints the medians, and the processor time of
+    a payment in each program and of a release in paytokend."""
     programs = {"gateway": [shop.gateway.process.pid], "simulator": [shop.simulator.process.pid],
                 "paytokend": shop.daemon.processes()}
 
@@ -285,7 +286,7 @@ def rates(shop, seconds, clients):
 
 
 def alone(shop, options):
-    """All but the pair. Returns what is wrong."""
+    """Runs every kind of round except the pair. Returns what is wrong."""
     rounds, cuts, disks, restores = (1,) * 4 if options.short else (options.rounds, options.cuts, options.disks, options.restores)
     if not os.path.ismount("small"):
         disks = 0
@@ -314,7 +315,7 @@ def alone(shop, options):
 
 
 def pair(shop, options):
-    """Two gateways on one server. Returns what is wrong."""
+    """Runs two gateways on one database server. Returns what is wrong."""
     with database.Server() as server, contextlib.ExitStack() as ending:
         for role in (OWNER, GATEWAY):
             server.sql(f"CREATE ROLE {role} LOGIN")

@@ -1,27 +1,27 @@
-"""What a token alone can do, while a daemon uses the same token: raw-loop.c, which scripts/soak and scripts/bench
-compile, as a process that is asked again and again."""
+"""Measures what an HSM token alone can do while a daemon uses the same HSM token. It runs raw-loop.c, which scripts/soak and
+scripts/bench compile, as a process that is asked repeatedly."""
 import collections
 import hashlib
 import os
 
 import service
 
-# Operations a second; the processor time of one, and the times of single ones at the 50th and 99th of 100, in microseconds.
+# Operations a second; the processor time of one, and the 50th and 99th percentile of their times, in microseconds.
 Figures = collections.namedtuple("Figures", "rate processor p50 p99")
 
 
 def public_key_hash(certificate):
-    """The CKA_ID of its key, hexadecimal."""
+    """Returns the CKA_ID of its key, in hexadecimal."""
     key = service.run("openssl", "x509", "-in", certificate, "-noout", "-pubkey")
     return hashlib.sha256(service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
 
 
 class RawLoop(service.Answering):
-    """The operations of one payment token on the key of a certificate, in a process that has the token open. A context."""
+    """The operations of one payment token on the key of a certificate, in a process that has the HSM token open. A context."""
 
     def __init__(self, label, certificate, pin="pin", environment=None):
         super().__init__("./raw-loop", os.environ["SOAK_MODULE"], label, pin, public_key_hash(certificate), env=environment)
 
     def measure(self, threads, seconds, kind="copy"):
-        """kind: "object" for the token's own key, "copy" for a session copy of it, which the worker uses."""
+        """kind: "object" for the HSM token's own key, "copy" for a session copy of it, which the worker uses."""
         return Figures(*map(float, self.ask(kind, threads, seconds)))

@@ -1,10 +1,10 @@
-"""A long record: what reading it costs. The daemon's ledger, a file or a database on a PostgreSQL server, is filled, while the
-daemon is stopped, with records as releases leave them, sealed every 1,000 by the audit key in its token; then the daemon serves it.
-For each length: export, verification live and of the export, scripts/verify-audit, a page of `audit list`; times, and the largest
-memory of the reader and of the daemon. Then releases while an export runs.
+"""Measures the cost of reading a long record. While the daemon is stopped, its ledger, a file or a database on a PostgreSQL
+server, is filled with records as releases make them, sealed every 1,000 by the audit key in its HSM token; then the daemon
+serves it. For each length it measures the export, verification live and of the export, scripts/verify-audit, and a page of
+`audit list`: times, and the largest memory of the reader and of the daemon. Then it releases payments while an export runs.
 
-Wrong is what does not verify, memory that grows with the record, and releases that an export holds up: while the reader
-of an export has stopped reading, so that it cannot end, releases must be answered.
+These are wrong: a record that does not verify, memory that grows with the record, and releases that an export delays. While the
+reader of an export has stopped reading, so that the export cannot end, releases must be answered.
 """
 import contextlib
 import os
@@ -19,7 +19,7 @@ import load
 import proof
 import service
 
-# More memory than at the smallest length that counts as growth: in MiB.
+# More memory than at the smallest length that counts as growth, in MiB.
 GROWTH = 48
 
 
@@ -31,7 +31,7 @@ def fill(place, count):
 
 
 def measure(daemon, ledger, wrong):
-    """Rows of name, seconds and the reader's memory."""
+    """Yields rows of name, seconds and the reader's memory."""
     listing = ["paytokenctl", "audit", "list"]
     return [row[:3] for row in proof.measured(daemon, {
         **proof.commands(), "audit list, last 100": [*listing, "--limit", "100"],
@@ -40,19 +40,19 @@ def measure(daemon, ledger, wrong):
 
 
 def opened(engine, ending):
-    """The configuration's ledger, and its file or URL. engine: sqlite, or postgresql, a server of which ends with the stack."""
+    """Returns the configuration's ledger, and its file or URL. engine: sqlite, or postgresql, whose server ends with the stack."""
     if engine == "sqlite":
         return proof.LedgerFile(), "ledger.sqlite"
     ledger = ending.enter_context(database.Server()).ledger("ledger")
     file = pathlib.Path("paytokend.yaml")
     file.write_text(file.read_text().replace("ledger:\n  url: sqlite:ledger.sqlite\n", ledger.settings("node-1", timeout="60s")))
-    # What is the host's own.
+    # The directory for the host's own files.
     os.environ["STATE_DIRECTORY"] = os.getcwd()
     return ledger, ledger.server.url(ledger.name, database.DAEMON)
 
 
 def releases(daemon, tokens, wrong):
-    """The times of releases, one after the other on four connections, in order."""
+    """Returns the times of releases, one after the other on four connections, in order."""
     times = []
 
     def answered(tag, status, body, began, ended):
@@ -65,7 +65,7 @@ def releases(daemon, tokens, wrong):
 
 
 def beside(daemon, count, wrong):
-    """The times of releases alone, and while exports run, as figures."""
+    """Prints the times of releases alone, and while exports run."""
     alone = releases(daemon, service.mint(count), wrong)
     tokens, begun = service.mint(count), threading.Event()
 
@@ -82,14 +82,14 @@ def beside(daemon, count, wrong):
 
 
 def held_open(daemon, count, wrong):
-    """Releases while an export is under way that does not go on, because its reader does not: none may wait for its end."""
+    """Releases payments while an export makes no progress, because its reader does not read: none may wait for its end."""
     tokens, taken = service.mint(count), 0
     with socket.socket(socket.AF_UNIX) as export:
         export.settimeout(service.GUARD)
         export.connect(daemon.admin)
         export.sendall(load.get("/v1/audit/export").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         for token in tokens:
-            # A little, so that it does not count as abandoned.
+            # The reader takes a little, so that the export does not count as abandoned.
             piece = export.recv(8192)
             taken += len(piece)
             if not piece:
@@ -99,7 +99,7 @@ def held_open(daemon, count, wrong):
         left = 0
         while piece := export.recv(1 << 20):
             left += len(piece)
-    # What the kernel holds for a reader is less than a megabyte.
+    # The kernel buffers less than a megabyte for a reader.
     if left < 1 << 20:
         raise service.Failed(f"the export had only {left} bytes to go: the record is too short to tell what waits for it")
     print(f"  {count} releases were answered while an export stood still, {left / 1e6:.1f} MB before its end")

@@ -1,10 +1,11 @@
-"""What callers felt of daemons that were replaced: a table with a row for each time, and what is wrong."""
+"""The effect of replaced daemons on callers: a table with a row for each replacement, and what is wrong."""
 import collections
 
 import load
 import proof
 
-# After a restart, until the load is taken for quiet again; of windows by the time at which payments were due. In seconds.
+# The seconds after a restart until the load counts as quiet again, and the length of windows by the time at which payments were
+# due.
 SETTLING, WINDOW = 3.0, 0.1
 
 Restart = collections.namedtuple("Restart", "label nodes struck ended released")
@@ -17,7 +18,8 @@ class Restarts:
         self.callers, self.quiet, self.heads, self.all = callers, quiet, heads, []
 
     def note(self, label, nodes, struck, ended):
-        """Replaced between these moments; returns when each node has released something since, and the load is quiet again."""
+        """Notes a replacement between these moments. Returns when each node has released something since, and the load is quiet
+        again."""
         self.all.append(Restart(label, nodes, struck, ended, self.callers.wait_for_releases(nodes, ended)))
         self.callers.steady(SETTLING + self.quiet)
 
@@ -25,7 +27,7 @@ class Restarts:
         return load.percentile(sorted(payment.ended - payment.due for payment in payments), 0.99)
 
     def _doubled(self, payments, limit):
-        """For how many seconds."""
+        """Returns the seconds in which p99 had doubled."""
         windows = collections.defaultdict(list)
         for payment in payments:
             windows[int(payment.due / WINDOW)].append(payment)
@@ -55,7 +57,7 @@ class Restarts:
               f"{len({int(payment.due / WINDOW) for payment in still}) * WINDOW:.0f} s")
 
     def finish(self, ledger):
-        """Ends the load and compares what was answered with the ledger, as proof.compare takes it: what is wrong."""
+        """Ends the load and compares the answers with the ledger, as proof.compare takes it. Returns what is wrong."""
         self.callers.finish()
         self.table()
         everybody, answers = self.callers.payments, self.callers.answers

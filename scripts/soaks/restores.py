@@ -1,4 +1,4 @@
-"""Backups and restores, as their articles have them: scripts/test-restore."""
+"""Types the articles' commands for backups and restores at lost machines, for scripts/test-restore."""
 import datetime
 import json
 import os
@@ -13,8 +13,8 @@ import service
 ARTICLES = machines.REPOSITORY / "Sources/Daemon/Daemon/Documentation.docc"
 MODULE = next(path for path in ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
                                 "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so", "/") if os.path.exists(path))
-# The signing-time window, in seconds: so wide that no payment token of the run leaves it, so that what is refused is refused by
-# the ledger. Payment tokens for after a restore are signed in the future, after the fence.
+# The signing-time window, in seconds: so wide that no payment token of the run leaves it, and every refusal is the ledger's.
+# Payment tokens for the time after a restore are signed in the future, after the fence.
 WINDOW = 86_400
 SERVER = "db1.example"
 
@@ -38,13 +38,13 @@ def require(holds, what, *values):
 
 
 class Host(machines.Machine):
-    """One with paytokend and a SoftHSM token. ledger: the configuration's section."""
+    """A host with paytokend and a SoftHSM token. ledger: the configuration's section."""
 
     def __init__(self, name, ledger, is_new=True):
         super().__init__(name, ["paytokend"])
         self.socket = str(self.path("/run/paytokend/paytokend.sock"))
         self.write("/etc/hosts", f"127.0.0.1 localhost {SERVER}\n")
-        # What the package and its administrator bring; the tests' authority in the place of Apple's.
+        # The files of the package and its administrator, with the tests' authority instead of Apple's.
         shutil.copy("authority/root.pem", self.path("/etc/ssl/certs/test-root.pem"))
         for directory in ("/backup", "/safe"):
             self.path(directory).mkdir(mode=0o700)
@@ -70,7 +70,7 @@ log: {{ format: text }}
 """)
 
     def set_up(self):
-        """A token, the daemon, and a merchant's key."""
+        """Makes an HSM token, the daemon, and a merchant's key."""
         self.type(f"""runuser -u paytokend -- env --chdir=/ SOFTHSM2_CONF=/etc/paytokend/softhsm2.conf paytokenctl token init \\
             --module {MODULE} --label paytokend --so-pin-file /etc/paytokend/so-pin --pin-file /etc/paytokend/pin
             systemctl start paytokend.service
@@ -80,17 +80,17 @@ log: {{ format: text }}
         self.type("paytokenctl key import --private-key /root/merchant.key.pem --certificate /root/merchant.pem")
 
     def pay(self, payment, reference=None):
-        """Status, and the answer's code or whether it was repeated."""
+        """Returns the status, and the answer's code or `repeated`."""
         status, body = load.once(self.socket, load.decrypt(payment.token, (reference or payment.reference).encode()))
         answer = json.loads(body) if body else {}
         return status, answer.get("repeated") if status == 200 else answer.get("code")
 
     def waits_for_acceptance(self):
-        """Until nothing else is missing."""
+        """Waits until only the acceptance is missing."""
         service.wait("the wait for an acceptance", lambda: "accept-restore" in self.try_to_type("paytokenctl status")[1])
 
     def ends_with(self, exit_status):
-        """Its daemon is started and ends by itself, with that: at once, or when it has compared ledger and token."""
+        """Starts its daemon, which must end by itself with this status: at once, or after it has compared ledger and HSM token."""
         self.try_to_type("systemctl start paytokend.service")
         ended = self.path("/run/paytokend.ended")
         service.wait(f"the end of the daemon of {self.name}", ended.exists)
@@ -99,7 +99,7 @@ log: {{ format: text }}
 
 
 class Payment:
-    """A payment token and the reference under which it is asked for."""
+    """A payment token and the reference of its requests."""
     count = 0
 
     def __init__(self, token):
@@ -114,13 +114,13 @@ def mint(count, signed=None):
 
 
 class Shop:
-    """What was released, and whether it is released again. hosts: ask one after the other."""
+    """Releases payments, and checks what is released again. hosts: are asked in turn."""
 
     def __init__(self, hosts):
         self.hosts, self.fence = hosts, None
 
     def release(self, count=4):
-        """Fresh payment tokens, each released once; after the fence of a restore that was accepted."""
+        """Releases fresh payment tokens, each once; after an accepted restore they are signed after the fence."""
         payments = mint(count, self.fence)
         for number, payment in enumerate(payments):
             host, answer = self.hosts[number % len(self.hosts)], None
@@ -128,21 +128,21 @@ class Shop:
             def is_answered():
                 nonlocal answer
                 answer = host.pay(payment)
-                # Its time has not come yet, or a host has not taken up the acceptance.
+                # The payment token's time has not come yet, or a host has not learnt of the acceptance.
                 return answer[1] not in ("signing_time_outside_window", "ledger_unavailable", "hsm_unavailable")
             service.wait("a release", is_answered)
             require(answer == (200, False), f"{host.name}: a fresh payment", *answer)
         return payments
 
     def is_held(self, *payments):
-        """Nothing is released: not what is fresh, and not what was released before."""
+        """Checks that nothing is released, neither fresh payment tokens nor those released before."""
         for payment in [*mint(2), *payments]:
             for host in self.hosts:
                 answer = host.pay(payment)
                 require(answer == (503, "ledger_unavailable"), f"{host.name} held", *answer)
 
     def is_kept(self, payments):
-        """Each is repeated under its reference and refused under another."""
+        """Checks that each is repeated under its reference and refused under another."""
         for payment in payments:
             for host in self.hosts:
                 answer = host.pay(payment)
@@ -151,7 +151,7 @@ class Shop:
                 require(answer == (409, "transaction_replayed"), f"{host.name}: a replay", *answer)
 
     def is_forgotten(self, payments):
-        """Each was released and is not in the ledger any more: refused under any reference."""
+        """Checks that each, which was released and is not in the ledger any more, is refused under any reference."""
         for payment in payments:
             for host in self.hosts:
                 for reference in (None, "other"):
@@ -159,8 +159,8 @@ class Shop:
                     require(answer == (409, "transaction_replayed"), f"{host.name}: a forgotten payment", *answer)
 
     def accepted(self, count=1):
-        """Reads the fence off the records: so many acceptances stand in that of each host, the time in that of the host that was
-        told. Verifies the records."""
+        """Reads the fence from the records: each host's record has this many acceptances, and that of the host that was asked
+        has the time. Verifies the records."""
         fences = []
         for host in self.hosts:
             found = []
@@ -181,7 +181,7 @@ class Shop:
 
 
 class Server(machines.Machine):
-    """A PostgreSQL cluster of Debian's."""
+    """A PostgreSQL cluster, as Debian installs it."""
 
     def __init__(self):
         super().__init__("server")
@@ -208,7 +208,7 @@ END
         self.sql("CREATE DATABASE paytokend OWNER ledger_owner")
 
     def do(self, name, without=()):
-        """A block, but for the lines with these words."""
+        """Types a block without the lines that have these words."""
         text = block(name).replace("/15/", f"/{self.version}/").replace("@15-", f"@{self.version}-")
         self.type("\n".join(line for line in text.splitlines() if not any(word in line for word in without)))
 
@@ -217,12 +217,12 @@ END
                          ).strip()
 
     def archive(self):
-        """Until all that was written is in the archive."""
+        """Waits until all of the log is in the archive."""
         last = self.sql("SELECT pg_walfile_name(pg_switch_wal())")
         service.wait("the archive", lambda: self.path(f"/archive/{last}").exists())
 
     def lose(self, leaves_log=False):
-        """As by a power cut; with its disk, where the log is not left."""
+        """Ends the server as a power cut would; without leaves_log also its disk is lost."""
         first = int(self.path(f"{self.data}/postmaster.pid").read_text().split()[0])
         service.end(first)
         if not leaves_log:
@@ -243,7 +243,7 @@ END
                 f"  password_file: /etc/paytokend/ledger-password\n  node: {node}")
 
     def admit(self, host):
-        """What a host needs to log in."""
+        """Gives a host what it needs to log in."""
         shutil.copy(self.path("/etc/postgresql/server.pem"), host.path("/etc/paytokend/db-ca.pem"))
         host.write("/etc/paytokend/ledger-password", self.passwords["paytokend"] + "\n", owner="paytokend", mode=0o400)
 
@@ -254,7 +254,7 @@ END
 
 
 def try_file():
-    """A host with a ledger in a file burns down; another one takes its place."""
+    """Loses a host with a ledger in a file, and restores it on another one."""
     node = "ledger:\n  node: backend-1"
     old = Host("old", node)
     old.set_up()
@@ -274,7 +274,7 @@ def try_file():
     new.type(block("restore-host.sh"))
     new.waits_for_acceptance()
     shop.is_held(*kept[:1], *lost[:1])
-    # Without --await-restore it does not even start.
+    # Without --await-restore the daemon does not even start.
     new.type("systemctl stop paytokend.service")
     drop_in = new.path("/run/systemd/system/paytokend.service.d/await.conf")
     text = drop_in.read_text()
@@ -293,13 +293,13 @@ def try_file():
 
 
 def try_copy():
-    """Files of another day are put back without `ledger restore`: what is noticed, and what is not (Restoring.md)."""
+    """Replaces files with older ones without `ledger restore`, and checks what the daemon notices and what it does not."""
     host = Host("copied", "ledger:\n  node: backend-1")
     host.set_up()
     shop = Shop([host])
     stop, start = "systemctl stop paytokend.service", "systemctl start paytokend.service"
     kept = shop.release()
-    # Stopped in order, so the file is whole, and the token remembers its end.
+    # Stopped in order, so the file is complete, and the HSM token remembers its end.
     host.type(f"""{stop}
         tar --create --file /backup/tokens.tar --directory / var/lib/paytokend/tokens
         cp -p /var/lib/paytokend/ledger.sqlite /backup/
@@ -317,7 +317,7 @@ def try_copy():
         {start}
         until paytokenctl status; do sleep 0.1; done""")
     shop.verify()
-    # What the article warns of: this one is released twice.
+    # The articles warn of this: this payment token is released twice.
     answer = host.pay(lost[0], "other")
     require(answer == (200, False), "with its token the older ledger should not be noticed", *answer)
     status, said = host.try_to_type("paytokenctl audit head --directory /safe/heads")
@@ -331,7 +331,7 @@ def try_copy():
 
 
 def replace(old, shop):
-    """The host burns down some payments after its backup, and another machine takes its name."""
+    """Loses the host some payments after its backup; another machine takes its name."""
     old.type(block("back-up-host.sh"))
     kept = shop.release()
     service.end(int(old.path("/run/paytokend.pid").read_text()))
@@ -344,7 +344,7 @@ def replace(old, shop):
 
 
 def try_cluster():
-    """A host of two burns down; then a cluster's disk is lost; then its server, but not its log; then the tables are deleted."""
+    """Loses one of two hosts, then a cluster's disk, then its server but not its log, then the tables."""
     server = Server()
     server.do("archive-log.sh")
     hosts = [Host(f"backend-{number}", server.settings(f"backend-{number}")) for number in (1, 2)]

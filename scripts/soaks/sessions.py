@@ -1,17 +1,17 @@
-"""Merchant sessions a second through paytoken-gateway, from 1, 8 and 32 clients, against a server that plays Apple: with the
-TLS key in the token, with the same gateway and the key in a file, and beside them the token's bare RSA signatures and
-paytokend's own (POST /v1/tls-signatures). Where the server ends each connection, each session costs a handshake and a
-signature; where it keeps them, most sessions cost neither.
+"""Measures merchant sessions a second through paytoken-gateway, from 1, 8 and 32 clients, against a server that plays Apple:
+with the TLS key in the HSM token, with the same gateway and the key in a file, and for comparison the HSM token's bare RSA
+signatures and paytokend's own (POST /v1/tls-signatures). If the server ends each connection, each session costs a handshake
+and a signature; if it keeps them, most sessions cost neither.
 
-Then what sessions do to decryption: payment tokens at a steady rate alone, beside as many sessions with a key in a file
-(which use the machine and not the token), beside sessions with the key in the token, and beside 32 callers who want
-nothing but signatures. Once on SoftHSM, where everything shares the machine's cores, and once on a token that takes 20 ms
-for each operation without using them, as an HSM does: there it is the token's sessions that are shared.
+Then it measures the effect of sessions on decryption: payment tokens at a steady rate alone, with as many sessions with a key in
+a file (which use the machine and not the HSM token), with sessions with the key in the HSM token, and with 32 callers that
+request nothing but signatures. It does so once on SoftHSM, where everything shares the machine's cores, and once on an HSM token
+that takes 20 ms for each operation without using them, as an HSM does: there the HSM token's sessions are shared.
 
-Everything runs on this machine. Beside decryption the playing server and the sessions' load have the lowest priority (nice
-19), since they stand for other machines. Wrong is every answer but 200, a session for which
-the server has no answer given or no handshake where it should, and, but for --short, a p99 of decryption beside signatures
-of more than 2 times its own on the token that takes 20 ms.
+Everything runs on this machine. While decryption is measured, the server and the sessions' load have the lowest priority (nice
+19), since in practice they are other machines. These are wrong: every answer but 200; a session for which the server has no
+answer, or no handshake where it should have one; and, except with --short, a p99 of decryption with signatures of more than 2
+times its own on the HSM token that takes 20 ms.
 """
 import base64
 import concurrent.futures
@@ -28,7 +28,7 @@ import service
 
 MERCHANTS = ["merchant.com.example.first", "merchant.com.example.second"]
 CLIENTS = (1, 8, 32)
-# Before the commands of programs that would be on other machines.
+# Put before commands that would run on other machines.
 ELSEWHERE = ("nice", "-n", "19")
 HOST = "apple-pay-gateway.apple.com"
 # Callers of the gateway: each may have sixteen sessions under way.
@@ -36,19 +36,19 @@ CALLERS = 4
 
 
 class Peer(service.Answering):
-    """The server that plays Apple. A context. ends: whether it ends each connection after its answer."""
+    """The server that plays Apple. A context. ends: if true it ends each connection after its answer."""
 
     def __init__(self, ends, priority=()):
         super().__init__(*priority, "./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep")
         self.port = int(self.line()[0])
 
     def counts(self):
-        """Handshakes and answers so far."""
+        """Returns the handshakes and answers so far."""
         return tuple(map(int, self.ask()))
 
 
 class Gateway(service.Program):
-    """A paytoken-gateway and the requests of its callers. A context."""
+    """A paytoken-gateway and its callers' requests. A context."""
 
     def __init__(self, name, peer, paytokend, keys, in_files):
         super().__init__(f"{name}.sock", *(("paytoken-gateway-file-key", f"{name}.yaml", "identities") if in_files
@@ -72,7 +72,8 @@ class Gateway(service.Program):
 
 
 def make_identities(there):
-    """One for each merchant in the token, and one in a file. Returns the public key hashes of those in the token."""
+    """Makes a key for each merchant in the HSM token, and one in a file. Returns the public key hashes of those in the HSM
+    token."""
     os.makedirs("identities", exist_ok=True)
     daemon, hashes = there.daemon, []
     for merchant in MERCHANTS:
@@ -104,7 +105,7 @@ def make_apple():
 
 
 def signatures(hashes):
-    """Requests for what a TLS 1.3 handshake has signed (RFC 8446 §4.4.3)."""
+    """Returns requests for signatures of a TLS 1.3 handshake (RFC 8446 §4.4.3)."""
     covered = b" " * 64 + b"TLS 1.3, client CertificateVerify\0"
     return [load.post(b"/v1/tls-signatures", json.dumps({
         "publicKeyHash": name, "algorithm": "rsa_pss_rsae_sha256",
@@ -112,7 +113,7 @@ def signatures(hashes):
 
 
 def generate(title, socket, requests, clients, seconds, wrong, rate=None, count=60_000, priority=()):
-    """The same requests again and again; figures."""
+    """Sends the same requests repeatedly. Returns figures."""
     many = (requests * (count // len(requests) + 1))[:count]
     said = load.generate(socket, many, clients, seconds, rate, priority)
     answered = said["statuses"].pop("200", 0)
@@ -145,7 +146,7 @@ def throughput(rounds, seconds, wrong, keys):
                                                           in_files))
                     ways.append((name, peer, gateway, ends))
             for _, _, gateway, _ in ways:
-                # Contexts of TLS, lists of identities.
+                # Fills the gateway's TLS contexts and lists of identities first.
                 generate("at first", gateway.socket, gateway.requests, 2, 10, wrong, count=20)
             loops = []
             for _ in range(rounds):
@@ -157,7 +158,7 @@ def throughput(rounds, seconds, wrong, keys):
                         figures = generate(name, gateway.socket, gateway.requests, clients, seconds, wrong)
                         take(name, clients, figures)
                         shaken, answered = (after - before for before, after in zip((shaken, answered), peer.counts()))
-                        # Connections that are kept serve many sessions; some are new at each beginning.
+                        # A kept connection serves many sessions; some are opened at each beginning.
                         if answered != figures[0] or (shaken < answered if ends else shaken > answered / 4 + 2 * clients):
                             wrong.append(f"{name}: {figures[0]} sessions, of which the server knows {answered}, on {shaken} "
                                          "connections")
@@ -173,7 +174,7 @@ def throughput(rounds, seconds, wrong, keys):
 
 
 def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
-    """What sessions do to decryption on one kind of token. Returns p99 beside each load over p99 alone."""
+    """Measures the effect of sessions on decryption on one kind of HSM token. Returns p99 with each load, divided by p99 alone."""
     with (deployment.Deployment(title.replace(" ", "-"), {"a": kind}, merchants=("ec",), sessions=sessions, call_timeout="10s",
                                 listener={"max_connections": 1024, "max_connections_per_uid": 1024}) as there,
           service.Minter(certificate="authority/ec.pem") as tokens, Peer(True, ELSEWHERE) as peer, contextlib.ExitStack() as stack):
@@ -190,7 +191,7 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
 
         def decrypt(requests, clients, rate=None):
             return generate("decryption", there.socket, requests, clients, 60, wrong, rate, len(requests))
-        # The most that it does, to have a half of it.
+        # Finds its maximum, to use half of it.
         most = decrypt(mint(1000 if seconds > 1 else 300), 16 if delay else 8)[1]
         rate = most / (2 if delay else 4)
         loads = {"alone": None, "beside sessions, key in a file": (outside.socket, outside.requests),
@@ -198,7 +199,7 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
                  "beside signatures": (there.socket, signatures(hashes))}
         results = {name: [] for name in loads}
         for turn in range(rounds):
-            # None is always the first.
+            # So that none is always the first.
             for name, pressure in [*loads.items()][turn % len(loads):] + [*loads.items()][:turn % len(loads)]:
                 requests = mint(int(rate * seconds))
                 with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -232,7 +233,7 @@ def main(parser):
     if options.part != "beside":
         throughput(rounds, seconds, wrong, keys)
     if options.part != "rates":
-        # What comes seldom on a shared machine is as likely in each: many short ones instead of few long ones.
+        # Rare delays of a shared machine are equally likely in many short loads, unlike in few long ones.
         beside("SoftHSM", deployment.SoftHSMToken, 0, 2, many, min(seconds, 2), wrong, keys)
         ratios = beside("20 ms for each operation", deployment.ScriptedToken, 20, 8, many, min(seconds, 2), wrong, keys)
         for name in ("beside sessions, key in the token", "beside signatures"):

@@ -1,5 +1,5 @@
-"""set_pin.py MODULE PIN-FILE NEW-PIN-FILE: changes the user PIN of the first token, as its owner would with the vendor's
-tool; for SoftHSM there is none that does. SOFTHSM2_CONF says which token. Sizes and order as in PKCS#11 2.40's header."""
+"""set_pin.py MODULE PIN-FILE NEW-PIN-FILE: changes the user PIN of the first token, as its owner would with the vendor's tool;
+SoftHSM has no such tool. SOFTHSM2_CONF selects the token. Sizes and order as in PKCS#11 2.40's header."""
 import ctypes
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""A shop that pays at paytoken-gateway, with processor-simulator as its processor, and what its clients were told."""
+"""A shop that pays at paytoken-gateway, with processor-simulator as its processor, and the results that its clients got."""
 import collections
 import copy
 import json
@@ -14,7 +14,7 @@ LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 
 
 class Payment:
-    """One payment token, and what its client was told."""
+    """One payment token, and the result that its client got."""
     __slots__ = ("identifier", "cents", "request", "told", "code")
 
     def __init__(self, token, cents, key):
@@ -25,13 +25,13 @@ class Payment:
         self.request = load.post(b"/payments/apple-pay", body, key)
 
     def again(self):
-        """The same token and order, brought elsewhere as well."""
+        """Returns the same payment token and order, to be sent to another gateway as well."""
         other = copy.copy(self)
         other.told = other.code = None
         return other
 
     def take(self, status, body):
-        """Whether that was an answer; 503 and none are not."""
+        """Returns True if that was an answer; 503 and no answer are not."""
         if status == 200:
             self.told = json.loads(body)["status"]
         elif status == 422 and json.loads(body)["code"] in ("payment_declined", "payment_failed"):
@@ -45,13 +45,13 @@ class Payment:
 
 
 class Shop:
-    """All three programs, and the payments so far."""
-    # The most that one question lists.
+    """The three programs, and the payments so far."""
+    # The most that one list returns.
     PAGE = 1000
 
     def __init__(self, daemon, chance, name="gateway", database=None, like=None):
-        """name: of the gateway's files. database: the URL of a store in PostgreSQL. like: another shop, whose client and simulator
-        this one has too."""
+        """name: of the gateway's files. database: the URL of a store in PostgreSQL. like: another shop, whose client and
+        simulator this one shares."""
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
@@ -67,7 +67,7 @@ class Shop:
         self.steps, self.cuts, self.wrong = collections.Counter(), collections.Counter(), []
 
     def configure(self, paytokend=None, simulator="simulator.sock", store="store"):
-        """What the gateway's next start reads."""
+        """Writes the configuration of the gateway's next start."""
         pathlib.Path(f"{self.name}.yaml").write_text(
             f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
@@ -78,7 +78,7 @@ class Shop:
             "log: { level: warning }\n")
 
     def mint(self, count):
-        """So many payments, with amounts mixed by chance."""
+        """Returns `count` payments with randomly mixed amounts."""
         amounts = {**PLAIN, **LOST}
         wanted = collections.Counter(self.chance.choices(list(amounts), list(amounts.values()), k=count))
         minted = [Payment(token, cents, self.key) for cents, number in wanted.items()
@@ -88,7 +88,7 @@ class Shop:
         return minted
 
     def send(self, payments, clients, tick=None):
-        """Each of them once. Returns those without an answer."""
+        """Sends each of them once. Returns those without an answer."""
         left = []
 
         def answered(payment, status, body, began, ended):
@@ -99,11 +99,11 @@ class Shop:
                 tick()
         load.drive(self.gateway.socket, clients, [(payment, payment.request) for payment in payments], answered)
         seen = {id(payment) for payment in left}
-        # Those that were not even sent, since no gateway accepted any more.
+        # Those that were not even sent, since no gateway accepted connections.
         return left + [payment for payment in payments if payment.told is None and id(payment) not in seen]
 
     def settle(self, payments):
-        """Sends again what has no answer until all have one."""
+        """Sends payments without an answer again until all have one."""
         left = list(payments)
 
         def are_answered():
@@ -113,7 +113,7 @@ class Shop:
         service.wait(lambda: f"answers to {len(left)} payments", are_answered, pause=0.2)
 
     def await_readiness(self, wanted, code=""):
-        """Waits until GET /readyz of the gateway answers so, with that code among its reasons."""
+        """Waits until the gateway's GET /readyz answers so, with that code among its reasons."""
         def answers():
             status, body = load.once(self.admin, service.GET_READY)
             return status == wanted and code.encode() in body
@@ -129,7 +129,7 @@ class Shop:
         return json.loads(body)["status"] if status == 200 else status
 
     def submissions(self):
-        """By payment, the outcome of each submission, by the simulator's log."""
+        """Returns, by payment, the outcome of each submission in the simulator's log."""
         found = collections.defaultdict(list)
         for line in pathlib.Path("simulator.log").read_text().splitlines():
             entry = json.loads(line)

@@ -1,5 +1,5 @@
-"""systemctl of a machine that has no systemd: starts and stops paytokend as its unit and drop-ins say (command, user, environment,
-directories, readiness; not its sandbox), and PostgreSQL by Debian's own program."""
+"""The systemctl of a machine without systemd. It starts and stops paytokend as its unit and drop-ins say (command, user,
+environment, directories, readiness; not its sandbox), and PostgreSQL with Debian's own program."""
 import grp
 import os
 import pathlib
@@ -11,15 +11,15 @@ import sys
 import time
 
 LOG = pathlib.Path("/var/log/paytokend.log")
-# Of the daemon that runs; how the last one ended, an exit status, or a signal below zero.
+# The pid of the running daemon; how the last one ended: an exit status, or a signal below zero.
 PIDS, ENDED = pathlib.Path("/run/paytokend.pid"), pathlib.Path("/run/paytokend.ended")
 SOCKETS = ["paytokend.socket", "paytokend-admin.socket"]
-# Measures nothing: it only ends a wait that has no end.
+# Ends waits that would never end. It measures nothing.
 GUARD = 120
 
 
 def settings(unit):
-    """Of the section Service: name and values, an empty value emptying what stood before."""
+    """Returns the names and values of the section Service; an empty value clears earlier ones."""
     found = {}
     for file in [f"/usr/lib/systemd/system/{unit}", *sorted(map(str, pathlib.Path(f"/run/systemd/system/{unit}.d").glob("*.conf")))]:
         section = ""
@@ -48,7 +48,7 @@ def wait(done):
 
 
 def watch(command, environment):
-    """In a process of its own: runs the daemon and keeps how it ended."""
+    """Runs the daemon in a process of its own, and stores how it ended."""
     os.setsid()
     with open(LOG, "ab") as log:
         for descriptor in (1, 2):
@@ -59,7 +59,7 @@ def watch(command, environment):
     partial = ENDED.with_suffix(".new")
     partial.write_text(str(status))
     partial.rename(ENDED)
-    # Last: then the next one can be started.
+    # Last, since the next daemon can start after this.
     PIDS.unlink(missing_ok=True)
     os._exit(0)
 
@@ -91,7 +91,7 @@ def start(unit):
         os.chown(directory, account.pw_uid, account.pw_gid)
         environment["RUNTIME_DIRECTORY" if name == "RuntimeDirectory" else "STATE_DIRECTORY"] = directory
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
-        # Abstract, and so that of no file system.
+        # Abstract, so that it is in no file system.
         notified.bind(f"\0paytokend-{os.getpid()}")
         notified.settimeout(0.05)
         environment["NOTIFY_SOCKET"] = f"@paytokend-{os.getpid()}"
@@ -119,7 +119,7 @@ def main(verb, *units):
             fast = ["-m", "fast"] if verb in ("stop", "restart") else []
             done = subprocess.run(["pg_ctlcluster", "--skip-systemctl-redirect", *fast,
                                    unit.removeprefix("postgresql@").removesuffix(".service"), verb], stdin=subprocess.DEVNULL)
-            # 2: it is stopped, or runs, already.
+            # 2: it is stopped already, or runs already.
             if done.returncode not in (0, 2):
                 sys.exit(f"Job for {unit} failed: exit status {done.returncode}")
         elif unit == "paytokend.service":

@@ -1,21 +1,21 @@
-"""Upgrades, and the way back, under load through sockets that outlive the daemon: first one daemon with a ledger in a file, then
-three with a ledger in PostgreSQL; and for how long a gateway that is restarted does not answer.
+"""Upgrades under load, and back, through sockets that outlive the daemon: first one daemon with a ledger in a file, then three with a
+ledger in PostgreSQL. Also measures how long a restarted gateway does not answer.
 
-`--old DIR` has the programs paytokend, paytokend-hsm and paytokenctl of the version before; without it the present ones stand in
-for them, which tries the procedure alone. To build the version before:
+`--old DIR` has the programs paytokend, paytokend-hsm and paytokenctl of the version before. Without it the present ones are used for
+both, which tries only the procedure. To build the version before:
 
     git worktree add ../before REVISION && cd ../before && swift build -c release
 
 Programs are replaced on the disk while the daemon runs, as a package manager does; then the daemon is drained and started again, as
-systemd does. With the same schema that is done old, new, old, new, on three hosts one after the other, so that both versions serve
-at once. With another schema the way back must be refused, with exit status 78 and a ledger that has not changed; in PostgreSQL
-`paytokenctl ledger create` must refuse while an older daemon serves, and daemons of the new version must wait for it.
+systemd does. With the same schema the versions alternate, on three hosts one after the other, so that both serve at once. With
+another schema the way back must be refused, with exit status 78 and an unchanged ledger. In PostgreSQL `paytokenctl ledger create`
+must refuse while an older daemon serves, and daemons of the new version must wait for it.
 
-A connection that was closed before its answer is replaced, and the payment repeated under its reference; a 503 is asked again. Both
-are counted. Wrong is a payment that was refused, had no answer, or another's content, or was released twice; an answer that is
-not in the record; and a record that does not verify. `doubled` says for how many tenths of a second, from the signal to three
-seconds after the first release, the 99th percentile of the payments that were due then was more than twice that of the quiet
-times before; its last line says how much of the quiet times themselves that was. No verdict depends on it.
+A caller replaces a connection that was closed before its answer, and repeats the payment under its reference; after a 503 it asks
+again. Both are counted. These are wrong: a payment that was refused, had no answer or another's content, or was released twice; an
+answer that is not in the record; and a record that does not verify. `doubled` is the number of tenths of a second, from the signal to
+three seconds after the first release, in which the 99th percentile of the payments due then was more than twice that of the quiet
+times before; its last line has the same figure for the quiet times themselves. No verdict depends on it.
 """
 import collections
 import concurrent.futures
@@ -64,7 +64,7 @@ class Upgrade(service.Contexts):
         self.callers.steady(self.quiet)
 
     def stop(self, nodes):
-        """All at the same time."""
+        """Runs all at the same time."""
         for node in nodes:
             self.units[node].process.terminate()
         for node in nodes:
@@ -72,7 +72,7 @@ class Upgrade(service.Contexts):
                 self.wrong.append(f"{node} ended with {status} at SIGTERM")
 
     def restart(self, node, version):
-        """Another version in its place, and the daemon started again."""
+        """Installs another version in its place, and restarts the daemon."""
         unit = self.units[node]
         activated.install(self.versions[version], unit.programs)
         struck = time.monotonic()
@@ -82,7 +82,8 @@ class Upgrade(service.Contexts):
         self.restarts.note(f"{version}, {node}", [node], struck, ended)
 
     def go_back_refused(self, nodes, content):
-        """The old version on a ledger that it does not know. content: of the ledger, whatever must not change."""
+        """Starts the old version on a ledger that it does not know. content: returns the part of the ledger that must not
+        change."""
         for node in nodes:
             activated.install(self.versions["old"], self.units[node].programs)
         struck = time.monotonic()
@@ -103,7 +104,7 @@ class Upgrade(service.Contexts):
         self.restarts.note("back refused, new", nodes, struck, ended)
 
     def upgrade_together(self, create):
-        """All nodes to the version that needs another schema. create: `paytokenctl ledger create` of the new version."""
+        """Moves all nodes to the version that needs another schema. create: `paytokenctl ledger create` of the new version."""
         refused = create()
         named = refused.stderr.decode(errors="replace")
         if refused.returncode != 1 or not all(node in named for node in self.units):
@@ -125,7 +126,7 @@ class Upgrade(service.Contexts):
         self.restarts.note("new, all, schema", list(self.units), struck, ended)
 
     def finish(self, ledger):
-        """What is wrong."""
+        """Returns what is wrong."""
         wrong = self.wrong + self.restarts.finish(ledger)
         for node, unit in self.units.items():
             print(f"verified    {node}")
@@ -187,11 +188,11 @@ def in_database(options, old, new):
 
 
 class Knocks:
-    """Connects to a gateway again and again and asks for a payment that there is none of; `knock` is to be repeated."""
+    """Connects to a gateway and asks for a payment that does not exist; `knock` is to be called repeatedly."""
 
     def __init__(self, port, key):
         self.address, self.request = ("127.0.0.1", port), load.get("/payments/apple-pay/" + "0" * 64, key)
-        # When each began, and its status; None where it was not answered.
+        # The start of each request, and its status; None if it was not answered.
         self.answers, self.refused = [], collections.Counter()
 
     def knock(self):
@@ -209,8 +210,8 @@ class Knocks:
         self.answers.append((began, status))
 
     def gap(self, since):
-        """Waits for an answer to what began after that moment: the seconds from the last answer before the first knock without one
-        to the first answer after the last of these."""
+        """Waits for the answer to a request that began after that moment. Returns the seconds from the last answer before the
+        first unanswered request to the first answer after the last unanswered one."""
         service.wait("an answer", lambda: self.answers and self.answers[-1][0] > since and self.answers[-1][1], pause=0.01)
         missed = [number for number, (_, status) in enumerate(self.answers) if status is None]
         found = self.answers[missed[-1] + 1][0] - self.answers[max(0, missed[0] - 1)][0] if missed else 0.0
@@ -219,8 +220,8 @@ class Knocks:
 
 
 def at_gateway(options, old, new):
-    """How long a gateway's address does not answer while it is restarted. Nothing is paid: that what was not answered is not
-    paid twice is what `scripts/soak payments` shows."""
+    """Measures how long a gateway's address does not answer during a restart. It pays nothing: `scripts/soak payments` shows
+    that an unanswered payment is not paid twice."""
     name = "paytoken-gateway"
     if not os.path.exists(f"{old}/{name}"):
         old = new
