@@ -1,8 +1,9 @@
-"""What scripts/test runs once everything is installed: the build, the checks, the short soaks, the benchmark's guard, the Swift
-tests. Says a line for each check and each suite, and in full what failed. Arguments go to `swift test`, and then only that is run.
+"""Runs the build, the checks, the short soaks, the benchmark's guard and the Swift tests, once scripts/test has installed
+everything. Prints a line for each check and each suite, and failures in full. Arguments go to `swift test`, and then only
+that is run.
 
-What the Swift tests did is not read from their output, in which programs under test write as well, but from the events
-that Swift Testing writes to a file of its own: a test that was begun and never ended is a crash.
+The results of the Swift tests are not read from their output, which programs under test write to as well, but from the events
+that Swift Testing writes to a file of its own. A test that began and did not end is a crash.
 """
 import collections
 import json
@@ -24,17 +25,17 @@ CHECKS = [["scripts/check-structure"], ["scripts/check-documents"], ["scripts/ch
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
-# What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.
+# Suites that run many programs. They run alone, since with hundreds of other tests on two cores each would wait for the others.
 ALONE = ["HSMWorkerTests", "DaemonTests|WorkerSupervisionTests", "SystemTests"]
 TESTS = [[word for name in ALONE for word in ("--skip", name)], *[["--filter", name] for name in ALONE]]
-# What the Swift runtime and `swift test` say of a crash.
+# The words of the Swift runtime and `swift test` for a crash.
 CRASHES = ["Fatal error", "Program crashed", "unexpected signal"]
-# After so many seconds without a line there is one that says what is being waited for.
+# After this many seconds without a line, a line says what runs.
 SILENCE = 60
 
 
 class Report:
-    """What is said, what is counted, and the file with all that programs wrote."""
+    """The lines that are printed, the counts, and the file with all output of programs."""
 
     def __init__(self):
         self.counts, self.failures, self.skips, self.totals = collections.Counter(), [], [], []
@@ -49,7 +50,7 @@ class Report:
         self.say(f"{mark:6}{text}" + ("" if seconds is None else f"   {seconds:.1f} s"))
 
     def starts(self, name):
-        """Says so; returns where in the log its output begins."""
+        """Prints that it starts. Returns where its output begins in the log."""
         self.line("run", name)
         self.log.seek(0, os.SEEK_END)
         self.log.write(f"== {name}\n".encode())
@@ -72,7 +73,7 @@ class Report:
         self.skips.append(text)
 
     def close(self):
-        """The summary; returns the exit status."""
+        """Prints the summary, and returns the exit status."""
         seconds = int(time.monotonic() - self.began)
         for total in self.totals:
             self.say(f"Swift Testing: {total}")
@@ -95,7 +96,7 @@ class Report:
 
 
 def ended(status):
-    """How a program ended, in words."""
+    """Returns in words how a program ended."""
     return f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit {status}"
 
 
@@ -106,7 +107,7 @@ def last_lines(path, count, start=0):
 
 
 def run(report, command, counted=True):
-    """A program; says whether it succeeded."""
+    """Runs a program. Returns True if it succeeded."""
     name, began = " ".join(command), time.monotonic()
     start = report.starts(name)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=report.log, stderr=subprocess.STDOUT) as process:
@@ -119,7 +120,7 @@ def run(report, command, counted=True):
     said = last_lines(report.log.name, 100_000, start)
     took = time.monotonic() - began
     if status != 0:
-        # Without what a build says of what went well.
+        # Without a build's lines about what went well.
         report.fail(f"{name}: {ended(status)}", took, [line for line in said if not line.startswith("[")])
     elif said and " skipped: " in said[-1] and counted:
         report.skip(said[-1])
@@ -131,12 +132,12 @@ def run(report, command, counted=True):
 
 
 class SwiftTests:
-    """One run of `swift test`, by its events."""
+    """One run of `swift test`, read from its events."""
 
     def __init__(self, report, arguments):
         self.report, self.arguments = report, arguments
         self.suites, self.names, self.places = {}, {}, {}
-        # By identifier: since when a test runs; what is wrong with it; of a suite, how many of its tests went how.
+        # By identifier: the start of a running test; its issues; for a suite, the counts of its tests' outcomes.
         self.running, self.issues = {}, collections.defaultdict(list)
         self.outcomes = collections.defaultdict(collections.Counter)
         self.total, self.failed = None, False
@@ -155,7 +156,7 @@ class SwiftTests:
                 status, rest = None, ""
                 while status is None:
                     status = process.poll()
-                    # Once more after the end, for the last of them.
+                    # Once more after the end, for the last events.
                     lines = (rest + stream.read()).split("\n")
                     rest = lines.pop()
                     for line in lines:
@@ -178,12 +179,12 @@ class SwiftTests:
                 report.fail(f"{name}: exit 0, though tests failed", took, [])
 
     def crash(self, start):
-        """What was written from the first line that tells of it; the last lines where none does."""
+        """Returns the output from the first line about the crash, or the last lines if there is none."""
         said = last_lines(self.report.log.name, 1_000_000, start)
         found = [number for number, line in enumerate(said) if any(sign in line for sign in CRASHES)]
         if not found:
             return said[-60:]
-        # The line with the signal may stand far below, or within another.
+        # The line with the signal may come much later, or within another.
         return said[found[0]:found[0] + 60] + [said[number] for number in found if number >= found[0] + 60]
 
     def under_way(self):
@@ -194,7 +195,7 @@ class SwiftTests:
         return f"{test.partition('.')[0].partition('/')[0]}: {self.names.get(test, test)}"
 
     def of_suites(self, test):
-        """The suites that it is in."""
+        """Returns the suites that contain it."""
         return [suite for suite in self.suites if test.startswith(suite + "/")]
 
     def take(self, record):
@@ -243,13 +244,13 @@ class SwiftTests:
     def end(self, test, took, outcome):
         if test not in self.suites:
             if outcome == "failed":
-                # Counted below.
+                # The suite counts it below.
                 self.report.fail(f"{self.title(test)} ({self.places[test]})", took, self.issues[test], count=0)
             self.count(test, outcome)
             return
         counts = self.outcomes[test]
         if outcome == "failed" and not counts["failed"]:
-            # Its own initialiser or trait, not one of its tests.
+            # The suite's own initialiser or trait failed, not one of its tests.
             self.report.fail(f"{self.title(test)} ({self.places[test]})", took, self.issues[test])
         said = ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped") if counts[name])
         self.report.line("ok" if outcome == "passed" else "FAIL", f"{self.title(test)}: {said or 'no test'}", took)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plays Apple's host for merchant sessions, for scripts/demo: TLS that demands a merchant's certificate, and a session.
+"""Plays Apple's host for merchant sessions, for scripts/demo: TLS that requires a merchant's certificate, and a session.
 
     simulated_apple.py CERTIFICATE KEY CLIENT-AUTHORITIES PORT-FILE
 
-It listens on a free port of the loopback address, which it writes to PORT-FILE, and serves until it is ended. A merchant whose
-certificate is another's than the one that the body names gets what Apple answers then: 417.
+It listens on a free port of the loopback address, writes that to PORT-FILE, and serves until it is ended. A merchant whose
+certificate does not belong to the merchant identifier in the body gets 417, as from Apple.
 """
 
 import http.server

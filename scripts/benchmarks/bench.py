@@ -1,23 +1,22 @@
-"""Measures paytokend, with everything that a release needs switched on, compared with what its HSM can do alone, in one run on
-one machine, and prints one table.
+"""Measures paytokend, with everything that a release needs, and compares it with what its HSM can do alone, in one run on one
+machine. Prints one table.
 
-Each row is a base and one thing changed: EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger, 32
-connections. Payment tokens are minted while nothing is measured; each is released once. In every round every row is
-played for some seconds, with the raw loop before and after it: the bare PKCS#11 calls of one payment token, in as many
-threads as the worker has sessions, on a session copy of the key, which the worker uses too. The column "of" is the
-ratio of the two; for a token with latency it is the share of sessions / latency, for an open loop that of the maximum.
-Figures are the medians of the rounds.
+Each row is a base with one thing changed: EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger, 32
+connections. Payment tokens are minted while nothing is measured; each is released once. In every round every row runs for some
+seconds, with the raw loop before and after it: the bare PKCS#11 calls of one payment token, in as many threads as the worker has
+sessions, on a session copy of the key, as in the worker. The column "of" is the ratio of the two; for an HSM token with latency
+it is the share of sessions / latency, for an open loop that of the maximum. Figures are the medians of the rounds.
 
-An open loop sends when a request is due, at a constant rate, however late the answers are; times count from then. In all
+An open loop sends each request when it is due, at a constant rate, however late the answers are; times count from then. In all
 other rows each connection sends when it has its answer.
 
-Rows with PostgreSQL have their ledger on a durable server on the same disk, without a standby; its processor time is not in the
-columns of daemon and worker, but in the cores that are in use, and in the JSON as `server`.
+Rows with PostgreSQL have their ledger on a durable server on the same disk, without a standby. The server's processor time is
+not in the columns of daemon and worker, but in the cores in use, and in the JSON as `server`.
 
-Below the rows is what a release is made of, each measured by itself: the raw loops, P-256 verification, fdatasync, a round trip to
-that server and a commit there, and a key's restoration through the worker's process and without one, which is what the process
-costs; and then the targets for which enough was measured. Whether they are met changes no exit status: that is 1 when an
-answer was wrong, and with --short when something is badly slower than it has to be.
+Below the rows are the parts of a release, each measured by itself: the raw loops, P-256 verification, fdatasync, a round trip to
+that server and a commit there, and a key's restoration through the worker's process and without one, whose difference is the
+cost of the process. Then come the targets for which enough was measured. Missed targets change no exit status: it is 1 if an
+answer was wrong, and with --short if something is far slower than it should be.
 """
 import argparse
 import os
@@ -79,7 +78,7 @@ def parse():
 
 
 def choose(options):
-    """The rows, in the table's order; with the one that an open loop's maximum is taken from."""
+    """Returns the rows in the table's order, including the one from which an open loop's maximum is taken."""
     usual = rows.SHORT if options.short else [row.name for row in rows.ROWS if not row.is_extra]
     names = set(options.rows or usual)
     if any(row.load for row in rows.ROWS if row.name in names):

@@ -1,13 +1,13 @@
-"""What was measured: the figures of every round by name, their medians and their spread."""
+"""The figures of every round by name, their medians and their spread."""
 import collections
 import statistics
 
 
 class Figures:
-    """Rates are a second, times in microseconds, memory in MiB."""
+    """Rates are per second, times in microseconds, memory in MiB."""
 
     def __init__(self):
-        # By what was measured, a dictionary for each round.
+        # By name, a dictionary for each round.
         self.rounds = collections.defaultdict(list)
 
     def add(self, name, figures):
@@ -20,12 +20,12 @@ class Figures:
         return [figures[figure] for figures in self.rounds.get(name, []) if figures.get(figure) is not None]
 
     def median(self, name, figure):
-        """None where it was not measured."""
+        """Returns None if it was not measured."""
         values = self.values(name, figure)
         return statistics.median(values) if values else None
 
     def summary(self, name):
-        """For JSON: median, least and most of every figure, and the figures of every round."""
+        """Returns, for JSON, median, minimum and maximum of every figure, and the figures of every round."""
         kinds = {kind for figures in self.rounds[name] for kind in figures if self.values(name, kind)}
 
         def of(function):

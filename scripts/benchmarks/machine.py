@@ -1,4 +1,4 @@
-"""What was measured, and on what."""
+"""The revision that was measured, and the machine."""
 import datetime
 import os
 import pathlib
@@ -11,7 +11,7 @@ import database
 
 
 def first_line(*command):
-    """What a program says of its version; None where it is not there."""
+    """Returns a program's version, or None if it is not installed."""
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -21,7 +21,7 @@ def first_line(*command):
 
 
 def package(name):
-    """The version that Debian has installed."""
+    """Returns the version of the installed Debian package."""
     said = first_line("dpkg-query", "--show", "--showformat", "${Version}", name)
     return said if said and not said.startswith("dpkg-query:") else None
 
@@ -35,7 +35,7 @@ def field(path, name, separator=":"):
 
 
 def file_system(path):
-    """Of the deepest mount that the path is in: its type."""
+    """Returns the type of the file system with the deepest mount that the path is in."""
     mounts = [line.split()[1:3] for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
     path = os.path.abspath(path)
     within = [(len(place), kind) for place, kind in mounts if path == place or path.startswith(place.rstrip("/") + "/")]
@@ -43,18 +43,18 @@ def file_system(path):
 
 
 def busy():
-    """Seconds of processor time that all programs together have taken."""
+    """Returns the seconds of processor time that all programs together have taken."""
     user, nice, system, _, _, *interrupts = map(int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def own():
-    """Of it, this program and what it has run."""
+    """Returns the part of it that this program and its children took."""
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 def describe():
-    """Names and values for JSON and for the lines above the table."""
+    """Returns names and values for JSON and for the lines above the table."""
     memory = int(re.sub(r"\D", "", field("/proc/meminfo", "MemTotal") or "0")) / 1024 / 1024
     versions = {
         "paytokend": first_line("paytokend", "--version"), "SoftHSM": package("softhsm2") or first_line("softhsm2-util", "--version"),

@@ -1,4 +1,4 @@
-"""Payment tokens, minted while no clock runs."""
+"""Payment tokens that are minted while nothing is measured."""
 import collections
 import concurrent.futures
 import os
@@ -7,8 +7,8 @@ import service
 
 
 class Mint:
-    """Tokens for one merchant key, from as many processes as there are cores. Each mints until its pipe is full, which is waited
-    for, so that they take no processor time from what is measured. A context."""
+    """Payment tokens for one merchant key, from as many processes as there are cores. Each mints until its pipe is full. The
+    benchmark waits for that, so that minting takes no processor time from what is measured. A context."""
 
     def __init__(self, certificate):
         self.spare = collections.deque()
@@ -25,12 +25,12 @@ class Mint:
         return [self.spare.popleft() for _ in range(count)]
 
     def _wait_for_pipes(self):
-        # A minter sleeps only where it cannot write.
+        # A minter sleeps only when it cannot write.
         service.wait("a full pipe of every minter", lambda: all(
             service.stat(minter.forge.pid)[0] == "S" for minter in self.minters), pause=0.005)
 
     def give_back(self, tokens):
-        """Those that were not used."""
+        """Takes back payment tokens that were not used."""
         self.spare.extendleft(reversed(tokens))
 
     def __enter__(self):

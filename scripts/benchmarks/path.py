@@ -1,7 +1,7 @@
-"""Counts the source files of which a line is executed between the acceptance of a connection and the answer of one release.
+"""Counts the source files that execute a line between the acceptance of a connection and the answer to one release.
 
-The programs keep their counters in files while they run (LLVM's continuous mode), so a copy before and one after a request tell
-what ran between them. What the daemon does besides is left out: a file counts only if it ran in each of five such requests.
+The programs keep their counters in files while they run (LLVM's continuous mode), so a copy before and one after a request show
+what ran between them. Other work of the daemon is left out: a file counts only if it ran in each of five such requests.
 """
 import argparse
 import collections
@@ -26,15 +26,16 @@ class CountedToken(deployment.SoftHSMToken):
 
 
 def llvm(tool, *arguments):
-    """LLVM's of the Swift toolchain that built the programs."""
+    """Returns LLVM's program of the Swift toolchain that built the programs."""
     swift = pathlib.Path(shutil.which("swift")).resolve().parent
     return service.run(swift / tool, *arguments).decode()
 
 
 def files(program, before, after):
-    """Those of the project of which the program executed a line between two copies of its counters."""
+    """Returns the project's files of which the program executed a line between two copies of its counters."""
     profile, earlier = bytearray(after.read_bytes()), before.read_bytes()
     # LLVM's InstrProfData.inc, version 10: words of the header; then identifiers of the binary, a record of 64 bytes for each
+    # function, padding, and the counters.
     # function, padding, and the counters.
     _, version, identifiers, functions, padding, count = struct.unpack_from("<6Q", profile)
     if version & 0xFF != 10:
@@ -63,7 +64,7 @@ def main():
     with deployment.Deployment("path", {"primary": CountedToken}, merchants=("ec",)) as deployed:
         processes = dict(zip(("paytokend", "paytokend-hsm"), deployed.daemon.processes(), strict=True))
         passed = []
-        # The first request opens what later ones find.
+        # The first request opens what later ones find open.
         for number, token in enumerate(service.mint(REQUESTS + 1, certificate="authority/ec.pem")):
             copies = []
             for moment in ("before", "after"):

@@ -1,5 +1,5 @@
-"""Other programs that open Apple Pay tokens, on the same machine in the same run with the same tokens: in one process, with
-the merchant's key in a file, over no socket and with no record of what was released. So it is a lower bound of the work."""
+"""Other programs that decrypt Apple Pay payment tokens, on the same machine in the same run with the same payment tokens: in one
+process, with the merchant's key in a file, over no socket and with no record of releases. So their work is a lower bound."""
 import json
 import os
 import pathlib
@@ -10,13 +10,13 @@ import tempfile
 import deployment
 
 PROGRAM = pathlib.Path(__file__).with_name("processout.go")
-# Of as many tokens as decrypt at the same time.
+# Decryptions at the same time.
 THREADS = 2
 
 
 class ProcessOut:
-    """github.com/processout/applepay, in Go. Go's build puts a program of ours into its package, by an overlay: nothing is
-    written into its directory, and the modules are those that its go.sum names."""
+    """github.com/processout/applepay, in Go. Go's build adds our program to its package by an overlay: nothing is written into
+    its directory, and the modules are those in its go.sum."""
     name = "processout"
     TITLES = {"ec": "processout/applepay (Go), EC_v1", "rsa": "processout/applepay (Go), RSA_v1"}
 
@@ -41,7 +41,7 @@ class ProcessOut:
             self.missing = f"Go did not build it: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
 
     def play(self, sample, seconds):
-        """Pairs of a row's name and figures."""
+        """Yields pairs of a row's name and figures."""
         for kind, identifier in deployment.MERCHANTS.items():
             done = subprocess.run(
                 ["./peer-processout", identifier, f"authority/{kind}.pem", f"authority/{kind}.key.pem", "authority/root.pem",

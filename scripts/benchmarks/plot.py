@@ -1,5 +1,5 @@
-"""A plot as SVG: of each row how much is released a second, beside the raw loop, and how long a caller waits. It reads on
-light and dark pages."""
+"""Writes an SVG plot of each row: releases a second, compared with the raw loop, and the time that a caller waits. It is
+readable on light and dark pages."""
 import html
 import math
 
@@ -36,7 +36,7 @@ text { fill: #e6edf3; }
 
 
 def step(largest):
-    """Between grid lines: 1, 2 or 5 and zeros, so that there are at most six."""
+    """Returns the distance of grid lines: 1, 2 or 5 with zeros, so that there are at most six."""
     for power in range(0, 10):
         for digit in (1, 2, 5):
             if largest / (digit * 10 ** power) <= 6:

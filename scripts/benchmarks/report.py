@@ -1,4 +1,4 @@
-"""The table on the terminal, and the same with every round's figures as JSON."""
+"""Prints the table on the terminal, and writes it with every round's figures as JSON."""
 import json
 import statistics
 
@@ -22,7 +22,7 @@ def number(value, digits=0):
 
 
 def milliseconds(value):
-    """Of microseconds, to three digits."""
+    """Formats microseconds with three digits."""
     if value is None:
         return "–"
     value /= 1000
@@ -30,13 +30,13 @@ def milliseconds(value):
 
 
 def spread(figures, name):
-    """How far the rounds' rates go below and above their median."""
+    """Formats how far the rounds' rates are below and above their median."""
     values, median = figures.values(name, "rate"), figures.median(name, "rate")
     return f"{(min(values) / median - 1) * 100:+.0f} {(max(values) / median - 1) * 100:+.0f} %"
 
 
 def ratio(figures, row):
-    """What of the possible is reached, and what that is."""
+    """Formats the share of the possible that is reached, and what that is."""
     for figure, name in (("of_raw", "raw"), ("of_ceiling", "sessions/latency"), ("of_maximum", "maximum")):
         if (value := figures.median(row.name, figure)) is not None:
             return f"{value:.2f} {name}"
@@ -89,7 +89,7 @@ def show(bench, made, elapsed):
 
 
 def show_targets(chosen, figures):
-    """Those for which enough was measured: as JSON has them."""
+    """Returns the targets for which enough was measured, as in the JSON."""
     shown = []
     for target in chosen:
         if (value := target.ratio(figures)) is None:
@@ -101,7 +101,8 @@ def show_targets(chosen, figures):
 
 
 def as_json(bench, made, reached):
-    """Rates a second, times in microseconds, memory in MiB, cores in use; `of_raw` and the like are of each round's own."""
+    """Rates are per second, times in microseconds, memory in MiB; cores are those in use. `of_raw` and the like are each round's
+    own."""
     titles = {**{row.name: row.title for row in rows.ROWS}, **peers.TITLES, **OPERATIONS}
     names = [name for name in titles if name in bench.figures]
     return json.dumps({

@@ -1,5 +1,5 @@
-"""The rounds: in each, every row is played once, with the raw loop before and after it, and every operation that a release
-is made of is measured once. So whatever else the machine does meets all of them."""
+"""The rounds. In each, every row runs once, with the raw loop before and after it, and every operation of a release is measured
+once. So other work of the machine affects all of them."""
 import functools
 import os
 import pathlib
@@ -16,26 +16,26 @@ import rows
 import service
 import services
 
-# Of a raw loop beside a row's round, and of an operation measured by itself, in seconds.
+# The seconds of a raw loop next to a row's round, and of an operation measured by itself.
 BESIDE, ALONE = 0.5, 0.5
-# Less where rounds are short.
+# Less in short rounds.
 SHARE = 4
-# Turns of a round with the worker and without its process, and the seconds of each.
+# The turns of a round with the worker and without its process, and the seconds of each.
 TURNS, TURN = 12, 0.3
-# Requests of the round that only finds out how fast a row is.
+# The requests of the first round, which only finds out how fast a row is.
 TRIAL = 300
-# So many tokens are what verification is tried on, and what a peer decrypts again and again.
+# The payment tokens for verification, and for a peer, which decrypts them repeatedly.
 SAMPLE = 500
 
 
 class Bench(service.Contexts):
-    """The services, and what was measured of them. A context: leaving it ends them."""
+    """The services, and their figures. A context: leaving it ends them."""
 
     def __init__(self, chosen, seconds, show=print):
         super().__init__()
         self.seconds, self.show = seconds, show
         self.figures, self.wrong, self.missing = figures.Figures(), [], {}
-        # By row, what is to be expected of it.
+        # By row, what to expect of it.
         self.rates = {}
         self.services, self.mints, self.peers = {}, {}, []
         self.rows = []
@@ -58,14 +58,14 @@ class Bench(service.Contexts):
 
     @functools.cached_property
     def server(self):
-        """The PostgreSQL server, with a database for what is measured of it alone."""
+        """Returns the PostgreSQL server, with a database for what is measured of it alone."""
         started = self.enter_context(database.Server())
         started.sql("CREATE DATABASE primitives")
         started.sql("CREATE TABLE primitive (row bytea)", "primitives")
         return started
 
     def _ledger(self, setup, place):
-        """A new one on the server, where the setup's ledger is there."""
+        """Makes a new ledger on the server, if the setup's ledger is there."""
         return self.server.ledger(place) if setup.ledger == "postgresql" else None
 
     def mint(self, certificate):
@@ -82,7 +82,7 @@ class Bench(service.Contexts):
             self.peers.append(peer)
 
     def try_rows(self):
-        """Finds out how many tokens each row will need, and counts for nothing else."""
+        """Finds out how many payment tokens each row will need. Its figures count for nothing else."""
         for row in self.rows:
             if row.load is None:
                 measured = self.services[row.setup]
@@ -91,7 +91,7 @@ class Bench(service.Contexts):
                 self.wrong += wrong
 
     def round(self, number):
-        # The first row has the cooler machine. Open loops come last: they are at a share of the others' rate.
+        # The first row has the cooler machine. Open loops come last, since they run at a share of the others' rate.
         closed = [row for row in self.rows if row.load is None]
         for row in closed if number % 2 == 0 else reversed(closed):
             self._play(row)
@@ -108,14 +108,14 @@ class Bench(service.Contexts):
 
     @property
     def maximum(self):
-        """The largest throughput of the base so far: the median of its fastest row."""
+        """Returns the largest throughput of the base so far: the median of its fastest row."""
         return max(self.figures.median(row.name, "rate") for row in self.rows
                    if row.setup == rows.BASE and row.load is None and row.name in self.figures)
 
     def _play(self, row):
         measured = self.services[row.setup]
         rate = row.load * self.maximum if row.load else None
-        # A fifth more than will be used; what is not is kept.
+        # A fifth more than will be used; unused ones are kept.
         count = int((rate or self.rates[row.name]) * self.seconds * 1.2) + row.connections
         tokens = measured.mint.take(count)
         beside = [self._beside(row, measured)]
@@ -135,14 +135,14 @@ class Bench(service.Contexts):
                   f"p99 {result['p99'] / 1000:8.2f} ms", flush=True)
 
     def _beside(self, row, measured):
-        """Operations a second of the raw loop, in as many threads as the worker has, and the processor time of one; None where it
-        says nothing of the row."""
+        """Measures operations a second of the raw loop, in as many threads as the worker has, and the processor time of one.
+        Returns None if it says nothing about the row."""
         if row.latency or row.load is not None or measured.raw is None:
             return None
         return measured.raw.measure(row.setup.sessions, min(BESIDE, self.seconds / SHARE))[:2]
 
     def _sample(self, kind):
-        """The path of a file with tokens, minted in this round."""
+        """Returns the path of a file with payment tokens, minted in this round."""
         path = pathlib.Path(f"sample-{kind}.json")
         path.write_bytes(b"\n".join(self.mint(f"authority/{kind}.pem").take(SAMPLE)) + b"\n")
         return path
@@ -168,7 +168,7 @@ class Bench(service.Contexts):
             self._boundary(self.services[rows.BASE].token)
 
     def _boundary(self, token):
-        """The base's restorations through the worker's process and within one, in turns; what is answered wrong ends the run."""
+        """Measures the base's restorations through the worker's process and within one, in turns. A wrong answer ends the run."""
         said = service.run("boundary-price", token.module, token.name, token.pin, shutil.which("paytokend-hsm"),
                            rows.BASE.sessions, max(1, int(TURNS * self.seconds / 3)), TURN,
                            env={**os.environ, **token.environment})

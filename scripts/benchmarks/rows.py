@@ -6,18 +6,17 @@ import deployment
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """What a row's service is made of. Rows with the same one share its daemon."""
+    """The setup of a row's service. Rows with the same setup share its daemon."""
     token: type = deployment.SoftHSMToken
-    # Of the merchant key that is used: ec or rsa.
+    # The type of the merchant key that is used: ec or rsa.
     kind: str = "ec"
-    # Merchant keys in the token; the one that is used among them.
+    # The number of merchant keys in the HSM token, including the one that is used.
     keys: int = 1
-    # Of the worker with the token; as many threads of it work.
+    # The sessions of the worker with the HSM token; as many of its threads work.
     sessions: int = 2
     # sqlite; postgresql, on a durable server without a standby; or none: paytokend with a ledger in memory that writes nothing.
     ledger: str = "sqlite"
-    # Between daemon and server, where not nothing: a relay through which everything arrives so many milliseconds later, in
-    # each direction.
+    # Milliseconds by which a relay between daemon and server delays everything in each direction; 0 for no relay.
     relay: int | None = None
     # The protection tier that answers must name.
     tier: str = "C"
@@ -25,17 +24,17 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    # For --rows.
+    # The name for --rows.
     name: str
-    # For the table.
+    # The title in the table.
     title: str
     setup: Setup = Setup()
     connections: int = 32
-    # Milliseconds that every derivation in the token takes longer, without a processor's work.
+    # Milliseconds by which every derivation in the HSM token takes longer, without processor time.
     latency: int = 0
-    # Requests come at this share of the largest throughput, whether earlier ones are answered or not.
+    # Requests come at this share of the largest throughput, whether or not earlier ones are answered.
     load: float | None = None
-    # Measured only where it is asked for.
+    # Measured only on request.
     is_extra: bool = False
 
     @property
@@ -71,19 +70,19 @@ ROWS = [
     Row("postgresql", "PostgreSQL", SERVER),
     Row("postgresql-1", "PostgreSQL, 1 connection", SERVER, connections=1),
     Row("postgresql-128", "PostgreSQL, 128 connections", SERVER, connections=128),
-    # What the relay itself costs.
+    # The cost of the relay itself.
     Row("relay-128", "PostgreSQL, 128 conn., a relay between", Setup(ledger="postgresql", relay=0), connections=128),
     Row("away-128", "PostgreSQL, 128 conn., 2 ms away each way", Setup(ledger="postgresql", relay=2), connections=128),
     Row("tier-b", "tier B (NSS softokn)", Setup(deployment.NSSToken, tier="B")),
     Row("tier-a", "tier A (scripted one-step KDF)", Setup(deployment.OneStepToken, tier="A")),
     *[latency(milliseconds, sessions) for milliseconds in (5, 20) for sessions in (8, 32, 64)],
-    # So long that a debug build's own time is little beside it.
+    # Long enough for a debug build's own time to be small in comparison.
     latency(100, 8, is_extra=True),
     Row("open-half", "open loop, half of the maximum", connections=128, load=0.5),
     Row("open-most", "open loop, nine tenths of the maximum", connections=128, load=0.9),
 ]
 NAMES = [row.name for row in ROWS]
-# The maximum is the fastest of these, and this one is measured where an open loop needs it.
+# The maximum is the fastest of these; the named row is measured if an open loop needs it.
 MAXIMUM = "ec-128"
-# What scripts/test runs: each shows another thing when it breaks.
+# The rows that scripts/test runs: each shows a different defect.
 SHORT = ["ec", "ec-1", "rsa", "no-ledger", "postgresql", "latency-100-8"]

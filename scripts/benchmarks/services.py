@@ -1,4 +1,4 @@
-"""A row's service: a daemon with its token and keys, the raw loop on the same token, and measuring both."""
+"""A row's service: a daemon with its HSM token and keys, the raw loop on the same HSM token, and the measurement of both."""
 import functools
 import json
 import os
@@ -13,20 +13,20 @@ import proof
 import raw
 import service
 
-# Answered before anything is measured.
+# Requests that are answered before anything is measured.
 WARMING = 100
 
 
 def unit_environment():
-    """What the systemd unit sets for the daemon: that is how it runs where it is installed."""
+    """Returns the environment that the systemd unit sets, so that the daemon runs as on a host."""
     unit = pathlib.Path(__file__).parents[2] / "hsm-config/paytokend.service"
     return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith("Environment=")]
 
 
 class MeasuredService(service.Contexts):
-    """A setup, started. A context.
+    """The service of a setup. A context.
 
-    mint: a function from a certificate to its Mint. ledger: one of database.py, where it is not in a file.
+    mint: a function from a certificate to its Mint. ledger: one of database.py's, unless it is in a file.
     """
 
     def __init__(self, setup, place, mint, ledger=None):
@@ -51,7 +51,7 @@ class MeasuredService(service.Contexts):
     def begin(self):
         if self.setup.relay is not None:
             name = f".s.PGSQL.{database.PORT}"
-            # Between the daemon and the server: everything arrives so many milliseconds later.
+            # A relay between the daemon and the server delays everything.
             self.enter_context(service.Answering(
                 "./relay", f"{self.place}/{name}", f"{self.ledger.server.directory}/{name}", str(self.setup.relay * 1000))).line()
         self.enter_context(self.deployment)
@@ -63,14 +63,14 @@ class MeasuredService(service.Contexts):
 
     @functools.cached_property
     def raw(self):
-        """The raw loop on the same key; None where the library is not SoftHSM."""
+        """Returns the raw loop on the same key, or None if the library is not SoftHSM."""
         if isinstance(self.token, deployment.NSSToken):
             return None
         return self.enter_context(raw.RawLoop(
             self.token.name, self.certificate, self.token.pin, {**os.environ, "SOFTHSM2_CONF": self.token.conf}))
 
     def _warm(self):
-        """Finds out whether the tier is what the row says, too."""
+        """Warms up, and checks that the tier is the row's."""
         tiers = set()
 
         def answered(tag, status, body, began, ended):
@@ -85,7 +85,7 @@ class MeasuredService(service.Contexts):
             raise service.Failed(f"{self.place}: the tier is {', '.join(sorted(tiers))}, not {self.setup.tier}")
 
     def play(self, row, tokens, seconds, rate=None):
-        """Sends them as the row says, for so many seconds or until there are no more: figures, and what is wrong."""
+        """Sends requests as the row says, for some seconds or until there are no more. Returns figures, and what is wrong."""
         requests = [load.decrypt(token, b"bench") for token in tokens]
         if row.latency:
             self.token.play(f"fault C_DeriveKey always delay={row.latency}")
@@ -109,17 +109,17 @@ class MeasuredService(service.Contexts):
             "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,
             **({"server": server / released * 1e6} if self.setup.ledger == "postgresql" else {}),
             "cores": (daemon + worker + server + said["processor"]) / said["seconds"],
-            # Of programs that do not belong to this.
+            # Programs that do not belong to this service.
             "others": max(0, others - daemon - worker - server) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong
 
     def _processor_times(self):
-        """Seconds of the daemon, of its workers, and of the ledger's server."""
+        """Returns the seconds of the daemon, of its workers, and of the ledger's server."""
         daemon, *workers = map(service.processor_time, self.daemon.processes())
         return daemon, sum(workers), self.ledger.server.cpu() if self.setup.ledger == "postgresql" else 0.0
 
     def check_ledger(self):
-        """What is wrong: every answered release is claimed, once, and nothing else is."""
+        """Returns what is wrong: every answered release must be claimed once, and nothing else."""
         if self.setup.ledger == "none":
             return []
         claims = len(self.ledger.claims())

@@ -1,4 +1,4 @@
-"""What the table is read for: how near paytokend comes to what its parts can do, by ratios within one run."""
+"""The targets: how near paytokend comes to what its parts can do, as ratios within one run."""
 import dataclasses
 import statistics
 
@@ -6,9 +6,9 @@ import statistics
 @dataclasses.dataclass(frozen=True)
 class Target:
     title: str
-    # From Figures: the ratio, or None where something for it was not measured.
+    # A function of Figures: the ratio, or None if something for it was not measured.
     ratio: object
-    # What it must be at least; or at most.
+    # The least that it must be; or the most.
     least: float | None = None
     most: float | None = None
 
@@ -29,7 +29,7 @@ def quotient(above, below):
 
 
 def of_parts(row, kind):
-    """A row's latency, and the sum of its parts': one raw operation, one verification, one sync."""
+    """Returns a row's latency, divided by the sum of its parts': one raw operation, one verification, one sync."""
     def ratio(figures):
         parts = [figures.median(name, kind) for name in ("raw-ec-copy-1", "p256-libcrypto", "fdatasync")]
         return None if None in parts else quotient(figures.median(row, kind), sum(parts))
@@ -37,8 +37,8 @@ def of_parts(row, kind):
 
 
 def processor(row):
-    """What a release takes of a processor's time, by what one raw operation took in the same round: other programs hardly change
-    it."""
+    """Returns the processor time of a release, divided by that of one raw operation in the same round: other programs hardly
+    change it."""
     def ratio(figures):
         parts = [figures.median(row, part) for part in ("daemon", "worker")]
         return None if None in parts else quotient(sum(parts), figures.median(row, "raw_processor"))
@@ -46,15 +46,15 @@ def processor(row):
 
 
 def many_keys(figures):
-    """How a row with many keys compares with the base, each by its own token's raw loop: by rates or by processor time, whichever
-    is better, since other programs change the one or the other."""
+    """Compares a row with many keys with the base, each divided by its own HSM token's raw loop: by rates or by processor time,
+    whichever is better, since other programs change one or the other."""
     by_rate = quotient(figures.median("keys-10000", "of_raw"), figures.median("ec", "of_raw"))
     by_time = quotient(processor("ec")(figures), processor("keys-10000")(figures))
     return None if None in (by_rate, by_time) else max(by_rate, by_time)
 
 
 def waiting(row):
-    """A row's p50, by the processor's time that it takes and one sync: what is more has been waited for."""
+    """Returns a row's p50, divided by its processor time and one sync: the rest is waiting."""
     def ratio(figures):
         parts = [figures.median(row, "daemon"), figures.median(row, "worker"), figures.median("fdatasync", "p50")]
         return None if None in parts else quotient(figures.median(row, "p50"), sum(parts))
@@ -62,13 +62,13 @@ def waiting(row):
 
 
 def over_row(row, other):
-    """A row's rate, by that of another, or of another program in the same run."""
+    """Returns a row's rate, divided by that of another row, or of another program in the same run."""
     return lambda figures: quotient(figures.median(row, "rate"), figures.median(other, "rate"))
 
 
 def farther(row, near):
-    """By how much a release at a server takes longer than one at a file, its p50, over what is inevitable: a round trip, and another
-    with a commit. The file's own commit is not taken off."""
+    """Returns how much longer a release takes with a server than with a file, by p50, divided by the minimum: a round trip, and
+    another with a commit. The file's own commit is not subtracted."""
     def ratio(figures):
         parts = [figures.median(name, "p50") for name in ("server-round-trip", "server-commit")]
         both = [figures.median(name, "p50") for name in (row, near)]
@@ -77,7 +77,7 @@ def farther(row, near):
 
 
 def possible(row, ceiling):
-    """A row's rate, of what its token allows; or of the base's rate, where the machine can do no more than that."""
+    """Returns a row's rate, divided by what its HSM token allows, or by the base's rate if the machine can do no more."""
     def ratio(figures):
         rates = [figures.median(name, "rate") for name in (row, "ec")]
         return None if None in rates else rates[0] / min(ceiling, rates[1])
@@ -85,8 +85,8 @@ def possible(row, ceiling):
 
 
 def boundary(figures):
-    """The processor time of a restoration through the worker's process, by that of one within the same process: each ratio is of
-    two neighbouring turns, and their median counts."""
+    """Returns the processor time of a restoration through the worker's process, divided by that within one process: each ratio
+    is of two neighbouring turns, and their median counts."""
     turns = zip(*(figures.values(f"boundary-{who}", "processor") for who in ("worker", "within")))
     ratios = [worker / within for worker, within in turns]
     return statistics.median(ratios) if ratios else None
@@ -113,8 +113,7 @@ TARGETS = [
     Target("PostgreSQL, 128 connections, 2 ms away over near", over_row("away-128", "postgresql-128"), least=0.8),
 ]
 
-# For scripts/test: what holds for a debug build too, on a machine that does other things, and fails only when something is
-# badly slower.
+# For scripts/test: targets that hold for a debug build too, on a busy machine, and fail only if something is far slower.
 GUARDS = [
     Target("EC, 32 connections, of the raw loop", of("ec", "of_raw"), least=0.01),
     Target("EC, processor time of a release over a raw operation's", processor("ec"), most=60),

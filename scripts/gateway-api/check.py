@@ -1,4 +1,4 @@
-"""The programs, schemathesis before them, and what was answered; called by scripts/check-gateway-api."""
+"""Runs the programs and schemathesis, and checks what was answered; scripts/check-gateway-api calls it."""
 import argparse
 import collections
 import json
@@ -12,13 +12,13 @@ import load
 import service
 from shop import Shop
 
-# Without certificates of clients nobody gets a token's data, and without Apple no session.
+# Without client certificates no client gets decrypted data, and without Apple there is no session.
 NEVER_RIGHT = {"POST /radial/decrypt": "only clients with certificates may", "POST /merchant-sessions": "there is no Apple here",
                "POST /radial/credit-card-auth": "schemathesis writes no XML that holds a payment token"}
 
 
 def serve(shop, port):
-    """The gateway on a port of this host's, for a client that may do all but have tokens' data."""
+    """Starts the gateway on a port of this host, for a client that may do everything except decrypt."""
     path = pathlib.Path("gateway.yaml")
     text = path.read_text().replace("address: 'unix:gateway.sock'", f"address: '127.0.0.1:{port}'")
     text = text.replace("[pay, status]", "[pay, status, session], domains: [shop.example]")
@@ -29,7 +29,7 @@ def serve(shop, port):
 
 
 def table(document, seen):
-    """Prints what was answered to each operation. Returns what is documented as success and was never seen."""
+    """Prints what was answered to each operation. Returns documented successes that never occurred."""
     wrong = []
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -57,7 +57,7 @@ def main():
     service.add_options(parser)
     options = parser.parse_args()
     if options.seed is None:
-        # What scripts/test runs is the same each time; new requests are for whoever asks for them.
+        # scripts/test runs the same requests each time; a run by hand makes new ones.
         options.seed = 1 if options.short else random.randrange(1 << 32)
     examples = options.examples or (20 if options.short else 200)
     with service.Service() as daemon:
@@ -66,7 +66,7 @@ def main():
         shop, port = Shop(daemon, random.Random(options.seed)), load.free_port()
         shop.simulator.start()
         with shop.simulator, serve(shop, port) as gateway:
-            # schemathesis asks for the status of payments that it has made: their identifiers stand in the answers.
+            # schemathesis asks for the status of payments that it has made: the answers have their identifiers.
             pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
                 token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))
             done = subprocess.run(

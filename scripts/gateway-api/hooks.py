@@ -1,5 +1,5 @@
-"""What schemathesis is told of payments: no schema makes a payment token that Apple's stand-in has signed, so the requests that are
-meant to be right get one that was minted for them, and what it costs."""
+"""Hooks of schemathesis for payments. No schema can make a payment token that the simulated Apple has signed, so requests that
+are meant to be right get one that was minted for them, with its amount."""
 import json
 import os
 import pathlib

@@ -1,4 +1,5 @@
-"""Clients of both generators, and what they get from the running programs; called by scripts/check-openapi-clients."""
+"""Makes clients with both generators, and checks what they get from the running programs; scripts/check-openapi-clients calls
+it."""
 import importlib
 import json
 import pathlib
@@ -15,7 +16,7 @@ import service
 from shop import Shop
 
 TARGETS = {"Service/DaemonAPI": "paytokend", "Gateway/Gateway": "gateway"}
-# What the generators have no type for: the lines of exports, and Radial's XML.
+# Media types for which the generators have no type: the lines of exports, and Radial's XML.
 UNTYPED = ("application/jsonl", "text/xml", "application/xml")
 EXPECTED = {"currencyCode": "840", "transactionAmount": 1000}
 
@@ -26,7 +27,7 @@ def expect(what, holds):
 
 
 def import_all(package):
-    """The package with all of its modules, so that each has been compiled and run."""
+    """Imports the package with all of its modules, so that each has been compiled and run."""
     module = importlib.import_module(package)
     for found in pkgutil.walk_packages(module.__path__, package + "."):
         importlib.import_module(found.name)
@@ -34,9 +35,9 @@ def import_all(package):
 
 
 def python_client(top, target):
-    """By openapi-python-client: the package's name."""
+    """Runs openapi-python-client. Returns the package's name."""
     package = f"{TARGETS[target]}_client"
-    # Titles are names of types already.
+    # Titles are already names of types.
     pathlib.Path("generator.yaml").write_text("use_path_prefixes_for_title_model_names: false\npost_hooks: []\n")
     said = service.run("openapi-python-client", "generate", "--path", f"{top}/Sources/{target}/openapi.json", "--meta", "none",
                        "--output-path", package, "--config", "generator.yaml", stdin=subprocess.DEVNULL).decode()
@@ -48,7 +49,7 @@ def python_client(top, target):
 
 
 def generator_client(top, target):
-    """By openapi-generator: the package's name."""
+    """Runs openapi-generator. Returns the package's name."""
     package = f"{TARGETS[target]}_generated"
     service.run("openapi-generator-cli", "generate", "--generator-name", "python", "--input-spec",
                 f"{top}/Sources/{target}/openapi.json", "--output", f"{package}.tree", "--package-name", package,
@@ -60,7 +61,7 @@ def generator_client(top, target):
 
 
 def relay(path):
-    """A port of this host whose connections go to the Unix socket: urllib3 knows no other."""
+    """Returns a port of this host whose connections go to the Unix socket: urllib3 knows no Unix sockets."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def copy(source, target):
@@ -81,12 +82,12 @@ def relay(path):
 
 
 def tokens():
-    """Payment tokens of $10.00, one after the other."""
+    """Yields payment tokens of $10.00."""
     return (json.loads(line) for line in service.mint(20, "--amount", "1000"))
 
 
 def httpx_client(module, path, **options):
-    """A client of openapi-python-client over a Unix socket."""
+    """Returns a client of openapi-python-client over a Unix socket."""
     import httpx
     client = (module.AuthenticatedClient if options else module.Client)(base_url="http://localhost", **options)
     headers = {"Authorization": f"Bearer {options['token']}"} if options else {}
@@ -142,7 +143,7 @@ def decrypt_with_generated(package, daemon, minted):
         expect("the token's way through its type", request.to_dict()["token"] == token)
         answer = module.PaymentsApi(client).decrypt(request)
         expect("decrypt's answer", answer.transaction_id == token["paymentData"]["header"]["transactionId"])
-    # The host that is configured, not one that the file has for a path.
+    # The configured host, not one that the file has for a path.
     with module.ApiClient(module.Configuration(host=relay(daemon.admin))) as client:
         expect("the status", module.AdministrationApi(client).status().ready is True)
 
