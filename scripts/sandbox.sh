@@ -1,28 +1,34 @@
-# A paytokend of one's own in a fresh directory, with a SoftHSM token and a root made for the run, and what scripts that have one
-# share. Sourced; nothing outside the directory is touched.
+# Functions that scripts share: arguments, failures, and a paytokend of the script's own in a fresh directory, with a SoftHSM token
+# and a root made for the run. Sourced; nothing outside the directory is touched.
 #
-#   sandbox_open            makes the directory, goes into it and takes care that it and the daemon end with the script
-#   sandbox_token [LABEL]   a SoftHSM token, initialised; its label is sandbox
-#   sandbox_daemon          authority, configuration, the daemon, waits until it is ready for imports
-#   sandbox_build ARGUMENT… builds, unless --skip-build is among a script's arguments: release, or with --debug debug
-#   sandbox_help ARGUMENT…  succeeds where -h or --help is among them
-#   sandbox_run PROGRAM …   a program that is ended, with time to clean up, when the script is
+#   fail MESSAGE            ends the script with 1 and the message
+#   sandbox_usage STATUS    ends the script with the comment at its head
+#   sandbox_arguments PATTERN ARGUMENT…
+#                           ends the script with its usage for -h, --help, and every argument that is no option of the PATTERN
+#   sandbox_given OPTION ARGUMENT…
+#                           succeeds if the option is among the arguments
+#   sandbox_help ARGUMENT…  succeeds if -h or --help is among the arguments
+#   sandbox_build ARGUMENT… builds a release, or with --debug a debug build, unless --skip-build is among the arguments
+#   sandbox_open PROGRAMS   makes and enters the directory, which ends with the script, as does the daemon
+#   sandbox_token [LABEL]   makes a SoftHSM token; its label is sandbox
+#   sandbox_daemon          makes authority and configuration, starts the daemon, and waits until it is ready for imports
+#   sandbox_run PROGRAM …   runs a program that is ended, with time to clean up, when the script is
 #   sandbox_block SCRIPT NAME
-#                           the fenced block of README.md or an article after the comment that says that SCRIPT runs it as NAME
-#   sandbox_merchant N T ID authority/N.key.pem and N.pem: a merchant of type T (ec or rsa), identifier ID, imported
+#                           prints the fenced block of README.md or an article after the comment that SCRIPT runs it as NAME
+#   sandbox_merchant N T ID imports a merchant of type T (ec or rsa) and identifier ID, as authority/N.key.pem and N.pem
 #
-# `run` shows a command as a reader could type it, when sandbox_narrates is set, and runs it.
+# `run` runs a command, and shows it as a reader could type it if sandbox_narrates is set.
 
 sandbox_narrates=${sandbox_narrates:-}
 sandbox_directory=
 sandbox_daemon_process=
 sandbox_program_process=
-# Further programs that end with the script.
+# More programs that end with the script.
 sandbox_processes=()
-# Where the ledger is, and lines more for the configuration.
+# The ledger's file, and more lines for the configuration.
 sandbox_ledger=ledger.sqlite
 sandbox_extra=
-# What was mounted in the directory.
+# A file system that was mounted in the directory.
 sandbox_mounted=
 
 say() {
@@ -33,7 +39,7 @@ run() {
     if [ -n "$sandbox_narrates" ]; then
         local shown='' word
         for word in "$@"; do
-            # Quotes only where a shell needs them.
+            # Quotes only if a shell needs them.
             if [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then shown+=" $word"; else shown+=" '${word//\'/\'\\\'\'}'"; fi
         done
         printf '$%s\n' "$shown"
@@ -46,13 +52,31 @@ run() {
     fi
 }
 
-sandbox_help() { [[ " $* " == *" -h "* || " $* " == *" --help "* ]]; }
+fail() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+sandbox_given() { [[ " ${*:2} " == *" $1 "* ]]; }
+sandbox_help() { sandbox_given -h "$@" || sandbox_given --help "$@"; }
+
+sandbox_usage() {
+    [ "$1" = 0 ] || exec >&2
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit "$1"
+}
+
+sandbox_arguments() {
+    local argument
+    ! sandbox_help "${@:2}" || sandbox_usage 0
+    for argument in "${@:2}"; do [[ $argument =~ ^--($1)$ ]] || sandbox_usage 64; done
+}
 
 # Sets configuration.
 sandbox_build() {
     configuration=release
-    [[ " $* " != *" --debug "* ]] || configuration=debug
-    [[ " $* " == *" --skip-build "* ]] || swift build -c "$configuration"
+    ! sandbox_given --debug "$@" || configuration=debug
+    sandbox_given --skip-build "$@" || swift build -c "$configuration"
 }
 
 sandbox_close() {
@@ -71,14 +95,14 @@ sandbox_close() {
             tail -n 20 "$sandbox_directory/paytokend.log" >&2
         fi
         cd /
-        # Lazily: whatever still holds a file there, the directory can go.
+        # Unmounts lazily, so that the directory can be removed even if a program still has a file open there.
         [ -z "$sandbox_mounted" ] || umount --lazy "$sandbox_directory/$sandbox_mounted" || true
         rm -rf "$sandbox_directory"
     fi
     exit $status
 }
 
-# sandbox_open PROGRAMS: the directory with the built programs.
+# PROGRAMS is the directory with the built programs.
 sandbox_open() {
     local programs template
     programs=$(cd "$1" && pwd)
@@ -99,7 +123,7 @@ sandbox_open() {
         umask 077
         od -An -N4 -tu4 /dev/urandom | tr -d ' \n' >pin
         od -An -N4 -tu4 /dev/urandom | tr -d ' \n' >so-pin
-        # SoftHSM wants four digits at least.
+        # SoftHSM requires at least four digits.
         echo 0000 >>pin
         echo 0000 >>so-pin
     )
@@ -110,7 +134,7 @@ sandbox_module() {
     for module in /usr/lib/softhsm/libsofthsm2.so /usr/lib/*/softhsm/libsofthsm2.so /usr/lib64/pkcs11/libsofthsm2.so; do
         [ ! -e "$module" ] || { echo "$module"; return; }
     done
-    echo "libsofthsm2.so is not there; scripts/install-packages installs it" >&2
+    echo "libsofthsm2.so does not exist; scripts/install-packages installs it" >&2
     return 1
 }
 
@@ -158,13 +182,13 @@ sandbox_daemon() {
     paytokend --config paytokend.yaml 2>paytokend.log &
     sandbox_daemon_process=$!
     local tries
-    # No busy machine takes that long: this only ends a wait that has no end.
+    # Ends a wait that would never end: no busy machine takes that long.
     for tries in $(seq 1200); do
         if ! kill -0 "$sandbox_daemon_process" 2>/dev/null; then
             echo "the daemon ended while it started" >&2
             return 1
         fi
-        # 0 only when it is ready: the token is open, and the ledger has been compared with it.
+        # 0 only when the daemon is ready: the HSM token is open, and has been compared with the ledger.
         ! paytokenctl status >/dev/null 2>&1 || return 0
         sleep 0.1
     done
