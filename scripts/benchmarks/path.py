@@ -36,7 +36,6 @@ def files(program, before, after):
     profile, earlier = bytearray(after.read_bytes()), before.read_bytes()
     # LLVM's InstrProfData.inc, version 10: words of the header; then identifiers of the binary, a record of 64 bytes for each
     # function, padding, and the counters.
-    # function, padding, and the counters.
     _, version, identifiers, functions, padding, count = struct.unpack_from("<6Q", profile)
     if version & 0xFF != 10:
         raise service.Failed(f"profiles of version {version & 0xFF} are not known; version 10 is")

@@ -78,11 +78,8 @@ def verify(daemon, count, wrong):
 
 def main(parser):
     parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite", help="where it is kept (sqlite)")
-    parser.add_argument("--records", type=int, default=1_000_000, help="old ones (1000000; 20000 with --short)")
-    parser.add_argument("--kills", type=int, default=6, help="while it archives and removes (6)")
-    options = parser.parse_args()
-    count = 20_000 if options.short else options.records
-    wrong, answers = [], proof.Answers()
+    options = service.parse(parser, records=(1_000_000, 20_000, "old ones"), kills=(6, 6, "while it archives and removes"))
+    count, wrong, answers = options.records, [], proof.Answers()
     with contextlib.ExitStack() as ending:
         ledger, place = records.opened(options.ledger, ending)
         service.run("ledger-filler", "old", place, count, DAYS)

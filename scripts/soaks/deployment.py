@@ -24,9 +24,7 @@ def programs():
 
 def make_merchants():
     for kind, identifier in MERCHANTS.items():
-        if not pathlib.Path(f"authority/{kind}.pem").exists():
-            service.run("token-forge", "merchant", "authority", "--merchant-identifier", identifier, "--type", kind,
-                        "--name", kind)
+        service.make_merchant(kind, identifier, type=kind)
 
 
 class SoftHSMToken:
@@ -201,8 +199,7 @@ class Deployment:
     def __enter__(self):
         self.daemon.start()
         for name in self.merchants:
-            self.daemon.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate",
-                            f"authority/{name}.pem", *[word for token in self.tokens for word in ("--token", token.name)])
+            self.daemon.import_merchant(name, tokens=[token.name for token in self.tokens])
         return self
 
     def __exit__(self, kind, error, trace):
@@ -241,6 +238,11 @@ class Deployment:
 
     def workers(self):
         return self.daemon.processes()[1:]
+
+    def kill_workers(self):
+        for process in self.workers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def metric(self, name, **labels):
         """Returns the sum of the samples with these labels."""

@@ -17,11 +17,9 @@ LOST = 265
 
 
 def main(parser):
-    parser.add_argument("--count", type=int, default=1_000_000, help="derivations (1000000; 3000 with --short)")
-    parser.add_argument("--clients", type=int, default=16, help="connections (16)")
     parser.add_argument("--recycle-after", type=int, help="calls (a tenth of --count)")
-    options = parser.parse_args()
-    count = 3000 if options.short else options.count
+    options = service.parse(parser, count=(1_000_000, 3000, "derivations"), clients=(16, 16, "connections"))
+    count = options.count
     recycle = options.recycle_after or max(count // 10, 100)
     enough = count // recycle - 2
     deployment.make_merchants()
@@ -60,7 +58,6 @@ def main(parser):
                 yield next(pairs)
             # A worker still serves while its successor starts. On a fast machine it answers many calls meanwhile, so more of them
             # are needed until as many were replaced.
-            # takes more of them until as many were replaced.
             end = time.monotonic() + service.GUARD
             while there.restarts(reason="recycled") < enough and time.monotonic() < end:
                 for _ in range(100):

@@ -103,13 +103,11 @@ def whole(name, token, tiers, all_cases, place):
 
 
 def main(parser):
-    parser.add_argument("--count", type=int, default=4000, help="good tokens (4000; 160 with --short)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the payloads")
-    options = parser.parse_args()
+    options = service.parse(parser, seed="of the payloads", count=(4000, 160, "good payment tokens"))
     deployment.make_merchants()
-    all_cases = cases(160 if options.short else options.count, random.Random(options.seed))
+    all_cases = cases(options.count, random.Random(options.seed))
     broken = sum(case.plaintext is None for case in all_cases)
-    print(f"{len(all_cases) - broken} good tokens and {broken} broken ones, --seed {options.seed}")
+    print(f"{len(all_cases) - broken} good payment tokens and {broken} broken ones, --seed {options.seed}")
     print(f"{'way':17}{'EC same':>8}{'RSA':>8}{'refused':>9}{'different':>11}{'took':>11}   tiers")
     rows = [software(all_cases)]
     rows[0].show()

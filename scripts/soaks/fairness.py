@@ -177,11 +177,9 @@ def measure(name, there, token, seconds):
 
 
 def main(parser):
-    parser.add_argument("--rounds", type=int, default=3, help="of all floods (3; 1 with --short)")
-    parser.add_argument("--seconds", type=float, default=5, help="of each flood (5; 1 with --short)")
     parser.add_argument("--flood", choices=FLOODS[1:], action="append", help="only these floods")
-    options = parser.parse_args()
-    rounds, seconds = (1, 1) if options.short else (options.rounds, options.seconds)
+    options = service.parse(parser, rounds=(3, 1, "of all floods"), seconds=(5.0, 1.0, "of each flood"))
+    rounds, seconds = options.rounds, options.seconds
     if os.geteuid() != 0:
         print("fairness: skipped: only root can connect as two users")
         return []

@@ -123,11 +123,6 @@ class Run:
             self.wrong.append(message)
 
 
-def kill_worker(there):
-    for process in there.workers():
-        os.kill(process, signal.SIGKILL)
-
-
 def replaced(run, strike, reason, rounds):
     """Strikes repeatedly; each time the worker is replaced for that reason."""
     def steps():
@@ -142,7 +137,7 @@ def replaced(run, strike, reason, rounds):
 
 
 def killed(run):
-    replaced(run, lambda: kill_worker(run.there), "died", 3 if run.options.short else 20)
+    replaced(run, run.there.kill_workers, "died", 3 if run.options.short else 20)
 
 
 def stopped(run):
@@ -178,7 +173,7 @@ def moved(run):
     def strike():
         os.rename(token.tokens, token.tokens + ".away")
         yield run.passed(1)
-        kill_worker(run.there)
+        run.there.kill_workers()
     away(run, strike, lambda: os.rename(token.tokens + ".away", token.tokens), 1 if run.options.short else 2, run.options.rate)
 
 
@@ -210,7 +205,7 @@ def rotated(run):
         run.expect(not run.outcome.refused, "the login before the rotation was given up")
 
     def death():
-        kill_worker(run.there)
+        run.there.kill_workers()
         yield run.asked("a refused login", logins)
         # Each of these would be a reason to try again.
         yield run.refused(100)
@@ -355,7 +350,7 @@ def limited(run):
     def steps():
         yield run.right(100)
         token.play("session-limit 3")
-        kill_worker(run.there)
+        run.there.kill_workers()
         yield run.restarted(1, reason="died")
         yield run.right(200)
         run.mark()

@@ -159,11 +159,9 @@ def cycle(number, daemon, caller, watch, count):
 
 
 def main(parser):
-    parser.add_argument("--cycles", type=int, default=5, help="how often it fills up (5; 1 with --short)")
-    parser.add_argument("--requests", type=int, default=4000,
-                        help="of load before, and again while it is full (4000; 300 with --short)")
-    options = parser.parse_args()
-    cycles, count = (1, 300) if options.short else (options.cycles, options.requests)
+    options = service.parse(parser, cycles=(5, 1, "how often it fills up"),
+                            requests=(4000, 300, "of load before, and again while it is full"))
+    cycles, count = options.cycles, options.requests
     with contextlib.ExitStack() as ending:
         daemon = ending.enter_context(service.Service())
         daemon.start()

@@ -174,15 +174,12 @@ def main(parser):
     parser.add_argument("--others", type=int, help="how often each other fault comes (2; 1 with --short)")
     parser.add_argument("--faults", help="some of them only, with commas between")
     parser.add_argument("--list", action="store_true", help="the faults' names")
-    parser.add_argument("--timeout", type=int, help="ledger.timeout, in seconds (5; 3 with --short)")
-    parser.add_argument("--rate", type=int, help="payment tokens a second at most (60; 20 with --short)")
-    parser.add_argument("--races", type=int, help="payment tokens of a race for them (5000; 200 with --short)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the load, and of who is struck")
     parser.add_argument("--patroni", action="store_true",
-                        help="the servers in the hands of Patroni and etcd: their leader killed five times (--rounds), and a "
+                        help="servers managed by Patroni and etcd: their leader is killed five times (--rounds), and there is a "
                              "switchover. stopped-leader only with --faults: after it Patroni 3.0 with PostgreSQL 15 does not "
                              "always name a synchronous standby again, and the run then ends without a verdict")
-    options = parser.parse_args()
+    options = service.parse(parser, seed="of the load and the faults", timeout=(5, 3, "ledger.timeout, in seconds"),
+                            rate=(60, 20, "payment tokens a second at most"), races=(5000, 200, "payment tokens of a race"))
     known = patroni_cluster.Outages.FAULTS if options.patroni else FAULTS
     if options.list:
         print("\n".join(known))
@@ -194,8 +191,7 @@ def main(parser):
         parser.error(f"there is no fault {', '.join(unknown)}; --list names them")
     rounds = options.rounds or (1 if options.short else 5 if options.patroni else 50)
     others = options.others or (1 if options.short or options.patroni else 2)
-    timeout, rate = options.timeout or (3 if options.short else 5), options.rate or (20 if options.short else 60)
-    began = time.monotonic()
+    timeout, rate, began = options.timeout, options.rate, time.monotonic()
     servers, kind = cluster.Cluster, outages.Outages
     if options.patroni:
         if lacking := patroni_cluster.missing() or network.Network.missing():
@@ -205,8 +201,7 @@ def main(parser):
     lasting = timeout + 1 if options.short else 2 * timeout + 1
     # A busy machine needs more than three seconds for everything except the ledger.
     margin = 3 * timeout if options.short else timeout
-    races = options.races or (200 if options.short else 5000)
-    with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, races) as hosts:
+    with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, options.races) as hosts:
         skipped = missing(faults, hosts)
         order = plan([fault for fault in faults if fault not in skipped], rounds, others)
         times = collections.defaultdict(list)

@@ -116,11 +116,8 @@ class Keys:
 
 
 def main(parser):
-    parser.add_argument("--keys", type=int, default=10_000, help="the many (10000; 400 with --short)")
-    parser.add_argument("--tokens", type=int, default=4, help="over which they are spread (4; 2 with --short)")
-    options = parser.parse_args()
-    many, tokens = (400, 2) if options.short else (options.keys, options.tokens)
-    few = 40 if options.short else BASE
+    options = service.parse(parser, keys=(10_000, 400, "the many"), tokens=(4, 2, "over which they are spread"))
+    many, tokens, few = options.keys, options.tokens, 40 if options.short else BASE
     wrong = []
     sides = {}
     with contextlib.ExitStack() as stack:

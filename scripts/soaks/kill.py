@@ -76,12 +76,9 @@ def settle(daemon, answers, left, known):
 
 
 def main(parser):
-    parser.add_argument("--rounds", type=int, default=50, help="how often it is killed (50; 3 with --short)")
-    parser.add_argument("--clients", type=int, default=16, help="connections (16)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
-    options = parser.parse_args()
-    rounds = 3 if options.short else options.rounds
-    chance = random.Random(options.seed)
+    options = service.parse(parser, seed="of the random moments", rounds=(50, 3, "how often it is killed"),
+                            clients=(16, 16, "connections"))
+    rounds, chance = options.rounds, random.Random(options.seed)
     answers, tokens, left = proof.Answers(), {}, {}
     unclaimed = claimed = replays = 0
     print(f"{rounds} rounds, {options.clients} clients, --seed {options.seed}")
@@ -103,7 +100,6 @@ def main(parser):
             if number > rounds:
                 break
             # The crash comes after a number of answers, and thus under load however fast the machine is. No more payment tokens
-            # than those and the ones under way can be used until then.
             # than those and the ones under way can be used until then.
             last = chance.randint(1, 150 if options.short else 1000)
             fresh = collections.deque(enumerate(service.mint(last + options.clients), start=number * 10000))

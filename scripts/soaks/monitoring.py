@@ -230,16 +230,10 @@ def ledger_section(path):
             f"  - {{ name: newcomer, user: \"{NEWCOMER}\", roles: [decrypt] }}\n")
 
 
-def kill_workers(there):
-    for process in there.workers():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-
-
 def move_away(there, token):
     """Moves away the HSM token's directory, and kills the workers that have it open. Returns a function that brings it back."""
     os.rename(token.tokens, token.tokens + ".away")
-    kill_workers(there)
+    there.kill_workers()
     return lambda: os.rename(token.tokens + ".away", token.tokens)
 
 
@@ -277,10 +271,7 @@ def faults_of_callers(test, main, caller):
 def faults_of_certificates(test, main):
     for days, severity in ((20, "warning"), (3, "critical")):
         name = f"days-{days}"
-        service.run("token-forge", "merchant", "authority", "--merchant-identifier", f"merchant.com.example.{name}",
-                    "--name", name, "--days-left", days)
-        main.daemon.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate",
-                        f"authority/{name}.pem")
+        main.daemon.import_merchant(name, f"merchant.com.example.{name}", days_left=days)
         test.fires("PaytokendCertificateEnds", f"a certificate with {days} days left is imported ({severity})",
                    merchant=f"merchant.com.example.{name}", severity=severity)
 
@@ -289,7 +280,7 @@ def faults_of_the_token(test, main):
     since = time.monotonic()
     for number in range(3):
         before = main.restarts(reason="died")
-        kill_workers(main)
+        main.kill_workers()
         service.wait("a new worker", lambda: main.restarts(reason="died") > before and main.daemon.is_ready())
     test.fires("PaytokendWorkerRestarts", "kill -9 of the worker, three times", instance="main", since=since)
     back = move_away(main, main.tokens[0])
@@ -515,13 +506,13 @@ def main():
                    since=late, instance="sealing")
         test.fires("PaytokendHeadNotKept", "this daemon is not asked for its head, as the others are", limit=400,
                    instance="unlocked")
-        test.omit("PaytokendRecordsNotArchived", "a look comes each hour; promtool's unit test has it")
-        test.omit("PaytokendRecordUnchecked", "no look for ten minutes takes ten minutes; promtool's unit test has it")
+        test.omit("PaytokendRecordsNotArchived", "a check comes each hour; promtool's unit test has it")
+        test.omit("PaytokendRecordUnchecked", "a check that is missing for ten minutes takes ten minutes; promtool's unit test has it")
         daemon.daemon.kill()
         test.fires("PaytokendDown", "kill -9 of the daemon", instance="main")
         test.fires("PaytokenGatewayNotReady", "kill -9 of the daemon that it calls", instance="tls")
         test.omit("PaytokenGatewayAccountNumber", "no simulator answers with an account number; promtool's unit test has it")
-        test.omit("PaytokendSocketFailed", "node_exporter says it, and systemd; promtool's unit test has it")
+        test.omit("PaytokendSocketFailed", "it needs node_exporter and systemd; promtool's unit test has it")
         for alert in alerts_of((RULES / "paytokend.rules.yaml").read_text()):
             if alert not in test.left_out and alert not in {name for name, _ in test.rows} | {
                     wrong.partition(" ")[0] for wrong in test.wrong}:

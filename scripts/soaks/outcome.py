@@ -1,5 +1,6 @@
 """Payment tokens whose content is known, and the outcomes of the requests made with them."""
 import collections
+import contextlib
 import itertools
 import json
 import pathlib
@@ -28,7 +29,7 @@ def lines(plaintexts, kind):
         pathlib.Path(file.name).unlink()
 
 
-class Pool:
+class Pool(contextlib.AbstractContextManager):
     """Payment tokens with their contents, each with a request under a reference of its own. Some of each kind are in use in
     turn; a payment token that was used often is replaced by a fresh one. So each is released and repeated, none more often
     than a claim may be repeated, and they never run out. A context."""
@@ -55,9 +56,6 @@ class Pool:
             slot[:] = self._fresh(slot[0].reference.partition("-")[0]), 0
         slot[1] += 1
         return slot[0]
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *error):
         for minter in self.minters.values():

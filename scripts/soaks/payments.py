@@ -287,7 +287,7 @@ def rates(shop, seconds, clients):
 
 def alone(shop, options):
     """Runs every kind of round except the pair. Returns what is wrong."""
-    rounds, cuts, disks, restores = (1,) * 4 if options.short else (options.rounds, options.cuts, options.disks, options.restores)
+    rounds, cuts, disks, restores = options.rounds, options.cuts, options.disks, options.restores
     if not os.path.ismount("small"):
         disks = 0
         print("disk        skipped: it needs root, or user namespaces, to mount a small file system")
@@ -326,7 +326,7 @@ def pair(shop, options):
             ending.enter_context(each.gateway).start()
         programs = {**{each.name: each.gateway for each in shops}, "paytokend": shop.daemon, "simulator": shop.simulator,
                     "database": server}
-        for number in range(1, 2 if options.short else options.pairs + 1):
+        for number in range(1, options.pairs + 1):
             for victim in programs:
                 crash(shops, programs, number, victim, options.clients, options.short)
         wrong = resolve(shops[0])
@@ -340,13 +340,11 @@ def pair(shop, options):
 
 
 def main(parser):
-    for name, times, what in (("rounds", 50, "each program is killed"), ("restores", 10, "the store is restored"),
-                              ("cuts", 10, "connections are cut for a while"), ("disks", 10, "the store's disk is full"),
-                              ("pairs", 20, "each program is killed where two gateways share a store")):
-        parser.add_argument(f"--{name}", type=int, default=times, help=f"how often {what} ({times}; 1 with --short)")
-    parser.add_argument("--clients", type=int, default=32, help="connections (32)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
-    options = parser.parse_args()
+    options = service.parse(
+        parser, seed="of the random moments", rounds=(50, 1, "how often each program is killed"),
+        restores=(10, 1, "how often the store is restored"), cuts=(10, 1, "how often connections are cut for a while"),
+        disks=(10, 1, "how often the store's disk is full"), clients=(32, 32, "connections"),
+        pairs=(20, 1, "how often each program is killed while two gateways share a store"))
     print(f"{options.clients} clients, --seed {options.seed}")
     with service.Service() as daemon:
         daemon.start()

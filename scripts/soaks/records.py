@@ -107,11 +107,8 @@ def held_open(daemon, count, wrong):
 
 def main(parser):
     parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite", help="where it is kept (sqlite)")
-    parser.add_argument("--records", type=int, default=1_000_000,
-                        help="the longest record; a tenth and a hundredth of it are measured before "
-                             "(1000000; 10000 with --short)")
-    options = parser.parse_args()
-    longest = 10_000 if options.short else options.records
+    options = service.parse(parser, records=(1_000_000, 10_000, "the longest record, after a tenth and a hundredth of it"))
+    longest = options.records
     lengths = [longest // 10, longest] if options.short else [longest // 100, longest // 10, longest]
     wrong, table, there = [], [], 0
     with contextlib.ExitStack() as ending:

@@ -3,6 +3,7 @@ import collections
 import contextlib
 import os
 import pathlib
+import random
 import select
 import signal
 import subprocess
@@ -20,7 +21,21 @@ def add_options(parser):
     """Adds the options that scripts/soak and scripts/bench handle themselves."""
     parser.add_argument("--short", action="store_true", help="as scripts/test runs it")
     parser.add_argument("--debug", action="store_true", help="a debug build instead of a release one")
-    parser.add_argument("--skip-build", action="store_true", help="what is there is built already")
+    parser.add_argument("--skip-build", action="store_true", help="uses an existing build")
+
+
+def parse(parser, seed=None, **numbers):
+    """Parses the arguments. numbers: by option, its default, its default with --short, and its help. seed: help of --seed."""
+    if seed:
+        parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help=seed)
+    for name, (usual, short, text) in numbers.items():
+        defaults = f"({usual})" if short == usual else f"({usual}; {short} with --short)"
+        parser.add_argument(f"--{name}", type=type(usual), help=f"{text} {defaults}")
+    options = parser.parse_args()
+    for name, (usual, short, _) in numbers.items():
+        if getattr(options, name) is None:
+            setattr(options, name, short if options.short else usual)
+    return options
 
 
 def verdict(wrong):
@@ -107,13 +122,20 @@ def run(*command, **options):
     return done.stdout
 
 
+def make_merchant(name, identifier, **options):
+    """Makes authority/NAME.pem and its key, if they do not exist."""
+    if not pathlib.Path(f"authority/{name}.pem").exists():
+        run("token-forge", "merchant", "authority", "--merchant-identifier", identifier, "--name", name,
+            *[word for option, value in options.items() for word in ("--" + option.replace("_", "-"), value)])
+
+
 def mint(count, *arguments, certificate="authority/merchant.pem"):
     """Returns payment tokens, each one line of JSON."""
     lines = run("token-forge", "mint", "authority", "--certificate", certificate, "--count", count, *arguments)
     return lines.splitlines()
 
 
-class Minter:
+class Minter(contextlib.AbstractContextManager):
     """Payment tokens that `token-forge mint --endless` mints when they are used: it waits when the pipe is full. They never run
     out, and none was signed long before its use. A context."""
 
@@ -149,9 +171,6 @@ class Minter:
         taken = [self.lines.popleft() for _ in range(count * each)]
         return list(zip(taken[::2], taken[1::2])) if self.with_payloads else taken
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *error):
         self.forge.stdout.close()
         self.forge.terminate()
@@ -163,7 +182,7 @@ def last_lines(path, count=1):
     return "\n".join(pathlib.Path(path).read_text(errors="replace").splitlines()[-count:])
 
 
-class Program:
+class Program(contextlib.AbstractContextManager):
     """A program that serves on a socket. A context: leaving it kills the program if it still runs.
 
     place: the socket's path, or a port of this host. log: a file for what it writes.
@@ -202,15 +221,12 @@ class Program:
             status = self.process.wait()
         return [f"{self.command[0]} at {self.socket} ended with {status} at SIGTERM"] if status != 0 else []
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *error):
         if self.process is not None and self.process.poll() is None:
             Program.kill(self)
 
 
-class Answering:
+class Answering(contextlib.AbstractContextManager):
     """A program that answers lines on its standard input with lines on its standard output. A context."""
 
     def __init__(self, *command, env=None):
@@ -227,9 +243,6 @@ class Answering:
     def ask(self, *words):
         print(*words, file=self.process.stdin, flush=True)
         return self.line()
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *error):
         self.process.terminate()
@@ -268,12 +281,11 @@ class Service(Program):
     def environment(self):
         return {**os.environ, "PAYTOKEND_SOCKET": self.socket, "PAYTOKEND_ADMIN_SOCKET": self.admin}
 
-    def import_merchant(self, name="merchant"):
-        """Imports authority/NAME.pem, and makes it if it does not exist."""
-        if not pathlib.Path(f"authority/{name}.pem").exists():
-            run("token-forge", "merchant", "authority", "--merchant-identifier", "merchant.com.example.soak",
-                "--type", "ec", "--name", name)
-        self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem")
+    def import_merchant(self, name="merchant", identifier="merchant.com.example.soak", tokens=(), **options):
+        """Imports authority/NAME.pem into these HSM tokens, and makes it with token-forge's options if it does not exist."""
+        make_merchant(name, identifier, **options)
+        self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem",
+                 *[word for token in tokens for word in ("--token", token)])
 
     def processes(self):
         """Returns the daemon and its workers, without those that have ended."""

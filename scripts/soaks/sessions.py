@@ -220,12 +220,10 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
 
 
 def main(parser):
-    parser.add_argument("--rounds", type=int, default=3,
-                        help="medians are shown, beside decryption of three times as many (3; 1 of both with --short)")
-    parser.add_argument("--part", choices=("rates", "beside"), help="only that: sessions a second, or what they do to decryption")
-    parser.add_argument("--seconds", type=float, default=5, help="of each load (5; 0.5 with --short)")
-    options = parser.parse_args()
-    rounds, seconds = (1, 0.5) if options.short else (options.rounds, options.seconds)
+    parser.add_argument("--part", choices=("rates", "beside"), help="only sessions a second, or only their effect on decryption")
+    options = service.parse(parser, rounds=(3, 1, "of which medians are shown; without --short three times as many with decryption"),
+                            seconds=(5.0, 0.5, "of each load"))
+    rounds, seconds = options.rounds, options.seconds
     many = 1 if options.short else 3 * rounds
     wrong = []
     make_apple()

@@ -249,15 +249,10 @@ def at_gateway(options, old, new):
 
 def main(parser):
     parser.add_argument("--old", metavar="DIR", help="the programs of the version before (the present ones)")
-    parser.add_argument("--rounds", type=int, help="how often back and forth, with the same schema (3; 1 with --short)")
-    parser.add_argument("--rate", type=float, help="payments a second (100; 20 with --short)")
-    parser.add_argument("--quiet", type=float, help="seconds of load between the restarts (5; 1 with --short)")
     parser.add_argument("--ledger", choices=["file", "postgresql", "none"],
                         help="only this one; none: only the gateway")
-    options = parser.parse_args()
-    options.rounds = options.rounds or (1 if options.short else 3)
-    options.rate = options.rate or (20 if options.short else 100)
-    options.quiet = options.quiet or (1 if options.short else 5)
+    options = service.parse(parser, rounds=(3, 1, "how often back and forth, with the same schema"),
+                            rate=(100.0, 20.0, "payments a second"), quiet=(5.0, 1.0, "seconds of load between the restarts"))
     new = str(deployment.programs())
     old = os.path.abspath(os.path.join(os.environ.get("SOAK_FROM", "."), options.old)) if options.old else new
     if lacking := [name for name in activated.PROGRAMS if not os.path.exists(f"{old}/{name}")]:
