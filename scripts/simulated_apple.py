@@ -15,15 +15,31 @@ import sys
 import time
 
 
-class Sessions(http.server.BaseHTTPRequestHandler):
+class JSONRequests(http.server.BaseHTTPRequestHandler):
+    """Answers with JSON, and logs nothing."""
     protocol_version = "HTTP/1.1"
 
+    def answer(self, status, members):
+        content = json.dumps(members).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+class Sessions(JSONRequests):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         subject = dict(pair for name in self.connection.getpeercert()["subject"] for pair in name)
         fits = self.path == "/paymentservices/paymentSession" and subject.get("userId") == body["merchantIdentifier"]
+        if not fits:
+            return self.answer(417, {"statusMessage": "not this merchant's"})
         now = int(time.time() * 1000)
-        answer = {
+        self.answer(200, {
             "epochTimestamp": now,
             "expiresAt": now + 300_000,
             "merchantSessionIdentifier": "SSH" + os.urandom(16).hex().upper(),
@@ -32,16 +48,7 @@ class Sessions(http.server.BaseHTTPRequestHandler):
             "domainName": body["initiativeContext"],
             "displayName": body["displayName"],
             "signature": "308006092a864886f70d010702a0803080",
-        }
-        content = json.dumps(answer if fits else {"statusMessage": "not this merchant's"}).encode()
-        self.send_response(200 if fits else 417)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
+        })
 
 
 def main():

@@ -161,7 +161,7 @@ class Bench(service.Contexts):
         if any(setup.ledger == "postgresql" for setup in self.services):
             place = self.server.url("primitives", database.SUPERUSER)
             for kind in ("round-trip", "commit"):
-                commands[f"server-{kind}"] = ["./server", kind, seconds, place]
+                commands[f"server-{kind}"] = ["./primitives", kind, seconds, place]
         for name, command in commands.items():
             self._add(name, raw.Figures(*map(float, service.run(*command).split())))
         if rows.BASE in self.services:

@@ -1,5 +1,4 @@
 """A PostgreSQL primary and its synchronous standby, which change places. Each has a host of its own in a network."""
-import contextlib
 import os
 import pathlib
 import shutil
@@ -136,10 +135,7 @@ class Member(database.Server):
 
     def fill(self):
         """Fills its file system."""
-        status = os.statvfs(self.disk)
-        with open(f"{self.disk}/filler", "ab") as file:
-            with contextlib.suppress(OSError):
-                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, status.f_bavail * status.f_frsize or 1)
+        service.fill(f"{self.disk}/filler")
 
     def empty(self):
         pathlib.Path(f"{self.disk}/filler").unlink()

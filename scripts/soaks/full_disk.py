@@ -7,7 +7,6 @@ have every answer and verify.
 """
 import collections
 import contextlib
-import errno
 import itertools
 import json
 import os
@@ -108,18 +107,6 @@ class Caller:
             self.answers.wrong.append(f"{self.phase}: a {kind} token was answered {status} {code}")
 
 
-def fill(path):
-    """Fills the file system."""
-    with open(path, "wb", buffering=0) as file:
-        for size in (1 << 20, 4096, 512):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-
-
 def cycle(number, daemon, caller, watch, count):
     """Puts load on the daemon, fills the disk, and frees it. Returns how long it was full."""
     path = "small/filler"
@@ -133,12 +120,12 @@ def cycle(number, daemon, caller, watch, count):
     caller.phase = f"before {number}"
     ask(count)
     full, minute = time.monotonic(), time.time() // 60
-    fill(path)
+    service.fill(path)
     caller.phase = f"full {number}"
 
     def is_refused():
         # The ledger goes on for a while if its own files have room. That is right: every release is in it.
-        fill(path)
+        service.fill(path)
         return caller.first.get((caller.phase, "ledger_unavailable"))
     refused = wait("a refusal while the disk was full", is_refused)
     ask(count)

@@ -25,7 +25,6 @@ import urllib.request
 
 import cluster
 import deployment
-import full_disk
 import load
 import network
 import service
@@ -308,7 +307,7 @@ def fault_of_the_disk(test, main):
     # Otherwise the grown log has room for minutes of commits.
     with contextlib.closing(sqlite3.connect("small/ledger.sqlite")) as ledger:
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    full_disk.fill("small/filler")
+    service.fill("small/filler")
     test.fires("PaytokendLedgerFull", "the ledger's file system is full", instance="main")
     os.unlink("small/filler")
     service.wait("the ledger's return", main.daemon.is_ready)

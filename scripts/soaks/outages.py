@@ -76,23 +76,20 @@ class Outages:
         how = self.cluster.rejoin()
         return Event(struck, time.monotonic(), struck, how)
 
-    def stopped_server(self):
-        stopped = self.cluster.primary.freeze()
-        struck = time.monotonic()
-        self._last(struck, self.past + 1)
-        self._nothing_since(struck, "while the primary stood still")
-        service.go_on(stopped)
+    def _without(self, what, strike, repair, seconds=0.0):
+        """Strikes; nothing may be released until the repair."""
+        struck_by, struck = strike(), time.monotonic()
+        self._last(struck, seconds)
+        self._nothing_since(struck, f"without the {what}")
+        repair(struck_by)
         self.cluster.wait_for_standby()
         return Event(struck, time.monotonic(), struck, "")
 
+    def stopped_server(self):
+        return self._without("primary", self.cluster.primary.freeze, service.go_on, self.past + 1)
+
     def stopped_standby(self):
-        stopped = self.cluster.standby.freeze()
-        struck = time.monotonic()
-        self._last(struck)
-        self._nothing_since(struck, "while the standby stood still")
-        service.go_on(stopped)
-        self.cluster.wait_for_standby()
-        return Event(struck, time.monotonic(), struck, "")
+        return self._without("standby", self.cluster.standby.freeze, service.go_on)
 
     def full_disk(self):
         """Fills the primary's disk, and frees it some seconds after the first refusal."""
@@ -146,13 +143,8 @@ class Outages:
         return Event(struck, time.monotonic(), struck, node)
 
     def partitioned_standby(self):
-        self.network.separate(self.cluster.primary.name, self.cluster.standby.name)
-        struck = time.monotonic()
-        self._last(struck)
-        self._nothing_since(struck, "without the standby")
-        self.network.join()
-        self.cluster.wait_for_standby()
-        return Event(struck, time.monotonic(), struck, "")
+        pair = self.cluster.primary.name, self.cluster.standby.name
+        return self._without("standby", lambda: self.network.separate(*pair), lambda _: self.network.join())
 
     # The daemons.
 

@@ -32,7 +32,6 @@ import time
 
 import cutter
 import database
-import full_disk
 import load
 import service
 from shop import Payment, Shop
@@ -128,14 +127,14 @@ def disk(shop, number, clients, short):
     """Runs one round in which the store's disk is full for a while."""
     payments = shop.mint(60 if short else 200)
     move_store(shop, "store", "small/store")
-    at = At(shop.chance, len(payments), lambda: full_disk.fill("small/filler"))
+    at = At(shop.chance, len(payments), lambda: service.fill("small/filler"))
     left, extra = shop.send(payments, clients, at), []
 
     def is_refused():
         # The store goes on for a while if its own file has room. That is right.
         if any(payment.code == "503 store_unavailable" for payment in left):
             return True
-        full_disk.fill("small/filler")
+        service.fill("small/filler")
         extra.extend(shop.mint(20))
         left.extend(shop.send(extra[-20:], clients))
         return False

@@ -177,6 +177,13 @@ class Minter(contextlib.AbstractContextManager):
         self.forge.wait()
 
 
+def fill(path):
+    """Fills the file system with this file."""
+    with open(path, "ab") as file, contextlib.suppress(OSError):
+        status = os.fstatvfs(file.fileno())
+        os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, status.f_bavail * status.f_frsize or 1)
+
+
 def last_lines(path, count=1):
     """Returns the last lines that a program wrote."""
     return "\n".join(pathlib.Path(path).read_text(errors="replace").splitlines()[-count:])
