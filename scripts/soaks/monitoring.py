@@ -58,22 +58,11 @@ def alerts_of(rules):
 
 def board():
     """Returns title and expressions of each panel of the Grafana board, with its variables replaced."""
-    path = RULES / "paytokend.dashboard.json"
-    if not path.exists():
-        return []
-    found = []
-
-    def walk(panels):
-        for panel in panels:
-            if panel["type"] == "row":
-                walk(panel.get("panels", []))
-                continue
-            for target in panel["targets"]:
-                expression = target["expr"].replace("$__rate_interval", "15s").replace("$__range", "1m").replace(
-                    "$instance", ".*")
-                found.append((panel["title"], expression))
-    walk(json.loads(path.read_text())["panels"])
-    return found
+    text = (RULES / "paytokend.dashboard.json").read_text()
+    for variable, value in (("$__rate_interval", "15s"), ("$__range", "1m"), ("$instance", ".*")):
+        text = text.replace(variable, value)
+    panels = [panel for outer in json.loads(text)["panels"] for panel in (outer, *outer.get("panels", []))]
+    return [(panel["title"], target["expr"]) for panel in panels if panel["type"] != "row" for target in panel["targets"]]
 
 
 def check_form():

@@ -1,5 +1,6 @@
 """Types the articles' commands for backups and restores at lost machines, for scripts/test-restore."""
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -22,10 +23,11 @@ SERVER = "db1.example"
 def block(name):
     """Returns the fenced block after the comment that names it, in any article, with today's date for the article's."""
     mark = f"<!-- scripts/test-restore runs this as {name} -->\n```sh\n"
-    for article in ARTICLES.glob("*.md"):
-        if mark in (text := article.read_text()):
-            return text.partition(mark)[2].partition("\n```\n")[0].replace("2026-01-31", datetime.date.today().isoformat())
-    raise service.Failed(f"no article has a block marked as {name}")
+    found = {text.partition(mark)[2].partition("\n```\n")[0] for article in ARTICLES.glob("*.md")
+             if mark in (text := article.read_text())}
+    if len(found) != 1:
+        raise service.Failed(f"the articles have {len(found)} different blocks marked as {name}")
+    return found.pop().replace("2026-01-31", datetime.date.today().isoformat())
 
 
 def told(text):
@@ -134,29 +136,24 @@ class Shop:
             require(answer == (200, False), f"{host.name}: a fresh payment", *answer)
         return payments
 
+    def _must_answer(self, payments, what, wanted, reference=None):
+        for payment, host in itertools.product(payments, self.hosts):
+            answer = host.pay(payment, reference)
+            require(answer == wanted, f"{host.name}: {what}", *answer)
+
     def is_held(self, *payments):
         """Checks that nothing is released, neither fresh payment tokens nor those released before."""
-        for payment in [*mint(2), *payments]:
-            for host in self.hosts:
-                answer = host.pay(payment)
-                require(answer == (503, "ledger_unavailable"), f"{host.name} held", *answer)
+        self._must_answer([*mint(2), *payments], "a held ledger", (503, "ledger_unavailable"))
 
     def is_kept(self, payments):
         """Checks that each is repeated under its reference and refused under another."""
-        for payment in payments:
-            for host in self.hosts:
-                answer = host.pay(payment)
-                require(answer == (200, True), f"{host.name}: a released payment repeated", *answer)
-                answer = host.pay(payment, "other")
-                require(answer == (409, "transaction_replayed"), f"{host.name}: a replay", *answer)
+        self._must_answer(payments, "a released payment repeated", (200, True))
+        self._must_answer(payments, "a replay", (409, "transaction_replayed"), "other")
 
     def is_forgotten(self, payments):
         """Checks that each, which was released and is not in the ledger any more, is refused under any reference."""
-        for payment in payments:
-            for host in self.hosts:
-                for reference in (None, "other"):
-                    answer = host.pay(payment, reference)
-                    require(answer == (409, "transaction_replayed"), f"{host.name}: a forgotten payment", *answer)
+        for reference in (None, "other"):
+            self._must_answer(payments, "a forgotten payment", (409, "transaction_replayed"), reference)
 
     def accepted(self, count=1):
         """Reads the fence from the records: each host's record has this many acceptances, and that of the host that was asked
