@@ -9,9 +9,12 @@
 #                           succeeds if the option is among the arguments
 #   sandbox_help ARGUMENT…  succeeds if -h or --help is among the arguments
 #   sandbox_build ARGUMENT… builds a release, or with --debug a debug build, unless --skip-build is among the arguments
-#   sandbox_open PROGRAMS   makes and enters the directory, which ends with the script, as does the daemon
+#   sandbox_venv NAME PACKAGE…
+#                           sets environment to .build/NAME with these packages of PyPI, or ends the script as skipped
+#   sandbox_open PROGRAMS   makes and enters the directory, which ends with the script, as does the daemon; sets SOAK_MODULE, SoftHSM
 #   sandbox_token [LABEL]   makes a SoftHSM token; its label is sandbox
 #   sandbox_daemon          makes authority and configuration, starts the daemon, and waits until it is ready for imports
+#   sandbox_apple           makes the certificate of a simulated Apple, apple.pem, and the roots of its clients, clients.pem
 #   sandbox_run PROGRAM …   runs a program that is ended, with time to clean up, when the script is
 #   sandbox_block SCRIPT NAME
 #                           prints the fenced block of README.md or an article after the comment that SCRIPT runs it as NAME
@@ -79,6 +82,19 @@ sandbox_build() {
     sandbox_given --skip-build "$@" || swift build -c "$configuration"
 }
 
+sandbox_venv() {
+    environment=$PWD/.build/$1
+    [ ! -e "$environment/complete" ] || return 0
+    rm -rf "$environment"
+    if ! { python3 -m venv "$environment" &&
+        "$environment/bin/pip" install --quiet --retries 1 --timeout 30 "${@:2}"; } >/dev/null 2>&1; then
+        rm -rf "$environment"
+        echo "${0##*/} skipped: ${*:2} cannot be installed (python3-venv, and PyPI within reach)"
+        exit 0
+    fi
+    touch "$environment/complete"
+}
+
 sandbox_close() {
     local status=$?
     trap - EXIT INT TERM
@@ -112,7 +128,8 @@ sandbox_open() {
     trap 'exit 143' TERM
     # Short: a Unix socket's path has at most 107 bytes.
     sandbox_directory=$(mktemp -d /tmp/paytokend.XXXXXX)
-    export PATH="$programs:$PATH"
+    export PATH="$programs:$PATH" SOAK_MODULE
+    SOAK_MODULE=$(sandbox_module)
     cd "$sandbox_directory"
     mkdir -m 0700 tokens
     sed "s|^directories.tokendir = .*|directories.tokendir = $sandbox_directory/tokens|" "$template" >softhsm2.conf
@@ -139,8 +156,13 @@ sandbox_module() {
 }
 
 sandbox_token() {
-    sandbox_softhsm=$(sandbox_module)
-    run paytokenctl token init --module "$sandbox_softhsm" --label "${1:-sandbox}" --so-pin-file so-pin --pin-file pin
+    run paytokenctl token init --module "$SOAK_MODULE" --label "${1:-sandbox}" --so-pin-file so-pin --pin-file pin
+}
+
+sandbox_apple() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=apple-pay-gateway.apple.com \
+        -addext subjectAltName=DNS:apple-pay-gateway.apple.com -keyout apple.key -out apple.pem 2>/dev/null
+    cat authority/root.pem authority/developer-relations.pem >clients.pem
 }
 
 sandbox_run() {
@@ -159,7 +181,7 @@ listener:
   admin_socket: admin.sock
 tokens:
   - name: primary
-    module: $sandbox_softhsm
+    module: $SOAK_MODULE
     uri: "pkcs11:token=sandbox"
     pin_file: pin
     allow_extractable_secret: true

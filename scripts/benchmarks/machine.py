@@ -36,10 +36,7 @@ def field(path, name, separator=":"):
 
 def file_system(path):
     """Returns the type of the file system with the deepest mount that the path is in."""
-    mounts = [line.split()[1:3] for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
-    path = os.path.abspath(path)
-    within = [(len(place), kind) for place, kind in mounts if path == place or path.startswith(place.rstrip("/") + "/")]
-    return max(within)[1] if within else "unknown"
+    return first_line("findmnt", "--noheadings", "--output", "FSTYPE", "--target", path) or "unknown"
 
 
 def busy():

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import pathlib
-import tempfile
 import time
 
 import load
@@ -20,13 +19,9 @@ Known = collections.namedtuple("Known", "number reference plaintext request")
 
 def lines(plaintexts, kind):
     """Returns the payment tokens with these contents, as token-forge prints them."""
-    with tempfile.NamedTemporaryFile("wb", dir=".", delete=False) as file:
-        file.write(b"\n".join(plaintexts) + b"\n")
-    try:
-        return service.run("token-forge", "mint", "authority", "--certificate", f"authority/{kind}.pem", "--payloads",
-                           file.name).splitlines()
-    finally:
-        pathlib.Path(file.name).unlink()
+    pathlib.Path("payloads").write_bytes(b"\n".join(plaintexts) + b"\n")
+    return service.run("token-forge", "mint", "authority", "--certificate", f"authority/{kind}.pem", "--payloads",
+                       "payloads").splitlines()
 
 
 class Pool(contextlib.AbstractContextManager):

@@ -12,8 +12,7 @@ import machines
 import service
 
 ARTICLES = machines.REPOSITORY / "Sources/Daemon/Daemon/Documentation.docc"
-MODULE = next(path for path in ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
-                                "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so", "/") if os.path.exists(path))
+MODULE = os.environ["SOAK_MODULE"]
 # The signing-time window, in seconds: so wide that no payment token of the run leaves it, and every refusal is the ledger's.
 # Payment tokens for the time after a restore are signed in the future, after the fence.
 WINDOW = 86_400

@@ -30,7 +30,6 @@ MERCHANTS = ["merchant.com.example.first", "merchant.com.example.second"]
 CLIENTS = (1, 8, 32)
 # Put before commands that would run on other machines.
 ELSEWHERE = ("nice", "-n", "19")
-HOST = "apple-pay-gateway.apple.com"
 # Callers of the gateway: each may have sixteen sessions under way.
 CALLERS = 4
 
@@ -95,13 +94,6 @@ def make_identities(there):
 def certify(merchant, request, certificate):
     service.run("token-forge", "certify", "authority", "--csr", request, "--kind", "merchant-identity",
                 "--merchant-identifier", merchant, "--out", certificate)
-
-
-def make_apple():
-    service.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
-                "-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}", "-keyout", "apple.key", "-out", "apple.pem")
-    pathlib.Path("clients.pem").write_bytes(b"".join(
-        pathlib.Path(f"authority/{name}.pem").read_bytes() for name in ("root", "developer-relations")))
 
 
 def signatures(hashes):
@@ -226,7 +218,6 @@ def main(parser):
     rounds, seconds = options.rounds, options.seconds
     many = 1 if options.short else 3 * rounds
     wrong = []
-    make_apple()
     keys = [json.loads(service.run("paytoken-gateway", "new-key", "--output", "json")) for _ in range(CALLERS)]
     if options.part != "beside":
         throughput(rounds, seconds, wrong, keys)
