@@ -2,9 +2,9 @@
 //
 //	peer-processout MERCHANT-IDENTIFIER CERTIFICATE KEY ROOT TOKENS GOROUTINES SECONDS
 //
-// TOKENS has a payment token on each line; they are decrypted again and again, parsed anew each time. Prints one line of
-// JSON: decryptions a second that succeeded, their times at the 50th, 99th and 99.9th of 100 and the longest, the processor
-// time of one (all in microseconds), the largest resident memory in MiB, and the share that failed.
+// TOKENS has a payment token on each line; they are decrypted repeatedly, and parsed again each time. Prints one line of JSON:
+// successful decryptions a second, the 50th, 99th and 99.9th percentile of their times and the longest, the processor time of one
+// (all in microseconds), the largest resident memory in MiB, and the share that failed.
 package main
 
 import (

@@ -1,9 +1,9 @@
-/* Stands between a program and a server, so that the server seems farther away.
+/* A relay between a program and a server that makes the server appear farther away.
  *
  *   relay LISTEN TARGET MICROSECONDS
  *
- * Takes connections on the Unix socket LISTEN, which it makes, and passes on what comes from either end of each so much later,
- * in its order, to the other: a round trip takes twice that longer. Says "ready" when it listens; ends with its parent. */
+ * Accepts connections on the Unix socket LISTEN, which it makes, and passes on what comes from either end to the other, in order and
+ * with that delay: a round trip takes twice as much longer. Prints "ready" when it listens; ends with its parent. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* More than any daemon here opens. */
+/* More than a daemon opens here. */
 #define CONNECTIONS 64
 #define PIECE 65536
 
@@ -32,7 +32,7 @@ struct piece {
 /* One direction of a connection. */
 struct direction {
     int from, to;
-    int ended; /* nothing more comes */
+    int ended; /* no more data comes */
     struct piece *first, *last;
 };
 
@@ -84,7 +84,7 @@ static void take(int listener, const char *target) {
     exit(1);
 }
 
-/* What has come: 0 when the connection is broken. */
+/* Reads what has come. Returns 0 if the connection is broken. */
 static int receive(struct direction *way) {
     struct piece *piece = malloc(sizeof *piece + PIECE);
     if (piece == NULL) abort();
@@ -109,7 +109,7 @@ static int receive(struct direction *way) {
     return 1;
 }
 
-/* What is due: 0 when the connection is broken, or over. */
+/* Sends what is due. Returns 0 if the connection is broken or has ended. */
 static int pass(struct direction *way) {
     while (way->first != NULL && way->first->due <= now()) {
         struct piece *piece = way->first;
@@ -160,7 +160,7 @@ int main(int count, char **arguments) {
             if (!each->is_open) continue;
             for (int number = 0; number < 2; number++) {
                 struct direction *way = &each->ways[number], *other = &each->ways[1 - number];
-                /* What is due and was not sent waits until the other end takes it. */
+                /* Data that is due and was not sent waits until the other end accepts it. */
                 int is_full = other->first != NULL && other->first->due <= present;
                 watched[many] = (struct pollfd){way->from, (short)((way->ended ? 0 : POLLIN) | (is_full ? POLLOUT : 0)), 0};
                 ways[many++] = way;

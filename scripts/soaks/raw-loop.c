@@ -1,12 +1,12 @@
-/* What the HSM alone can do: the PKCS#11 calls of one payment token in a loop, with nothing around them. For a P-256 key
- * C_DeriveKey (ECDH), C_GetAttributeValue and C_DestroyObject; for an RSA key C_DecryptInit and C_Decrypt with
- * CKM_RSA_X_509, which is what the worker has SoftHSM do; and for an RSA key that does not decrypt, a merchant's identity,
- * C_SignInit and C_Sign with CKM_RSA_PKCS_PSS. scripts/soaks/raw.py runs it for comparison.
+/* Measures what the HSM alone can do: the PKCS#11 calls of one payment token in a loop, and nothing else. For a P-256 key these are
+ * C_DeriveKey (ECDH), C_GetAttributeValue and C_DestroyObject; for an RSA key C_DecryptInit and C_Decrypt with CKM_RSA_X_509, as
+ * the worker uses SoftHSM; for an RSA key that does not decrypt, a merchant's identity key, C_SignInit and C_Sign with
+ * CKM_RSA_PKCS_PSS. scripts/soaks/raw.py runs it for comparison.
  *
  *   raw-loop MODULE LABEL PIN-FILE PUBLIC-KEY-HASH-HEX
  *
- * For each line "object|copy THREADS SECONDS" of standard input it prints a line as samples.h says: with the token's key,
- * or with a session copy of it (CKA_TOKEN false), which spares SoftHSM its file locking and is what the worker uses. */
+ * For each line "object|copy THREADS SECONDS" of standard input it prints a line in the format of samples.h: with the token's key, or
+ * with a session copy of it (CKA_TOKEN false), which saves SoftHSM's file locking and which the worker uses. */
 #include <p11-kit/pkcs11.h>
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ static CK_SLOT_ID slot;
 static CK_OBJECT_HANDLE key;
 static CK_KEY_TYPE key_type;
 static CK_BBOOL decrypts = CK_TRUE;
-/* Of an RSA key; and as many bytes below the modulus, which is all that the operation's time depends on. */
+/* The modulus of an RSA key, and as many bytes below it: the operation's time depends on nothing else. */
 static CK_ULONG modulus_size;
 static CK_BYTE block[1024];
 static double until;
@@ -70,7 +70,7 @@ static void decrypt(CK_SESSION_HANDLE session) {
     check(hsm->C_Decrypt(session, block, modulus_size, opened, &count), "C_Decrypt");
 }
 
-/* Of a digest of SHA-256; with a salt as long as that, as in TLS (RFC 8446 §4.2.3). */
+/* The length of a SHA-256 digest, and of the salt, as in TLS (RFC 8446 §4.2.3). */
 static void sign(CK_SESSION_HANDLE session) {
     CK_RSA_PKCS_PSS_PARAMS parameters = {CKM_SHA256, CKG_MGF1_SHA256, 32};
     CK_MECHANISM mechanism = {CKM_RSA_PKCS_PSS, &parameters, sizeof parameters};
@@ -176,5 +176,5 @@ int main(int count, char **arguments) {
         }
         measure(threads, seconds);
     }
-    _exit(0); /* SoftHSM's destructors are not to be relied on. */
+    _exit(0); /* SoftHSM's destructors may crash. */
 }

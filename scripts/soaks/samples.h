@@ -1,4 +1,4 @@
-/* How long single operations take, and what is said of many: one line of four figures. */
+/* Times of single operations, and a report on many of them: one line of four figures. */
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
@@ -53,8 +53,8 @@ static int by_time(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Prints operations a second, the processor time of one, and the times of single ones at the 50th and 99th of 100; all but
- * the first in microseconds. Frees the samples. */
+/* Prints operations a second, the processor time of one, and the 50th and 99th percentile of their times; all but the first in
+ * microseconds. Frees the samples. */
 static inline void report(struct samples *samples, double seconds, double processor) {
     size_t count = samples->count;
     if (count == 0) {
@@ -69,7 +69,7 @@ static inline void report(struct samples *samples, double seconds, double proces
     *samples = (struct samples){0};
 }
 
-/* Does it once, then again and again for so many seconds, and reports on these. */
+/* Runs the operation once, then repeatedly for some seconds, and reports on these. */
 static inline void repeat(void (*operation)(void), double seconds) {
     operation();
     struct samples samples = {0};

@@ -1,11 +1,11 @@
-/* Plays Apple's host for merchant sessions as fast as OpenSSL can: TLS that demands a client's certificate, and the same
- * session for everybody. scripts/soaks/sessions.py measures gateways against it.
+/* Plays Apple's host for merchant sessions as fast as OpenSSL can: TLS that requires a client's certificate, and the same session
+ * for every client. scripts/soaks/sessions.py measures gateways with it.
  *
  *   session-peer CERTIFICATE KEY CLIENT-AUTHORITIES close|keep
  *
- * It listens on a free port of the loopback address, which it prints, and has a thread for each connection. "close" ends a
- * connection behind its answer, so that each session costs a handshake; "keep" leaves it to the client. Nothing is resumed.
- * For each line of standard input it prints how many handshakes and how many answers there have been. */
+ * It listens on a free port of the loopback address, prints that port, and has a thread for each connection. "close" ends a
+ * connection after its answer, so that each session costs a handshake; "keep" leaves that to the client. TLS sessions are never
+ * resumed. For each line of standard input it prints the number of handshakes and of answers so far. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -29,7 +29,7 @@ static void fail(const char *what) {
     _exit(1);
 }
 
-/* A request whose end has been read; 0 when the connection has ended. */
+/* Reads a request to its end. Returns 0 if the connection has ended. */
 static int read_request(SSL *tls) {
     char text[8192];
     size_t count = 0;
