@@ -67,7 +67,7 @@ def show(bench, made, elapsed):
     others = [value for row in bench.rows for value in figures.values(row.name, "others")]
     if others:
         busy = statistics.mean(others)
-        print(f"beside it   other programs took {busy:.2f} cores" + ("" if busy < 0.1 else ": rates and their ratios say little, "
+        print(f"meanwhile   other programs took {busy:.2f} cores" + ("" if busy < 0.1 else ": rates and their ratios say little, "
               "processor time says more"))
     print()
     print(line("", "releases", "", "", "", "", "", "µs of processor", "", "", "", "MiB", ""))

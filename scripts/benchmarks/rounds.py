@@ -118,23 +118,23 @@ class Bench(service.Contexts):
         # A fifth more than will be used; unused ones are kept.
         count = int((rate or self.rates[row.name]) * self.seconds * 1.2) + row.connections
         tokens = measured.mint.take(count)
-        beside = [self._beside(row, measured)]
+        around = [self._raw_loop(row, measured)]
         result, wrong = measured.play(row, tokens, self.seconds, rate)
-        beside.append(self._beside(row, measured))
+        around.append(self._raw_loop(row, measured))
         self.wrong += wrong
         if rate is not None:
             result["of_maximum"] = result["rate"] / self.maximum
         elif row.ceiling:
             result["of_ceiling"] = result["rate"] / row.ceiling
-        elif None not in beside:
-            result["raw"], result["raw_processor"] = map(statistics.mean, zip(*beside))
+        elif None not in around:
+            result["raw"], result["raw_processor"] = map(statistics.mean, zip(*around))
             result["of_raw"] = result["rate"] / result["raw"]
         self.rates[row.name] = max(result["rate"], self.rates.get(row.name, 0))
         self.figures.add(row.name, result)
         self.show(f"  {row.name:14}{result['rate']:9.0f}/s   p50 {result['p50'] / 1000:8.2f} ms   "
                   f"p99 {result['p99'] / 1000:8.2f} ms", flush=True)
 
-    def _beside(self, row, measured):
+    def _raw_loop(self, row, measured):
         """Measures operations a second of the raw loop, in as many threads as the worker has, and the processor time of one.
         Returns None if it says nothing about the row."""
         if row.latency or row.load is not None or measured.raw is None:

@@ -125,8 +125,8 @@ def pay_with_python_client(package, shop, minted):
     expect("the payment's result", isinstance(result, models.PaymentResult) and result.status == "authorized")
     asked = api("payments.get_payment_status").sync(client=client, transaction_id=result.transaction_id)
     expect("the payment's status", asked.status == "authorized")
-    stranger = httpx_client(module, shop.socket, token="x")
-    refused = api("payments.process_apple_pay_payment").sync_detailed(client=stranger, body=request)
+    unknown = httpx_client(module, shop.socket, token="x")
+    refused = api("payments.process_apple_pay_payment").sync_detailed(client=unknown, body=request)
     expect("the refusal's type", isinstance(refused.parsed, models.UnauthorizedError))
 
 

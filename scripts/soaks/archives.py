@@ -104,8 +104,8 @@ def main(parser):
                 daemon.kill()
                 kills += 1
             daemon.start()
-            before, beside, started = daemon.peak(), [], time.monotonic()
-            drive(daemon, minter, answers, lambda: done() or time.monotonic() > started + service.GUARD, beside)
+            before, meanwhile, started = daemon.peak(), [], time.monotonic()
+            drive(daemon, minter, answers, lambda: done() or time.monotonic() > started + service.GUARD, meanwhile)
             took = time.monotonic() - began
         if archived(daemon) != count:
             wrong.append(f"archived through {archived(daemon)}, and not {count}")
@@ -119,8 +119,8 @@ def main(parser):
         figures("alone", alone)
         if during:
             figures("between kills", during)
-        if beside:
-            figures("beside it", beside)
+        if meanwhile:
+            figures("meanwhile", meanwhile)
         verify(daemon, count, wrong)
         wrong += answers.wrong
         wrong += daemon.stop()

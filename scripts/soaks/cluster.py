@@ -113,19 +113,19 @@ class Member(database.Server):
         self.execute("pg_basebackup", "-D", place, "-h", self.directory, "-p", database.PORT, "-U", database.SUPERUSER,
                      "-c", "fast", "-X", "stream")
 
-    def follow(self, anew=False):
+    def follow(self, is_fresh=False):
         """Starts as the partner's standby, after pg_rewind if the partner's history allows it, else on a fresh copy. Returns
         which."""
         how = "rewound"
-        if not anew:
+        if not is_fresh:
             try:
                 # The partner's control file must already contain its promotion.
                 self.partner.sql("CHECKPOINT")
                 self.execute("pg_rewind", "-D", self.data, "--source-server",
                              f"host={self.partner.directory} port={database.PORT} user={database.SUPERUSER} dbname=postgres")
             except service.Failed:
-                anew = True
-        if anew:
+                is_fresh = True
+        if is_fresh:
             how = "copied"
             shutil.rmtree(self.data, ignore_errors=True)
             self.partner.copy(self.data)
@@ -160,7 +160,7 @@ class Cluster(service.Contexts):
         self.ledger = self.primary.ledger("ledger")
         # In force when the standby exists, which gets the setting with the copy.
         self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBYS}'")
-        self.standby.follow(anew=True)
+        self.standby.follow(is_fresh=True)
         self.primary.sql("SELECT pg_reload_conf()")
         self.wait_for_standby()
 
@@ -183,9 +183,9 @@ class Cluster(service.Contexts):
         if self.primary.sql("SELECT pg_promote(true, 120)") != ["t"]:
             raise service.Failed("the standby was not promoted")
 
-    def rejoin(self, anew=False):
+    def rejoin(self, is_fresh=False):
         """Makes the old primary, which does not run, the standby. Returns how."""
-        how = self.standby.follow(anew)
+        how = self.standby.follow(is_fresh)
         self.wait_for_standby()
         return how
 

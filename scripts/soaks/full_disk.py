@@ -16,7 +16,7 @@ import load
 import proof
 import service
 
-# Requests that are refused whatever the ledger's disk does, and their codes.
+# Requests that are refused regardless of the ledger's disk, and their codes.
 REFUSALS = {
     "signature": (422, "signature_invalid"), "unknown key": (422, "unknown_public_key_hash"),
     "amount": (422, "amount_mismatch"), "envelope": (400, "malformed_request"), "replay": (409, "transaction_replayed"),

@@ -1,5 +1,5 @@
 """Callers of several daemons that share a ledger, and the outcome of each payment. They repeat their requests under their
-references until they are answered, whatever fails meanwhile.
+references until they are answered, whichever component fails meanwhile.
 
 A payment token is offered to one daemon, to several under the same reference (as by a caller that tries several hosts), or to
 several under different references, of which only one may get it. After a 503 or no answer, a caller asks again, at the same
@@ -60,7 +60,7 @@ class Payments(load.Asking):
         # By node: when each release was requested and answered, in order of the answers.
         self.releases = {node: [] for node in sockets}
         # The times when a daemon was stopped, which do not count as waiting.
-        self.stood, self.stopped = {node: [] for node in sockets}, {}
+        self.standstills, self.stopped = {node: [] for node in sockets}, {}
         self.recent = collections.deque(maxlen=500)
         self.payments, self.answers, self.counts = [], [], collections.Counter()
         self.wrong, self.twice, self.hung, self.longest = [], [], [], 0.0
@@ -120,7 +120,7 @@ class Payments(load.Asking):
 
     def goes_on(self, node):
         with self.lock:
-            self.stood[node].append((self.stopped.pop(node), time.monotonic()))
+            self.standstills[node].append((self.stopped.pop(node), time.monotonic()))
 
     # Restores.
 
@@ -221,7 +221,7 @@ class Payments(load.Asking):
     def _waited(self, node, began):
         """Returns the seconds since `began`, without those in which the daemon was stopped."""
         now = time.monotonic()
-        spans = self.stood[node] + ([(self.stopped[node], now)] if node in self.stopped else [])
+        spans = self.standstills[node] + ([(self.stopped[node], now)] if node in self.stopped else [])
         return now - began - sum(max(0.0, end - max(start, began)) for start, end in spans)
 
     def _give_up(self):

@@ -62,7 +62,7 @@ class Outages:
         struck = time.monotonic()
         self.cluster.promote()
         # Now and then from a fresh copy, as after the loss of a disk.
-        how = self.cluster.rejoin(anew=self.fail_overs % 10 == 0)
+        how = self.cluster.rejoin(is_fresh=self.fail_overs % 10 == 0)
         return Event(struck, time.monotonic(), struck, how)
 
     def two_primaries(self):
@@ -228,7 +228,7 @@ class Outages:
         heads = dict(line.split("|") for line in ledger.sql(
             "SELECT node, max(sequence) FROM audit_record GROUP BY node"))
         lost = self.payments.restored(struck, {node: int(head) for node, head in heads.items()}, set(ledger.claims()))
-        self.cluster.rejoin(anew=True)
+        self.cluster.rejoin(is_fresh=True)
         start()
         service.wait("all nodes' findings",
                      lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])

@@ -109,16 +109,16 @@ def cut(shop, number, clients, short):
     seed = shop.chance.randrange(1 << 32)
     shop.wrong += shop.gateway.stop()
     with cutter.Cutter("cut-paytokend.sock", shop.daemon.socket, 4, seed) as before, \
-            cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1) as behind:
+            cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1) as after:
         shop.configure(paytokend="cut-paytokend.sock", simulator="cut-simulator.sock")
         shop.gateway.start()
         leave(shop, payments[::10])
         left = shop.send(payments, clients)
         shop.settle(left)
         shop.wrong += shop.gateway.stop()
-        print(f"cut {number:5}  {sum(before.cuts.values()):3} connections to paytokend, {sum(behind.cuts.values())} to the "
+        print(f"cut {number:5}  {sum(before.cuts.values()):3} connections to paytokend, {sum(after.cuts.values())} to the "
               f"simulator: {len(left)} of {len(payments)} sent again", flush=True)
-        shop.cuts += before.cuts + behind.cuts
+        shop.cuts += before.cuts + after.cuts
     shop.configure()
     shop.gateway.start()
 
@@ -169,7 +169,7 @@ def restore(shop, number, clients, short):
             source.backup(copied)
     at = At(shop.chance, len(payments), copy)
     shop.settle(shop.send(payments, clients, at))
-    before = {payment.identifier: payment.told for payment in payments}
+    before = {payment.identifier: payment.result for payment in payments}
     shop.wrong += shop.gateway.stop()
     for suffix in ("-wal", "-shm"):
         pathlib.Path("store/payments.sqlite" + suffix).unlink(missing_ok=True)
@@ -177,33 +177,33 @@ def restore(shop, number, clients, short):
     os.replace("store/copy", "store/payments.sqlite")
     shop.gateway.start()
     shop.settle(shop.send(payments, clients))
-    refused = sum(payment.told == "refused" for payment in payments)
+    refused = sum(payment.result == "refused" for payment in payments)
     # The copy has the results that it knew. A payment that it does not know is refused, although its client got a result before.
     for payment in payments:
-        if payment.told == "refused":
-            payment.told, payment.code = before[payment.identifier], None
+        if payment.result == "refused":
+            payment.result, payment.code = before[payment.identifier], None
     print(f"restore {number:2} copied at answer {at.number:3}: {refused} of {len(payments)} unknown to the copy and refused",
           flush=True)
 
 
-def judge(shop):
+def check(shop):
     """Returns what is wrong, by the simulator's log."""
     wrong, submitted = list(shop.wrong), shop.submissions()
     for identifier, outcomes in submitted.items():
         if len(outcomes) > 1:
             wrong.append(f"{identifier} was submitted {len(outcomes)} times")
-    told = collections.Counter()
+    result = collections.Counter()
     for payment in shop.payments:
         outcomes = submitted.get(payment.identifier, [])
-        told[payment.told] += 1
-        if payment.told == "refused" and (outcomes or not payment.code.startswith("409 transaction_replayed")):
-            wrong.append(f"{payment.identifier} was told {payment.code}, and submitted {len(outcomes)} times")
-        if payment.told in ("authorized", "captured", "declined") and not outcomes:
-            wrong.append(f"{payment.identifier} was told {payment.told}, and never submitted")
+        result[payment.result] += 1
+        if payment.result == "refused" and (outcomes or not payment.code.startswith("409 transaction_replayed")):
+            wrong.append(f"{payment.identifier} got {payment.code}, and submitted {len(outcomes)} times")
+        if payment.result in ("authorized", "captured", "declined") and not outcomes:
+            wrong.append(f"{payment.identifier} got {payment.result}, and never submitted")
         expected = {1080: "captured", 1081: "declined"}.get(payment.cents, "authorized")
-        if payment.told in ("authorized", "captured", "declined") and payment.told != expected:
-            wrong.append(f"{payment.identifier} was told {payment.told} instead of {expected}")
-    print(f"told        {', '.join(f'{count} {state}' for state, count in told.most_common())}")
+        if payment.result in ("authorized", "captured", "declined") and payment.result != expected:
+            wrong.append(f"{payment.identifier} got {payment.result} instead of {expected}")
+    print(f"answers     {', '.join(f'{count} {state}' for state, count in result.most_common())}")
     print(f"requests    {shop.name}: {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
           f"{shop.counts['sent again']} sent again")
     print(f"simulator   {sum(map(len, submitted.values()))} submissions of {len(submitted)} payments, "
@@ -244,8 +244,8 @@ def fates(shop):
     wrong, known = [], shop.submissions()
     for payment in shop.payments:
         outcomes = known.get(payment.identifier)
-        if payment.told == "pending" and outcomes and (now := shop.status(payment)) != FATES.get(outcomes[0], "authorized"):
-            wrong.append(f"{payment.identifier} was told pending, is {now}, and was submitted as {outcomes[0]}")
+        if payment.result == "pending" and outcomes and (now := shop.status(payment)) != FATES.get(outcomes[0], "authorized"):
+            wrong.append(f"{payment.identifier} got pending, is {now}, and was submitted as {outcomes[0]}")
     return wrong
 
 
@@ -310,7 +310,7 @@ def alone(shop, options):
             wrong += [f"no connection was cut {place}" for place in cutter.PLACES if cuts and not shop.cuts[place]]
             rates(shop, 10, options.clients)
         shop.wrong += shop.gateway.stop()
-    return wrong + judge(shop)
+    return wrong + check(shop)
 
 
 def pair(shop, options):
@@ -332,10 +332,10 @@ def pair(shop, options):
         for each in shops:
             wrong += fates(each)
             each.wrong += each.gateway.stop()
-            wrong += judge(each)
-        return wrong + [f"{one.identifier} was told {one.told} and {other.told}"
+            wrong += check(each)
+        return wrong + [f"{one.identifier} got {one.result} and {other.result}"
                         for one, other in zip(*(each.payments for each in shops))
-                        if "pending" not in (one.told, other.told) and one.told != other.told]
+                        if "pending" not in (one.result, other.result) and one.result != other.result]
 
 
 def main(parser):

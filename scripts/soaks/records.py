@@ -64,7 +64,7 @@ def releases(daemon, tokens, wrong):
     return sorted(times)
 
 
-def beside(daemon, count, wrong):
+def releases_with_export(daemon, count, wrong):
     """Prints the times of releases alone, and while exports run."""
     alone = releases(daemon, service.mint(count), wrong)
     tokens, begun = service.mint(count), threading.Event()
@@ -76,7 +76,7 @@ def beside(daemon, count, wrong):
     with service.repeating(export, 0):
         begun.wait(service.GUARD)
         busy = releases(daemon, tokens, wrong)
-    for name, times in (("alone", alone), ("beside export", busy)):
+    for name, times in (("alone", alone), ("with export", busy)):
         print(f"  releases {name:14} p50 {load.percentile(times, 0.5):7.2f} ms   p99 {load.percentile(times, 0.99):7.2f} ms"
               f"   longest {times[-1] * 1000:7.2f} ms")
 
@@ -102,7 +102,7 @@ def held_open(daemon, count, wrong):
     # The kernel buffers less than a megabyte for a reader.
     if left < 1 << 20:
         raise service.Failed(f"the export had only {left} bytes to go: the record is too short to tell what waits for it")
-    print(f"  {count} releases were answered while an export stood still, {left / 1e6:.1f} MB before its end")
+    print(f"  {count} releases were answered while an export made no progress, {left / 1e6:.1f} MB before its end")
 
 
 def main(parser):
@@ -132,7 +132,7 @@ def main(parser):
                 print(f"  {name:22} {took:8.2f} s   {memory:6.1f} MiB   {rate}", flush=True)
             print(f"  {'daemon':22} {'':10}   {daemon.peak():6.1f} MiB   ({before:.1f} MiB before)", flush=True)
             table.append((length, rows + [("daemon", 0, daemon.peak())]))
-        beside(daemon, 100 if options.short else 2000, wrong)
+        releases_with_export(daemon, 100 if options.short else 2000, wrong)
         held_open(daemon, 20, wrong)
         first, last = table[0], table[-1]
         for (name, _, small), (_, _, large) in zip(first[1], last[1]):

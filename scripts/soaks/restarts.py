@@ -60,16 +60,16 @@ class Restarts:
         """Ends the load and compares the answers with the ledger, as proof.compare takes it. Returns what is wrong."""
         self.callers.finish()
         self.table()
-        everybody, answers = self.callers.payments, self.callers.answers
-        unanswered = sum(payment.ended is None for payment in everybody)
+        payments, answers = self.callers.payments, self.callers.answers
+        unanswered = sum(payment.ended is None for payment in payments)
         found, counts = proof.compare(ledger, answers)
         wrong = self.callers.wrong + answers.wrong + found
         wrong += [f"{count} payments were refused: {code}" for code, count in self.callers.refused.items()]
         if unanswered:
             wrong.append(f"{unanswered} payments were never answered")
-        print(f"payments    {len(everybody)}: refused {sum(self.callers.refused.values())}, lost {unanswered + counts['lost']}, "
+        print(f"payments    {len(payments)}: refused {sum(self.callers.refused.values())}, lost {unanswered + counts['lost']}, "
               f"wrong {len(self.callers.wrong) + len(answers.wrong)}, released twice {counts['twice']}")
-        print(f"repeated    {sum(payment.closed for payment in everybody)} after a closed connection, "
-              f"{sum(payment.unavailable for payment in everybody)} after a 503; "
+        print(f"repeated    {sum(payment.closed for payment in payments)} after a closed connection, "
+              f"{sum(payment.unavailable for payment in payments)} after a 503; "
               f"{len(answers.repeated)} had been released before")
         return wrong

@@ -29,7 +29,7 @@ def block(name):
     return found.pop().replace("2026-01-31", datetime.date.today().isoformat())
 
 
-def told(text):
+def done(text):
     print(f"ok  {text}", flush=True)
 
 
@@ -262,7 +262,7 @@ def try_file():
     service.wait("the daemon", lambda: old.try_to_type("paytokenctl status")[0] == 0)
     lost += shop.release()
     service.end(int(old.path("/run/paytokend.pid").read_text()))
-    told("a host with a ledger in a file: backed up, and lost")
+    done("a host with a ledger in a file: backed up, and lost")
 
     new = Host("new", node, is_new=False)
     old.give(new, "/backup", "/safe")
@@ -285,7 +285,7 @@ def try_file():
     shop.is_forgotten(lost)
     shop.is_kept(kept + shop.release())
     shop.verify()
-    told(f"restored on another host: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
+    done(f"restored on another host: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
 
 
 def try_copy():
@@ -306,7 +306,7 @@ def try_copy():
         {stop}
         cp -p /backup/ledger.sqlite /var/lib/paytokend/ledger.sqlite""")
     host.ends_with(78)
-    told("an older ledger under a token that remembers more: 78")
+    done("an older ledger under an HSM token that remembers more: 78")
 
     host.type(f"""rm -r /var/lib/paytokend/tokens
         tar --extract --file /backup/tokens.tar --directory /
@@ -323,7 +323,7 @@ def try_copy():
     shop.is_forgotten(lost[1:])
     shop.is_kept(kept + shop.release())
     shop.verify()
-    told("an older ledger with its older token: noticed by a head kept elsewhere alone; none released again behind the fence")
+    done("an older ledger with its older HSM token: noticed only by a head on another host; none released again after the fence")
 
 
 def replace(old, shop):
@@ -355,13 +355,13 @@ def try_cluster():
     kept += shop.release()
     shop.is_kept(kept)
     shop.verify()
-    told(f"a host lost and replaced under its name: {len(kept)} known, and no acceptance needed")
+    done(f"a host lost and replaced under its name: {len(kept)} known, and no acceptance needed")
 
     server.do("back-up-cluster.sh")
     kept += shop.release()
     server.archive()
     lost = shop.release()
-    told("a cluster with two hosts: backed up, its log archived")
+    done("a cluster with two hosts: backed up, its log archived")
 
     server.lose()
     shop.is_held()
@@ -376,7 +376,7 @@ def try_cluster():
     shop.is_kept(kept)
     shop.verify()
     server.forget_lost()
-    told(f"disk lost: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
+    done(f"disk lost: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
 
     server.lose(leaves_log=True)
     shop.is_held()
@@ -388,7 +388,7 @@ def try_cluster():
     shop.is_forgotten(lost)
     shop.verify()
     server.forget_lost()
-    told(f"server lost, its log left: nothing forgotten, {len(kept)} known, and no acceptance needed")
+    done(f"server lost, its log left: nothing forgotten, {len(kept)} known, and no acceptance needed")
 
     moment = server.sql("SELECT clock_timestamp()")
     lost = shop.release()
@@ -419,7 +419,7 @@ def try_cluster():
     kept += shop.release()
     shop.is_kept(kept)
     shop.verify()
-    told(f"tables deleted, restored to a moment before: 78, then held until accepted; {len(lost)} forgotten, none released again")
+    done(f"tables deleted, restored to a moment before: 78, then held until accepted; {len(lost)} forgotten, none released again")
 
 
 def main():

@@ -165,7 +165,7 @@ def throughput(rounds, seconds, wrong, keys):
               + (f"   {rate / other[0]:.2f} of the rate, p50 {p50 / other[1]:.2f}, p99 {p99 / other[2]:.2f}" if other else ""))
 
 
-def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
+def decrypt_with(title, kind, delay, sessions, rounds, seconds, wrong, keys):
     """Measures the effect of sessions on decryption on one kind of HSM token. Returns p99 with each load, divided by p99 alone."""
     with (deployment.Deployment(title.replace(" ", "-"), {"a": kind}, merchants=("ec",), sessions=sessions, call_timeout="10s",
                                 listener={"max_connections": 1024, "max_connections_per_uid": 1024}) as there,
@@ -186,9 +186,9 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
         # Finds its maximum, to use half of it.
         most = decrypt(mint(1000 if seconds > 1 else 300), 16 if delay else 8)[1]
         rate = most / (2 if delay else 4)
-        loads = {"alone": None, "beside sessions, key in a file": (outside.socket, outside.requests),
-                 "beside sessions, key in the token": (inside.socket, inside.requests),
-                 "beside signatures": (there.socket, signatures(hashes))}
+        loads = {"alone": None, "with sessions, key in a file": (outside.socket, outside.requests),
+                 "with sessions, key in the token": (inside.socket, inside.requests),
+                 "with signatures": (there.socket, signatures(hashes))}
         results = {name: [] for name in loads}
         for turn in range(rounds):
             # So that none is always the first.
@@ -201,31 +201,31 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
                                                 priority=ELSEWHERE)
                     _, _, latency = decrypt(requests, 32, rate)
                     if under_way and under_way.done():
-                        wrong.append(f"{title}, {name}: the load ended before what it was to be beside")
+                        wrong.append(f"{title}, {name}: the load ended before the decryptions")
                     results[name].append((latency["p50"], latency["p99"], under_way.result()[1] if under_way else 0))
     middle = {name: [statistics.median(column) for column in zip(*turns)] for name, turns in results.items()}
     print(f"\n{title}, {sessions} sessions: {rate:.0f} payment tokens a second, {rate / most:.2f} of its most")
-    print(f"{'':34}{'p50':>11}{'p99':>11}   p99 of alone   beside it")
+    print(f"{'':34}{'p50':>11}{'p99':>11}   p99 of alone   other load")
     for name, (p50, p99, others) in middle.items():
         print(f"{name:34}{p50 / 1000:8.2f} ms{p99 / 1000:8.2f} ms{p99 / middle['alone'][1]:15.2f}   {others:.0f}/s")
     return {name: figures[1] / middle["alone"][1] for name, figures in middle.items()}
 
 
 def main(parser):
-    parser.add_argument("--part", choices=("rates", "beside"), help="only sessions a second, or only their effect on decryption")
+    parser.add_argument("--part", choices=("rates", "decryption"), help="only sessions a second, or only their effect on decryption")
     options = service.parse(parser, rounds=(3, 1, "of which medians are shown; without --short three times as many with decryption"),
                             seconds=(5.0, 0.5, "of each load"))
     rounds, seconds = options.rounds, options.seconds
     many = 1 if options.short else 3 * rounds
     wrong = []
     keys = [json.loads(service.run("paytoken-gateway", "new-key", "--output", "json")) for _ in range(CALLERS)]
-    if options.part != "beside":
+    if options.part != "decryption":
         throughput(rounds, seconds, wrong, keys)
     if options.part != "rates":
         # Rare delays of a shared machine are equally likely in many short loads, unlike in few long ones.
-        beside("SoftHSM", deployment.SoftHSMToken, 0, 2, many, min(seconds, 2), wrong, keys)
-        ratios = beside("20 ms for each operation", deployment.ScriptedToken, 20, 8, many, min(seconds, 2), wrong, keys)
-        for name in ("beside sessions, key in the token", "beside signatures"):
+        decrypt_with("SoftHSM", deployment.SoftHSMToken, 0, 2, many, min(seconds, 2), wrong, keys)
+        ratios = decrypt_with("20 ms for each operation", deployment.ScriptedToken, 20, 8, many, min(seconds, 2), wrong, keys)
+        for name in ("with sessions, key in the token", "with signatures"):
             if ratios[name] > 2 and not options.short:
                 wrong.append(f"20 ms for each operation, {name}: decryption's p99 is {ratios[name]:.2f} times its own")
     return wrong

@@ -15,11 +15,11 @@ LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 
 class Payment:
     """One payment token, and the result that its client got."""
-    __slots__ = ("identifier", "cents", "request", "told", "code")
+    __slots__ = ("identifier", "cents", "request", "result", "code")
 
     def __init__(self, token, cents, key):
         self.identifier = json.loads(token)["paymentData"]["header"]["transactionId"]
-        self.cents, self.told, self.code = cents, None, None
+        self.cents, self.result, self.code = cents, None, None
         body = (b'{"token":' + token.strip() + b',"orderId":"order-%s","expected":{"amount":"%d.%02d","currency":"USD"}}'
                 % (self.identifier[:12].encode(), cents // 100, cents % 100))
         self.request = load.post(b"/payments/apple-pay", body, key)
@@ -27,20 +27,20 @@ class Payment:
     def again(self):
         """Returns the same payment token and order, to be sent to another gateway as well."""
         other = copy.copy(self)
-        other.told = other.code = None
+        other.result = other.code = None
         return other
 
     def take(self, status, body):
         """Returns True if that was an answer; 503 and no answer are not."""
         if status == 200:
-            self.told = json.loads(body)["status"]
+            self.result = json.loads(body)["status"]
         elif status == 422 and json.loads(body)["code"] in ("payment_declined", "payment_failed"):
-            self.told = {"payment_declined": "declined", "payment_failed": "error"}[json.loads(body)["code"]]
+            self.result = {"payment_declined": "declined", "payment_failed": "error"}[json.loads(body)["code"]]
         elif status in (None, 0, 503):
             self.code = f"503 {json.loads(body)['code']}" if status == 503 else None
             return False
         else:
-            self.told, self.code = "refused", f"{status} {json.loads(body).get('code')}"
+            self.result, self.code = "refused", f"{status} {json.loads(body).get('code')}"
         return True
 
 
@@ -100,7 +100,7 @@ class Shop:
         load.drive(self.gateway.socket, clients, [(payment, payment.request) for payment in payments], answered)
         seen = {id(payment) for payment in left}
         # Those that were not even sent, since no gateway accepted connections.
-        return left + [payment for payment in payments if payment.told is None and id(payment) not in seen]
+        return left + [payment for payment in payments if payment.result is None and id(payment) not in seen]
 
     def settle(self, payments):
         """Sends payments without an answer again until all have one."""
