@@ -23,9 +23,7 @@ def serve(shop, port):
     text = path.read_text().replace("address: 'unix:gateway.sock'", f"address: '127.0.0.1:{port}'")
     text = text.replace("[pay, status]", "[pay, status, session], domains: [shop.example]")
     path.write_text(text.replace("burst: 100000", "burst: 100000, max_connections_per_address: 1024"))
-    gateway = service.Program(port, *shop.gateway.command, log="gateway.log")
-    gateway.start()
-    return gateway
+    return service.Program(port, *shop.gateway.command, log="gateway.log").started()
 
 
 def table(document, seen):
@@ -60,12 +58,9 @@ def main():
         # scripts/test runs the same requests each time; a run by hand makes new ones.
         options.seed = 1 if options.short else random.randrange(1 << 32)
     examples = options.examples or (20 if options.short else 200)
-    with service.Service() as daemon:
-        daemon.start()
-        daemon.import_merchant()
+    with service.serving() as daemon:
         shop, port = Shop(daemon, random.Random(options.seed)), load.free_port()
-        shop.simulator.start()
-        with shop.simulator, serve(shop, port) as gateway:
+        with shop.simulator.started(), serve(shop, port) as gateway:
             # schemathesis asks for the status of payments that it has made: the answers have their identifiers.
             pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
                 token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))

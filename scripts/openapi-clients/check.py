@@ -7,11 +7,10 @@ import pkgutil
 import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 
+import cutter
 import service
 from shop import Shop
 
@@ -61,24 +60,9 @@ def generator_client(top, target):
 
 
 def relay(path):
-    """Returns a port of this host whose connections go to the Unix socket: urllib3 knows no Unix sockets."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def copy(source, target):
-        while piece := source.recv(1 << 16):
-            target.sendall(piece)
-        target.shutdown(socket.SHUT_WR)
-
-    def accept():
-        while True:
-            outer = listener.accept()[0]
-            inner = socket.socket(socket.AF_UNIX)
-            inner.connect(path)
-            for pair in ((outer, inner), (inner, outer)):
-                threading.Thread(target=copy, args=pair, daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+    """Returns a URL of this host whose connections go to the Unix socket: urllib3 knows no Unix sockets."""
+    host, port = cutter.Cutter(("127.0.0.1", 0), path).__enter__().listener.getsockname()
+    return f"http://{host}:{port}"
 
 
 def tokens():
@@ -165,13 +149,9 @@ def main(top):
         generators.append(("openapi-generator", generator_client, decrypt_with_generated, pay_with_generated))
     else:
         print("openapi-generator is left out, since there is no java")
-    with service.Service() as daemon:
-        daemon.start()
-        daemon.import_merchant()
+    with service.serving() as daemon:
         shop, minted = Shop(daemon, random.Random(1)), tokens()
-        with shop.simulator, shop.gateway:
-            shop.simulator.start()
-            shop.gateway.start()
+        with shop.simulator.started(), shop.gateway.started():
             for name, generate, decrypt, pay in generators:
                 decrypt(generate(top, "Service/DaemonAPI"), daemon, minted)
                 pay(generate(top, "Gateway/Gateway"), shop, minted)

@@ -83,9 +83,7 @@ def main(parser):
     with contextlib.ExitStack() as ending:
         ledger, place = records.opened(options.ledger, ending)
         service.run("ledger-filler", "old", place, count, DAYS)
-        daemon = ending.enter_context(service.Service())
-        daemon.start()
-        daemon.import_merchant()
+        daemon = ending.enter_context(service.serving())
         with service.Minter() as minter:
             alone = []
             drive(daemon, minter, answers, lambda: len(alone) >= (200 if options.short else 4000), alone)

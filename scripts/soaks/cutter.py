@@ -2,7 +2,6 @@
 the request, in the middle of it, after all of it, or in the middle of the answer."""
 import collections
 import contextlib
-import os
 import pathlib
 import random
 import socket
@@ -12,19 +11,19 @@ PLACES = ("before the request", "in the request", "after the request", "in the a
 
 
 class Cutter:
-    """Listens at `path`, passes on to `target`, and cuts one connection in `one_in`. A context."""
+    """Listens at `path`, which may be an address, passes on to `target`, and cuts one connection in `one_in`. A context."""
 
-    def __init__(self, path, target, one_in, seed):
+    def __init__(self, path, target, one_in=None, seed=None):
         self.path, self.target, self.one_in = path, target, one_in
         self.chance, self.lock = random.Random(seed), threading.Lock()
         # How often it cut, by place.
         self.cuts = collections.Counter()
 
     def __enter__(self):
-        pathlib.Path(self.path).unlink(missing_ok=True)
-        self.listener = socket.socket(socket.AF_UNIX)
+        if isinstance(self.path, str):
+            pathlib.Path(self.path).unlink(missing_ok=True)
+        self.listener = socket.socket(socket.AF_UNIX if isinstance(self.path, str) else socket.AF_INET)
         self.listener.bind(self.path)
-        os.chmod(self.path, 0o600)
         self.listener.listen(1024)
         threading.Thread(target=self._accept, daemon=True).start()
         return self
@@ -42,7 +41,7 @@ class Cutter:
             except OSError:
                 return
             with self.lock:
-                place = self.chance.choice(PLACES) if self.chance.randrange(self.one_in) == 0 else None
+                place = self.chance.choice(PLACES) if self.one_in and self.chance.randrange(self.one_in) == 0 else None
                 # A request has at least a thousand bytes, an answer fewer.
                 limit = self.chance.randrange(1, 900 if place == "in the request" else 150)
             threading.Thread(target=self._pass, args=(peer, place, limit), daemon=True).start()

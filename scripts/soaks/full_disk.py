@@ -150,9 +150,7 @@ def main(parser):
                             requests=(4000, 300, "of load before, and again while it is full"))
     cycles, count = options.cycles, options.requests
     with contextlib.ExitStack() as ending:
-        daemon = ending.enter_context(service.Service())
-        daemon.start()
-        daemon.import_merchant()
+        daemon = ending.enter_context(service.serving())
         caller = Caller(ending.enter_context(service.Minter()))
         watch = Watch(daemon)
         with service.repeating(watch.look, 0.1):

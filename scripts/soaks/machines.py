@@ -27,7 +27,8 @@ class Machine:
         for directory, mode in (("run", 0o755), ("tmp", 0o1777)):
             service.run("mount", "-t", "tmpfs", "-o", f"mode={mode:o}", name, self.root / directory)
         # Replaces systemd.
-        shutil.copy(REPOSITORY / "scripts/soaks/systemctl.py", self.root / "usr/local/bin/systemctl.py")
+        for file in ("systemctl.py", "service.py", "load.py"):
+            shutil.copy(REPOSITORY / "scripts/soaks" / file, self.root / "usr/local/bin")
         starter = self.root / "usr/local/bin/systemctl"
         starter.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} /usr/local/bin/systemctl.py "$@"\n')
         starter.chmod(0o755)

@@ -353,7 +353,7 @@ def faults_of_the_gateway(test, counter):
 
 
 class TLSGateway(service.Program):
-    """A second gateway, for its certificate. A context."""
+    """A second gateway, for its certificate."""
 
     def __init__(self, counter):
         self.certify(90)
@@ -368,10 +368,6 @@ class TLSGateway(service.Program):
         service.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", days,
                     "-subj", "/CN=localhost", "-keyout", "tls.key", "-out", "tls.pem")
         os.chmod("tls.key", 0o600)
-
-    def __enter__(self):
-        self.start()
-        return self
 
 
 def fault_of_the_certificate(test, gateway):
@@ -443,14 +439,12 @@ def main():
         counter = shop.Shop(daemon.daemon, random.Random(1))
         enter(counter.simulator).start()
         enter(counter.gateway).start()
-        tls, ports = enter(TLSGateway(counter)), {}
+        tls, ports = enter(TLSGateway(counter).started()), {}
         for job, admins in (("paytokend", {name: there.daemon.admin for name, there in daemons.items()}),
                             ("paytoken-gateway", {"gateway": counter.admin, "tls": tls.socket})):
             ports[job] = {}
             for name, admin in admins.items():
-                program = enter(exporter(admin))
-                program.start()
-                ports[job][name] = program.socket
+                ports[job][name] = enter(exporter(admin).started()).socket
         prometheus = enter(Prometheus(ports, ports["paytokend"]["hosts"]))
         test = Test(prometheus)
         callers = {name: Caller(daemons[name].socket) for name in ("main", "sealing", "hosts")}

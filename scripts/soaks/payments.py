@@ -291,8 +291,7 @@ def alone(shop, options):
         disks = 0
         print("disk        skipped: it needs root, or user namespaces, to mount a small file system")
     programs = {"gateway": shop.gateway, "paytokend": shop.daemon, "simulator": shop.simulator}
-    with shop.gateway:
-        shop.gateway.start()
+    with shop.gateway.started():
         for number in range(1, rounds + 1):
             for victim in programs:
                 crash([shop], programs, number, victim, options.clients, options.short)
@@ -345,12 +344,9 @@ def main(parser):
         disks=(10, 1, "how often the store's disk is full"), clients=(32, 32, "connections"),
         pairs=(20, 1, "how often each program is killed while two gateways share a store"))
     print(f"{options.clients} clients, --seed {options.seed}")
-    with service.Service() as daemon:
-        daemon.start()
-        daemon.import_merchant()
+    with service.serving() as daemon:
         shop = Shop(daemon, random.Random(options.seed))
-        with shop.simulator:
-            shop.simulator.start()
+        with shop.simulator.started():
             wrong = alone(shop, options)
             if database.is_installed():
                 wrong += pair(shop, options)

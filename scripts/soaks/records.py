@@ -113,9 +113,7 @@ def main(parser):
     wrong, table, there = [], [], 0
     with contextlib.ExitStack() as ending:
         ledger, place = opened(options.ledger, ending)
-        daemon = ending.enter_context(service.Service())
-        daemon.start()
-        daemon.import_merchant()
+        daemon = ending.enter_context(service.serving())
         for length in lengths:
             wrong += daemon.stop()
             seconds = fill(place, length - there)

@@ -207,6 +207,14 @@ class Program(contextlib.AbstractContextManager):
         self.spawn()
         wait(f"{self.command[0]} on {self.socket}", lambda: self.must_run() and load.connects(self.socket), pause=0.01)
 
+    def started(self):
+        """Starts the program. Returns it as a context."""
+        with contextlib.ExitStack() as ending:
+            ending.enter_context(self)
+            self.start()
+            ending.pop_all()
+        return self
+
     def must_run(self):
         if self.process.poll() is not None:
             raise Failed(f"{self.command[0]} ended with {self.process.returncode}: {last_lines(self.log)}")
@@ -317,6 +325,14 @@ class Service(Program):
 
     def __exit__(self, *error):
         self.stop()
+
+
+@contextlib.contextmanager
+def serving():
+    """A paytokend with a merchant. A context."""
+    with Service().started() as daemon:
+        daemon.import_merchant()
+        yield daemon
 
 
 def stat(process):

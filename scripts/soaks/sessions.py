@@ -47,7 +47,7 @@ class Peer(service.Answering):
 
 
 class Gateway(service.Program):
-    """A paytoken-gateway and its callers' requests. A context."""
+    """A paytoken-gateway and its callers' requests."""
 
     def __init__(self, name, peer, paytokend, keys, in_files):
         super().__init__(f"{name}.sock", *(("paytoken-gateway-file-key", f"{name}.yaml", "identities") if in_files
@@ -64,10 +64,6 @@ class Gateway(service.Program):
             load.post(b"/merchant-sessions", json.dumps({
                 "merchantIdentifier": MERCHANTS[number % len(MERCHANTS)], "displayName": "Shop", "initiative": "web",
                 "initiativeContext": "shop.example"}).encode(), key["key"].encode()) for number, key in enumerate(keys)]
-
-    def __enter__(self):
-        self.start()
-        return self
 
 
 def make_identities(there):
@@ -135,7 +131,7 @@ def throughput(rounds, seconds, wrong, keys):
                 for in_files in (False, True):
                     name = f"{'file' if in_files else 'token'}, {'a handshake each' if ends else 'connections kept'}"
                     gateway = stack.enter_context(Gateway(name.replace(", ", "-").replace(" ", "-"), peer, there.socket, keys,
-                                                          in_files))
+                                                          in_files).started())
                     ways.append((name, peer, gateway, ends))
             for _, _, gateway, _ in ways:
                 # Fills the gateway's TLS contexts and lists of identities first.
@@ -171,7 +167,7 @@ def decrypt_with(title, kind, delay, sessions, rounds, seconds, wrong, keys):
                                 listener={"max_connections": 1024, "max_connections_per_uid": 1024}) as there,
           service.Minter(certificate="authority/ec.pem") as tokens, Peer(True, ELSEWHERE) as peer, contextlib.ExitStack() as stack):
         hashes = make_identities(there)
-        inside, outside = (stack.enter_context(Gateway(f"{title.split()[0]}-{name}", peer, there.socket, keys, in_files))
+        inside, outside = (stack.enter_context(Gateway(f"{title.split()[0]}-{name}", peer, there.socket, keys, in_files).started())
                            for name, in_files in (("token", False), ("file", True)))
         for gateway in (inside, outside):
             generate("at first", gateway.socket, gateway.requests, 2, 10, wrong, count=20)

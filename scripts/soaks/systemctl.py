@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 
+import service
+
 LOG = pathlib.Path("/var/log/paytokend.log")
 # The pid of the running daemon; how the last one ended: an exit status, or a signal below zero.
 PIDS, ENDED = pathlib.Path("/run/paytokend.pid"), pathlib.Path("/run/paytokend.ended")
 SOCKETS = ["paytokend.socket", "paytokend-admin.socket"]
-# Ends waits that would never end. It measures nothing.
-GUARD = 120
 
 
 def settings(unit):
@@ -30,21 +30,6 @@ def settings(unit):
                 name, _, value = line.partition("=")
                 found[name] = found.get(name, []) + [value] if value else []
     return found
-
-
-def runs(process):
-    try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def wait(done):
-    until = time.monotonic() + GUARD
-    while not done():
-        if time.monotonic() > until:
-            sys.exit("systemctl: nothing came of it")
-        time.sleep(0.02)
 
 
 def watch(command, environment):
@@ -67,16 +52,16 @@ def watch(command, environment):
 def stop():
     if PIDS.exists():
         process = int(PIDS.read_text())
-        if runs(process):
+        if service.is_running(process):
             os.kill(process, signal.SIGTERM)
-        wait(lambda: not PIDS.exists())
+        service.wait("the daemon's end", lambda: not PIDS.exists())
 
 
 def start(unit):
     if PIDS.exists():
-        if runs(int(PIDS.read_text())):
+        if service.is_running(int(PIDS.read_text())):
             return
-        wait(lambda: not PIDS.exists())
+        service.wait("the daemon's end", lambda: not PIDS.exists())
     found = settings(unit)
     account = pwd.getpwnam(found["User"][-1])
     names = [found["Group"][-1], *" ".join(found["SupplementaryGroups"]).split()]
@@ -99,7 +84,7 @@ def start(unit):
         if os.fork() == 0:
             watch(["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", f"--groups={groups}", *command.split()],
                   environment)
-        until = time.monotonic() + GUARD
+        until = time.monotonic() + service.GUARD
         while True:
             try:
                 if "READY=1" in notified.recv(4096).decode().splitlines():

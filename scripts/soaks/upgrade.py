@@ -225,16 +225,13 @@ def at_gateway(options, old, new):
     name = "paytoken-gateway"
     if not os.path.exists(f"{old}/{name}"):
         old = new
-    with service.Service() as daemon, contextlib.ExitStack() as ending:
-        daemon.start()
+    with service.Service().started() as daemon, contextlib.ExitStack() as ending:
         there, port = shop.Shop(daemon, None), load.free_port()
         path = pathlib.Path("gateway.yaml")
         path.write_text(path.read_text().replace(f"address: 'unix:{there.socket}'", f"address: '127.0.0.1:{port}'"))
 
         def start(version):
-            program = ending.enter_context(service.Program(there.admin, f"{version}/{name}", "--config", str(path)))
-            program.start()
-            return program
+            return ending.enter_context(service.Program(there.admin, f"{version}/{name}", "--config", str(path)).started())
         gateway, knocks, wrong = start(old), Knocks(port, there.key), []
         ending.enter_context(service.repeating(knocks.knock, 0.002))
         for version in (new, old, new):
