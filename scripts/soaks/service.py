@@ -178,10 +178,12 @@ class Minter(contextlib.AbstractContextManager):
 
 
 def fill(path):
-    """Fills the file system with this file."""
-    with open(path, "ab") as file, contextlib.suppress(OSError):
-        status = os.fstatvfs(file.fileno())
-        os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, status.f_bavail * status.f_frsize or 1)
+    """Fills the file system with this file. To allocate all at once would fail as a whole if another program writes meanwhile."""
+    with open(path, "ab", buffering=0) as file:
+        for size in (1 << 20, 4096, 512):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
 
 
 def last_lines(path, count=1):
