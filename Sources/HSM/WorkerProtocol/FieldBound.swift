@@ -55,8 +55,8 @@ public enum FieldBound {
     public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
     static let deniedSystemCalls = 64
-    /// The number of elements of a list that has one for each node that shares an HSM token. A ledger has no more
-    /// nodes. The longest list fits into one frame.
+    /// The number of elements of a list with one element for each node that shares an HSM token, which is also the
+    /// maximum number of nodes of a ledger. The longest list fits into one frame.
     public static let auditKeys = 1024
     public static let rememberedHeads = 1024
 }

@@ -50,8 +50,8 @@ public final class KeyIndex: Sendable {
     /// Compares all keys in the HSM tokens with the ledger's records again.
     ///
     /// - Parameters:
-    ///   - hsmTokens: by configured name, the keys that each HSM token shows now. The keys of an HSM token that is not
-    ///     included stay as it last showed them, since an unreachable HSM token has not lost its keys.
+    ///   - hsmTokens: by configured name, the keys that each HSM token shows now. An HSM token that is not included
+    ///     keeps the keys that it showed last, since an unreachable HSM token has not lost its keys.
     ///   - keyRecords: all records of the ledger.
     public func rebuild(
         hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord], now: Date = Date()
@@ -66,8 +66,8 @@ public final class KeyIndex: Sendable {
     /// Compares one key in the HSM tokens with the ledger's record again.
     ///
     /// - Parameters:
-    ///   - hsmTokens: by configured name, the objects that HSM tokens show under this CKA_ID now; for the others, the
-    ///     objects that they last showed stay.
+    ///   - hsmTokens: by configured name, the objects that HSM tokens show under this CKA_ID now. An HSM token that
+    ///     is not included keeps the objects that it showed last.
     ///   - keyRecord: the ledger's record; nil if the ledger does not know the key.
     public func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?,

@@ -24,7 +24,7 @@ struct KeyIndexTable: Sendable {
 
     init() {}
 
-    /// Compares all keys again. The keys of an HSM token that is not included stay as it last showed them.
+    /// Compares all keys again. An HSM token that is not included keeps the keys that it showed last.
     init(
         after previous: KeyIndexTable, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord],
         now: Date
@@ -59,9 +59,9 @@ struct KeyIndexTable: Sendable {
 
     /// Compares one key again. The cost does not depend on the number of keys.
     ///
-    /// - Parameter hsmTokens: by name, the objects that HSM tokens show under this hash as CKA_ID now; for others, the
-    ///   objects that they last showed stay. An object that is a different key is ignored until the HSM token's next
-    ///   complete listing.
+    /// - Parameter hsmTokens: by name, the objects that HSM tokens show under this hash as CKA_ID now. An HSM token that is
+    ///   not included keeps the objects that it showed last. An object that is a different key is ignored until the HSM
+    ///   token's next complete listing.
     mutating func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?, now: Date
     ) {

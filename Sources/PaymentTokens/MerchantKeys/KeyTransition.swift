@@ -32,7 +32,7 @@ extension KeyRecord {
         switch target {
         case .deactivated where isReturning: break
         case .deactivated:
-            // The cut-off is nil and not the present moment, because a request is compared by its time of arrival. The
+            // The cut-off is nil and not the current time, because a request is compared by its time of arrival. The
             // payments of requests that arrived earlier and are still waiting for the HSM must not be released either.
             next.cutOff = nil
             if let end { next.cutOff = try cutOffWhenRetired(end, at: now) }

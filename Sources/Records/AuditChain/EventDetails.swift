@@ -149,7 +149,7 @@ public struct LedgerClockAcceptance: Sendable, Equatable {
     /// The time before which payment tokens were refused until then, because a clock that was ahead caused claims to be
     /// pruned; nil if none were. It is compared with the signing time.
     public var forgottenBefore: AuditTime?
-    /// The time that replaces it; nil if it stays.
+    /// The time that replaces it; nil if it is unchanged.
     public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?

@@ -76,7 +76,7 @@ public struct KeyPin: Sendable, Equatable {
 
 /// The keys that one node's record trusts, read in the order of its records.
 ///
-/// A second trust on first use for the same node is a fault: an attacker had hidden the first one from the daemon that
+/// A second record of trust on first use of the same node is a fault: an attacker had hidden the first one from the daemon that
 /// wrote it.
 public struct KeyPins: Sendable, Equatable {
     /// The maximum for one node; further keys are not trusted.

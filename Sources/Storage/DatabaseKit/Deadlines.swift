@@ -77,7 +77,7 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
 }
 
 private protocol ExpiringCall: Sendable {
-    /// The deadline in nanoseconds of the system's uptime, as Dispatch counts them. It may be postponed..
+    /// The deadline in nanoseconds of the system's uptime, as Dispatch counts them. It may be postponed.
     var deadline: UInt64 { get }
     /// Answers the call, unless its deadline has been postponed beyond `now`.
     /// - Returns: true if the call was due.

@@ -32,7 +32,7 @@ protocol LedgerTransaction: AnyObject, StoredQueries {
     /// Returns the earliest signing time, in milliseconds, of the payment tokens that are served after a clock was
     /// accepted. Nil if this depends only on the daemon's own clock and windows.
     func earliestServed() throws -> Int64?
-    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time..
+    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
 
     /// Returns the fence for an acceptance at `now`, in milliseconds.

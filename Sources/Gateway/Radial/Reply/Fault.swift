@@ -7,7 +7,7 @@ public struct ErrorReply: Sendable, Equatable {
     public var code: String
     /// One sentence for display.
     public var message: String
-    /// The path of the wrong element, if one is wrong.
+    /// The path of the faulty element, if there is one.
     public var element: String?
 
     public init(code: String, message: String, element: String? = nil) {

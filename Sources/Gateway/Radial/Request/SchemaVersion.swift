@@ -2,7 +2,7 @@
 ///
 /// Versions are compared number by number: 1.10 is newer than 1.2, and 1 equals 1.0.
 public struct SchemaVersion: Sendable, Comparable {
-    /// The digits of each number without leading zeros, without zeros at the end.
+    /// The numbers as digits, each without leading zeros. Trailing numbers that are zero are removed.
     private let numbers: [String]
 
     /// The version of a request without SchemaVersion. The element is optional in the schema.

@@ -128,7 +128,7 @@ final class FrameStream: Sendable {
         BlockingDescriptor.read(atMost: 64 * 1024, from: descriptor)
     }
 
-    /// Sends an answer. One thread at a time writes; it also sends answers that other threads add meanwhile.
+    /// Sends an answer. One thread at a time writes; it also sends answers that other threads have added.
     func send(_ answer: WorkerAnswer, for identifier: UInt64) {
         let frame: [UInt8]
         do throws(FrameError) {

@@ -23,7 +23,7 @@ final class OpenToken: Sendable {
 
     let opening: HSMTokenOpening
     let uri: TokenURI
-    /// The slot; it changes when the HSM token returns in another one.
+    /// The slot, which changes when the HSM token reappears in another one.
     let slot: Mutex<Slot>
     /// The session that keeps the login alive, since a login ends with the last session, and that owns the working
     /// copies of the keys.

@@ -16,7 +16,7 @@ struct PageWriter {
     enum Cell {
         case text(String)
         case code(String)
-        /// The beginning of a key, on one line.
+        /// The beginning of a key's hash, on one line.
         case key(AuditDigest?)
         /// A node's or caller's name, on one line.
         case name(String)

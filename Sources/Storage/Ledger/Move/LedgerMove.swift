@@ -4,8 +4,8 @@
 // the database never both serve. These are the steps. The process may be killed after any of them, and the next run
 // continues from there:
 //
-//  1. Both sides are checked, and the file's chain is verified. Nothing is changed.  2. The database notes that the
-//     node is being moved (`moved_ledger`), so no daemon takes its name there. The file
+//  1. Both sides are checked, and the file's chain is verified. Nothing is changed.
+//  2. The database records that the node is being moved (`moved_ledger`), so no daemon takes its name there. The file
 //     still serves.
 //  3. Records and claims are copied, a thousand in a transaction. The file still serves; the next run copies what it
 //     adds.

@@ -1,5 +1,5 @@
 extension PostgreSQLTables {
-    /// Account names for persons on several hosts, and limits on forgetting claims that do not rely on a correct server
+    /// Account names for people on several hosts, and limits on forgetting claims that do not rely on a correct server
     /// clock.
     static let version7 = [
         // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in

@@ -7,7 +7,7 @@ import Glibc
 import SQLiteFiles
 
 /// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
-/// log, and other connections read and write meanwhile.
+/// log, and other connections can read and write in the meantime.
 ///
 /// A backup is marked as a copy (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger releases
 /// nothing until the restore is accepted, since the copy lacks later releases.

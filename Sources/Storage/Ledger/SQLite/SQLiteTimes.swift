@@ -35,7 +35,7 @@ struct SQLiteTimes {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }
 
-    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time..
+    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: any StoredQueries) throws {
         guard try forgottenBefore(db).map(StoredTime.date) == change.forgottenBefore else {
             throw LedgerFailure.timesConflict

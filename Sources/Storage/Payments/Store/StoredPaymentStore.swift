@@ -14,7 +14,7 @@ protocol StoredPaymentStore: PaymentStore {
     /// Runs one transaction, which is durable when this returns.
     ///
     /// - Parameters:
-    ///   - arriving: a payment token. No other arrival of it is read in the meantime, even if it has no row yet..
+    ///   - arriving: a payment token. No other arrival of it is read in the meantime, even if it has no row yet.
     ///   - decide: receives the rows of each statement of `reading`, and returns the value to return once `writing` is
     ///     durable. Nothing is written if `writing` is empty; otherwise its last statement must be a history line.
     func change<Value: Sendable>(

@@ -103,7 +103,7 @@ struct ConfigurationProblemTests {
             WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
             WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
-            // A rule without limits would be wider; here they are missing because their lines are commented out.
+            // A rule whose limits are commented out would be wider.
             WrongSection(
                 "access:\n  - user: root\n    roles: [decrypt]\n    merchants:", "9 access[0].merchants: has no value"),
             WrongSection(

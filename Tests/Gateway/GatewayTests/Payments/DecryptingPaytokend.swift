@@ -8,7 +8,7 @@ import TestSupport
 
 @testable import Gateway
 
-/// paytokend's `POST /v1/decrypt` on a Unix socket. Every payment token has the same payment data..
+/// paytokend's `POST /v1/decrypt` on a Unix socket. Every payment token has the same payment data.
 final class DecryptingPaytokend: Sendable {
     static let merchant = "merchant.com.example.shop"
 

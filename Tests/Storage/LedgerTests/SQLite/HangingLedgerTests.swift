@@ -180,7 +180,7 @@ struct HangingLedgerTests {
         let reads = (1..<capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
         try await wait(for: "the reads") { reader.waiting == capacity }
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
-        // Each call counts as waiting shortly before its deadline is known.
+        // Each call counts as waiting slightly before its deadline is registered.
         try await wait(for: "the answers") {
             pass(fixture)
             return first.hasEnded && reads.allSatisfy(\.hasEnded)
