@@ -2,7 +2,7 @@ import Foundation
 import PaymentToken
 import WorkerProtocol
 
-/// The whole index at one moment: the objects that every HSM token showed when it was last asked, compared with the
+/// The whole index at one time: the objects that every HSM token showed when it was last read, compared with the
 /// ledger's records.
 struct KeyIndexTable: Sendable {
     private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
@@ -11,7 +11,7 @@ struct KeyIndexTable: Sendable {
     /// The number of changes.
     private(set) var generation = 0
     private var held: [PublicKeyHash: [HeldKey]] = [:]
-    /// One sentence for each private key that cannot be listed, by HSM token, for those that have been asked.
+    /// One sentence for each private key that cannot be listed, by HSM token, for those that have been read.
     private var unlisted: [String: [String]] = [:]
 
     /// One HSM token's copy of a key.

@@ -30,6 +30,8 @@ package struct CommandFailure: CommandEnding, Equatable {
     }
 
     /// A change that still needs a second person's approval.
+    ///
+    /// - Parameter note: further information for the requester.
     package init(_ pending: PendingAnswer, note: String? = nil) {
         self.init(
             .tryAgainLater,

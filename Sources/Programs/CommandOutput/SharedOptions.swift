@@ -11,7 +11,7 @@ package struct OutputOptions: ParsableArguments {
 
     package init() {}
 
-    /// Shows a result: the daemon's bytes for programs, or the text for people.
+    /// Shows a result: the daemon's bytes for programs, or the text for users.
     package func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
         switch output {
         case .json: try Console.output(json: json)

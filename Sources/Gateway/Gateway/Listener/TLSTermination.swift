@@ -77,7 +77,7 @@ extension TLSTermination.Settings {
             context: context,
             customVerificationCallback: { chain, promise in
                 let chain = chain.compactMap { try? $0.toDERBytes() }
-                // For as long as a session can be resumed, TLS keeps its certificates, whoever issued them.
+                // For as long as a session can be resumed, TLS keeps its certificates, from any issuer.
                 guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     guard let leaf = chain.first else { return .certificateVerified }

@@ -48,7 +48,7 @@ extension Session {
     /// A key that may sign signs the request itself: an identity key, or a processing key of an earlier version, which
     /// allowed every key to sign. For other keys, a copy that only signs is made in the session's memory, used once and
     /// destroyed. The stored key then never gets the right. If the HSM token makes no such copy, or none that signs,
-    /// the stored key gets the right for this call. If the process ends meanwhile, the key keeps it until its
+    /// the stored key gets the right for this call. If the process ends before that, the key keeps it until its
     /// certificate is stored (``takeSigningRight(from:)``).
     ///
     /// The call needs the keys exclusively (``OpenToken/exclusively(_:)``): otherwise another call could use the key

@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Merchant keys as tables for people.
+/// Merchant keys as tables for display.
 enum MerchantKeyTable {
     static func one(_ key: KeySummary, now: Date = Date()) -> Table {
         var pairs = [

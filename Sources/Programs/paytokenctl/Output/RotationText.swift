@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Rotations as text for people.
+/// Rotations as text for display.
 enum RotationText {
     /// One rotation with its steps, its keys and the next step.
     static func one(_ rotation: RotationStatus) -> String {

@@ -360,7 +360,7 @@ struct TLSTests {
             "limits: { handshakes_per_second: 1, max_connections_per_address: 2, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             for _ in 0..<8 { #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200") }
-            // Makes more handshakes than one address may make at once; even the slowest machine is fast enough.
+            // Repeat until the address has made more handshakes than it may make at once.
             var answers = ""
             try await wait(for: "a refused handshake") {
                 answers = try await curl(gateway).output

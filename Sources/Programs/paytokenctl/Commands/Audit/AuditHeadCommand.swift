@@ -187,7 +187,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
     }
 }
 
-/// The report on a head, for people and for programs.
+/// The report on a head, for users and for programs.
 ///
 ///     {"heads":[{"node":…,"sequence":…,"time":…,"file":…,"after":…}]}
 private struct HeadReport {

@@ -101,7 +101,7 @@ struct AuditListCommand: AsyncParsableCommand {
     }
 }
 
-/// Records as a table for people.
+/// Records as a table for display.
 enum AuditRecordTable {
     static func of(_ entries: [AuditEntry]) -> Table {
         // If all records belong to one node, a column with its name adds nothing.
