@@ -212,8 +212,8 @@ extension ASN1ObjectIdentifier {
 
 /// Apple's identifier of a merchant: `merchant.com.example`.
 public enum MerchantIdentifier {
-    /// Returns true for 1 to 255 bytes of UTF-8 without control characters that are not all blank. Forms other than
-    /// Apple's are accepted.
+    /// Returns true for 1 to 255 bytes of UTF-8 that contain no control characters and are not all blank. Forms
+    /// other than Apple's are accepted.
     public static func isPossible(_ text: String) -> Bool {
         (1...255).contains(text.utf8.count)
             && text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

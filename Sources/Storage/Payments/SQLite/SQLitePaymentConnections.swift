@@ -61,7 +61,7 @@ final class SQLitePaymentConnections: Sendable {
                     try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
                 }
             } catch let error as DatabaseError where error.isLackOfRoom {
-                // On a failure, their deadlines apply.
+                // Without room for that, their deadlines apply.
                 try db.leaveTransaction()
             }
         }
@@ -156,8 +156,8 @@ struct PaymentBatches: SQLiteBatches {
 }
 
 extension DatabaseError {
-    /// True if a full disk may be the cause, which includes I/O errors, since SQLite may be unable to enlarge its
-    /// shared memory.
+    /// True if a full disk may be the cause. It may also cause an I/O error, if SQLite cannot enlarge its shared
+    /// memory.
     fileprivate var isLackOfRoom: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(resultCode)
     }
