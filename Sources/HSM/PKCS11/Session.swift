@@ -54,8 +54,8 @@ public struct Session: ~Copyable, Sendable {
 
 extension Slot {
     /// C_OpenSession.
-    /// - Parameter readWrite: If true, token objects may be created, changed and destroyed. For session objects, this is
-    ///   always allowed.
+    /// - Parameter readWrite: If true, token objects may be created, changed and destroyed. For session objects, this
+    ///   is always allowed.
     public func openSession(readWrite: Bool = false) throws(CallError) -> Session {
         Session(module: module, handle: try openSessionHandle(readWrite))
     }

@@ -3,8 +3,9 @@
 // Three commands open a ledger without the daemon: ledger create and ledger move, with the account of the database's
 // owner, which the daemon must not have; and ledger restore, which replaces a stopped daemon's file with a copy.
 //
-//     Commands/     one type for each command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has
-//                   the parts that they share: dry runs, requests for a change that may need a second person.
+//     Commands/     one type for each command, named as it is typed: KeyImportCommand is `key import`.
+//                   CommandOptions.swift has the parts that they share: dry runs, requests for a change that may need a
+//                   second person.
 //     Connection/   the daemon's sockets, input files, signals; DaemonConnection is in CommandOutput
 //     Metrics/      the server of `metrics serve`, the one command that keeps running
 //     Output/       what people see: tables, masked payment data, new files, sentences about the next step

@@ -76,8 +76,8 @@ public struct KeyPin: Sendable, Equatable {
 
 /// The keys that one node's record trusts, read in the order of its records.
 ///
-/// A second record of trust on first use of the same node is a fault: an attacker had hidden the first one from the daemon that
-/// wrote it.
+/// A second record of trust on first use of the same node is a fault: an attacker had hidden the first one from the
+/// daemon that wrote it.
 public struct KeyPins: Sendable, Equatable {
     /// The maximum for one node; further keys are not trusted.
     static let maximumKeys = 256

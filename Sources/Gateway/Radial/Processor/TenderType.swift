@@ -1,7 +1,7 @@
 public import SecretMemory
 
-/// The kind of card in the URI of an authorization, `…/payments/creditcard/auth/VC.xml`: the three that the schema names
-/// (Payment-Datatypes-1.0.xsd, TenderTypeType).
+/// The kind of card in the URI of an authorization, `…/payments/creditcard/auth/VC.xml`: the three that the schema
+/// names (Payment-Datatypes-1.0.xsd, TenderTypeType).
 public enum TenderType: String, Sendable, CaseIterable {
     case visa = "VC"
     case masterCard = "MC"

@@ -1,5 +1,5 @@
-/// ISO 4217, Table A.1, without funds codes and without codes that have no minor unit (metals, test codes): letters, numeric code,
-/// decimals of the minor unit.
+/// ISO 4217, Table A.1, without funds codes and without codes that have no minor unit (metals, test codes): letters,
+/// numeric code, decimals of the minor unit.
 ///
 /// Source: SIX, the maintenance agency, list one, in the form of github.com/datasets/currency-codes,
 /// `data/codes-all.csv` of 2026-02-01 without withdrawn codes; funds codes according to list one's `IsFund`.

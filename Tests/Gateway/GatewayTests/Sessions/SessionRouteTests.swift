@@ -221,8 +221,8 @@ struct SessionGateway {
         listener = try await assembly.listen()
     }
 
-    /// - Parameter isHeld: true if the response waits for another step of the test, so that curl must not wait for its turn
-    ///   among the tests' programs.
+    /// - Parameter isHeld: true if the response waits for another step of the test, so that curl must not wait for its
+    ///   turn among the tests' programs.
     func post(
         _ body: String, to path: String = "/merchant-sessions", key: String = Self.key, isHeld: Bool = false
     ) async throws -> CurlAnswer {
