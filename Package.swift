@@ -28,6 +28,13 @@ let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let histogram: Target.Dependency = .product(name: "Histogram", package: "hdrhistogram-swift")
+// Packages that only other packages use. SwiftPM warns about a dependency that no target names; no product is used here, as the
+// platform is not one of ours.
+let indirect: [Target.Dependency] = [
+    .product(name: "Atomics", package: "swift-atomics", condition: .when(platforms: [.windows])),
+    .product(name: "SystemPackage", package: "swift-system", condition: .when(platforms: [.windows])),
+    .product(name: "RealModule", package: "swift-numerics", condition: .when(platforms: [.windows])),
+]
 
 /// Targets without Swift.
 let languageC: Set = [
@@ -315,7 +322,7 @@ let folders: [[Target]] = [
                 dependencies: [
                     "CLinux", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, grdb, sqlite,
                     nioCore, nioPosix, nioSSL, x509, logging,
-                ]),
+                ] + indirect),
             .testTarget(
                 name: "TokenForgeTests",
                 dependencies: ["TokenForge", "TestSupport", "token-forge", crypto, cryptoExtras]),
@@ -559,7 +566,9 @@ let package = Package(
         .library(name: "ScriptedPKCS11", type: .dynamic, targets: ["ScriptedPKCS11"]),
         .library(name: "HangingResolver", type: .dynamic, targets: ["HangingResolver"]),
     ],
-    // Versions of direct dependencies are exact: an upgrade is a commit that was tested.
+    // Versions are exact, those of transitive dependencies included: an upgrade is a commit that was tested, and a commit
+    // always has the same sources. scripts/check-structure compares them with scripts/packaging/swift-packages and the
+    // resolved graph; scripts/update-dependencies changes them.
     dependencies: [
         // Hashes, ECDSA, ECDH, AES-GCM, RSA: BoringSSL with Swift types.
         .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
@@ -583,6 +592,16 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
         // Histograms of latencies, for scripts/bench; no installed program links it.
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", exact: "0.2.0"),
+        // Transitive. Atomic integers and references of swift-nio.
+        .package(url: "https://github.com/apple/swift-atomics.git", exact: "1.3.0"),
+        // Transitive. Deques of swift-nio.
+        .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
+        // Transitive. Paths of swift-nio's file system target, which no program links.
+        .package(url: "https://github.com/apple/swift-system.git", exact: "1.8.1"),
+        // Transitive. Merged sequences of swift-service-lifecycle's service group, which no program links.
+        .package(url: "https://github.com/apple/swift-async-algorithms.git", exact: "1.1.4"),
+        // Transitive. Real numbers of hdrhistogram-swift.
+        .package(url: "https://github.com/apple/swift-numerics.git", exact: "1.1.1"),
     ],
     targets: folders.flatMap { $0 }
 )
