@@ -18,8 +18,9 @@ import time
 SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", "derives", "differential", "sessions", "payments",
          "upgrade"]
 CHECKS = [["scripts/check-structure"], ["scripts/check-documents"], ["scripts/test-docs"], ["scripts/check-openapi"],
-          ["scripts/test-clients"], ["scripts/test-readme"], ["Tests/Records/SampleReport/make", "--check"],
-          ["scripts/test-demo"], ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
+          ["scripts/sbom", "--try"], ["scripts/test-clients"], ["scripts/test-readme"],
+          ["Tests/Records/SampleReport/make", "--check"], ["scripts/test-demo"], ["scripts/test-demo-page"],
+          ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
           ["scripts/check-openapi-clients", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],

@@ -147,13 +147,13 @@ extension KeyIndexTable {
 }
 
 extension Array {
-    /// The first index for which `isBehind` returns true, found by binary search. It must return false for all elements
+    /// The first index for which `isAfter` returns true, found by binary search. It must return false for all elements
     /// before that index, and true from there on.
-    fileprivate func partitioningIndex(_ isBehind: (Element) -> Bool) -> Int {
+    fileprivate func partitioningIndex(_ isAfter: (Element) -> Bool) -> Int {
         var (low, high) = (startIndex, endIndex)
         while low < high {
             let middle = low + (high - low) / 2
-            if isBehind(self[middle]) { high = middle } else { low = middle + 1 }
+            if isAfter(self[middle]) { high = middle } else { low = middle + 1 }
         }
         return low
     }

@@ -9,9 +9,9 @@ package enum Console {
 
     /// Writes a list, fitted to the width if it goes to a terminal; otherwise, or on request, in full.
     package static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
-        let (text, remark) = table.shown(isWide: width.isWide)
+        let (text, note) = table.shown(isWide: width.isWide)
         try output(text)
-        if let remark { error(remark) }
+        if let note { error(note) }
     }
 
     /// Writes a document for another program, with a newline at its end.

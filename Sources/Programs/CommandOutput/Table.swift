@@ -64,7 +64,7 @@ package struct Table {
     /// A list for standard output, fitted to the width if it goes to a terminal; otherwise, or on request, in full.
     ///
     /// - Returns: the text, and a sentence about the columns left out; nil if there are none.
-    package func shown(isWide: Bool) -> (text: String, remark: String?) {
+    package func shown(isWide: Bool) -> (text: String, note: String?) {
         guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
         let (text, omitted) = fitted(to: width)
         guard !omitted.isEmpty else { return (text, nil) }

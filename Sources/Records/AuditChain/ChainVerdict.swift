@@ -130,7 +130,7 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String { "broken: \(place): \(sentence)" }
 
     /// The sentence for readers of a ledger, whose lines have no numbers: `node a, record 18: …`.
-    public var finding: String { "\(position?.description ?? "a line behind the last good one"): \(sentence)" }
+    public var finding: String { "\(position?.description ?? "a line after the last good one"): \(sentence)" }
 
     /// `line 18, node a, record 18`
     public var place: String {
@@ -149,12 +149,12 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
         case .lineTooLong: "longer than \(AuditLine.maximumBytes) bytes"
         case .malformed(let lastGood):
             "neither a record nor a checkpoint; "
-                + (lastGood.map { "the last good line is \($0)" } ?? "no good line stands before it")
+                + (lastGood.map { "the last good line is \($0)" } ?? "no good line precedes it")
         case .tooManyNodes: "more than \(ChainVerifier.maximumNodes) nodes"
-        case .noBeginning: "no signed checkpoint of record \(sequence - 1) stands before it"
+        case .noBeginning: "no signed checkpoint of record \(sequence - 1) precedes it"
         case .missing(let from, let to):
             from == to ? "record \(from) is missing before it" : "records \(from) to \(to) are missing before it"
-        case .outOfOrder(let last): "stands after record \(last): repeated, inserted or out of order"
+        case .outOfOrder(let last): "comes after record \(last): repeated, inserted or out of order"
         case .changed where sequence == 1: "its hash does not follow from the chain's beginning: it was changed"
         case .changed: "its hash does not follow from record \(sequence - 1): one of the two was changed"
         case .anotherKey: "not signed by a given key"
@@ -167,7 +167,7 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
         case .beginsAfterHead(let first):
             "the export begins later, at record \(first): compare with one from before"
         case .headOfNoNode: "the export has no line of this node"
-        case .ofAnotherNode(let node): "stands among the lines of node \(node.name)"
+        case .ofAnotherNode(let node): "is among the lines of node \(node.name)"
         case .noLines: "there is no line of it"
         case .unvouchedPin(let node, let sequence):
             "record \(sequence) of node \(node.name) pins another key for it, which no key pinned before vouches for"

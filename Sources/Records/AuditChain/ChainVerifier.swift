@@ -167,7 +167,7 @@ public struct ChainVerifier: Sendable {
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
         if known == nil, beginning != .anywhere, checkpoint.sequence > 0 {
             let missing = broken(position, .missing(from: 1, to: checkpoint.sequence))
-            guard beginning == .behindArchive else { throw missing }
+            guard beginning == .afterArchive else { throw missing }
             unexplained[checkpoint.node] = missing
         }
         let (sequence, hash) = (checkpoint.sequence, checkpoint.hash)
@@ -222,7 +222,7 @@ public enum ChainBeginning: Sendable, Equatable {
     case anywhere
     /// Record 1, or the end of an archive that a sealed record of the same chain names. If an attacker removed the
     /// beginning of a chain, it has no such record.
-    case behindArchive
+    case afterArchive
     /// Record 1.
     case record1
 }

@@ -96,7 +96,8 @@ public struct KeyPins: Sendable, Equatable {
     public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {
         let known = keys[pin.node] ?? []
         let isVouched =
-            pin.endorsement.map { endorsement in !isWhole || known.contains { $0.keyId == endorsement.keyId } } ?? known.isEmpty
+            pin.endorsement.map { endorsement in !isWhole || known.contains { $0.keyId == endorsement.keyId } }
+            ?? known.isEmpty
         let isBounded =
             known.count + pin.keys.count <= Self.maximumKeys
             && (!known.isEmpty || keys.count < ChainVerifier.maximumNodes)

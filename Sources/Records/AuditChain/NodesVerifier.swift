@@ -36,10 +36,10 @@ public struct TrustedKeys: Sendable {
     }
 
     /// Trusts these keys as the daemon's own.
-    public mutating func believe(own keys: CheckpointKeys, of node: AuditNode) { own = (node, keys) }
+    public mutating func trust(own keys: CheckpointKeys, of node: AuditNode) { own = (node, keys) }
 
     /// Trusts the keys that a node's verified record trusts.
-    public mutating func believe(_ pins: KeyPins, of node: AuditNode) { self.pins = (node, pins) }
+    public mutating func trust(_ pins: KeyPins, of node: AuditNode) { self.pins = (node, pins) }
 
     /// The nodes whose keys the record trusts.
     public var pinnedNodes: Set<AuditNode> { Set(pins?.1.keys.keys ?? [:].keys) }

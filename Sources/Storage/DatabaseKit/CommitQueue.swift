@@ -91,7 +91,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
             case .begins: start()
             case .joins: break
             case .full: write.fail(.overloaded)
-            case .stuck: write.fail(.timedOut(after: deadlines.timeout, mayStand: false))
+            case .stuck: write.fail(.timedOut(after: deadlines.timeout, mayBeWritten: false))
             case .closed: write.fail(.unavailable(reason: "It is closed."))
             }
         }
@@ -176,8 +176,8 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
 package protocol StoreFailure: Error {
     /// Nothing can be written or read now, or nothing could be made durable.
     static func unavailable(reason: String) -> Self
-    /// - Parameter mayStand: true if the change may have been written, or may still be.
-    static func timedOut(after timeout: Duration, mayStand: Bool) -> Self
+    /// - Parameter mayBeWritten: true if the change may have been written, or may still be.
+    static func timedOut(after timeout: Duration, mayBeWritten: Bool) -> Self
     /// The queue is full. Nothing was written.
     static var overloaded: Self { get }
 
@@ -185,11 +185,11 @@ package protocol StoreFailure: Error {
     init(_ error: any Error)
 
     /// The failure of a change that may have been committed, but cannot be read back.
-    var whereItMayStand: Self { get }
+    var asPossiblyWritten: Self { get }
 }
 
 extension StoreFailure {
-    package var whereItMayStand: Self { self }
+    package var asPossiblyWritten: Self { self }
 }
 
 /// A column that is missing, is unexpectedly NULL, or does not have the expected type, because another program has

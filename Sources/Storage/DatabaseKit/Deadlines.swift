@@ -160,12 +160,12 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
     /// Takes the call and answers it in one step. The engine therefore cannot begin a call that is being answered as
     /// never begun, and a call whose deadline was extended is not affected.
     package func expire(asOf now: UInt64) -> Bool {
-        let (waiting, mayStand, isDue) = state.withLock { state in
+        let (waiting, mayBeWritten, isDue) = state.withLock { state in
             guard state.deadline <= now else { return (nil as Waiting?, false, false) }
             defer { state.waiting = nil }
             return (state.waiting, state.hasBegun, true)
         }
-        waiting?.resume(returning: .failure(.timedOut(after: timeout, mayStand: mayStand)))
+        waiting?.resume(returning: .failure(.timedOut(after: timeout, mayBeWritten: mayBeWritten)))
         return isDue
     }
 }

@@ -14,9 +14,9 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The ledger did not respond within `ledger.timeout`, for example because a disk hangs or another program keeps
     /// the file locked.
     ///
-    /// - Parameter mayStand: true if the write may have been made or may still be made. If false, it was not and never
+    /// - Parameter mayBeWritten: true if the write may have been made or may still be made. If false, it was not and never
     ///   will be made.
-    case timedOut(after: Duration, mayStand: Bool)
+    case timedOut(after: Duration, mayBeWritten: Bool)
     /// Too many writes are queued for the writer. Nothing was written.
     case overloaded
     /// The change of a key's record is not permitted.

@@ -240,12 +240,12 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
 
     /// Called after a failure of the transaction, if nothing can be read back.
     func fail(_ failure: Failure) {
-        for write in writes { write.fail(reach == nil ? failure : failure.whereItMayStand) }
+        for write in writes { write.fail(reach == nil ? failure : failure.asPossiblyWritten) }
     }
 
     private func answer(readBack: Bool, after failure: Failure, _ db: Database) {
         // No commit is tried before all writes are performed.
-        let mayStand = readBack && reach != nil
+        let mayBeWritten = readBack && reach != nil
         // After one failed read no other is tried: each try may wait for a lock.
         var isReadable = true
         func found(_ look: (Database) throws -> Bool) -> Bool {
@@ -271,7 +271,7 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
             case .open: break
             }
             if found(write.refuse) { continue }
-            write.fail(mayStand && !isReadable ? reason.whereItMayStand : reason)
+            write.fail(mayBeWritten && !isReadable ? reason.asPossiblyWritten : reason)
         }
     }
 }

@@ -38,7 +38,7 @@ struct TestCertificates {
         authority = try Self.made("Test authority", issuer: nil, isAuthority: true)
         server = try Self.made("localhost", issuer: authority, names: ["localhost"], ips: [[127, 0, 0, 1]])
         client = try Self.made("backend", issuer: authority, names: ["backend.shop.example"], isClient: true)
-        other = try Self.made("stranger", issuer: nil, names: ["backend.shop.example"], isClient: true)
+        other = try Self.made("outsider", issuer: nil, names: ["backend.shop.example"], isClient: true)
         try directory.write(authority.certificate.serializeAsPEM().pemString + "\n", to: "ca.pem")
         try write(server, to: "server")
         try write(client, to: "client")

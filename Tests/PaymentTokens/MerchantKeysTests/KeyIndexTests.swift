@@ -92,7 +92,7 @@ struct KeyIndexTests {
         let profile = MerchantCertificateProfile(merchantIdentifier: record.merchantIdentifier)
         let identity = MerchantCertificateProfile(
             merchantIdentifier: record.merchantIdentifier, kind: .merchantIdentity)
-        let strangers: [([UInt8], String)] = [
+        let outsiders: [([UInt8], String)] = [
             (
                 try authority.merchantCertificate(
                     subjectPublicKeyInfo: otherKey.subjectPublicKeyInfo, profile: profile), "another public key"
@@ -103,7 +103,7 @@ struct KeyIndexTests {
                 "Merchant Identity"
             ),
         ]
-        for (other, sentence) in strangers {
+        for (other, sentence) in outsiders {
             var spoilt = key
             spoilt.certificates.append(other)
             try expectInconsistent(index([spoilt], [record]), record, saying: sentence)
@@ -182,7 +182,7 @@ struct KeyIndexTests {
         let entry = try #require(index.entry(record.publicKeyHash))
         #expect(entry.condition == .served)
         #expect(entry.hsmTokens == ["b", "c"])
-        #expect(entry.warnings == ["Token a: The pair failed its test."])
+        #expect(entry.warnings == ["HSM token a: The pair failed its test."])
     }
 
     @Test("Does not serve a key that could be exported from its HSM token")

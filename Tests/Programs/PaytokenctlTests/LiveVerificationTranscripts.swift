@@ -154,7 +154,7 @@ struct LiveVerificationTranscripts {
         #expect(result.status == 1)
         #expect(
             result.output
-                == "broken: line 1, node backend-1, record 1: stands among the lines of node backend-2\n"
+                == "broken: line 1, node backend-1, record 1: is among the lines of node backend-2\n"
                 + "broken: node backend-2: there is no line of it\n")
         let unknown = try await Command.paytokenctl(["audit", "verify", "--node", "backend-3"], socket: daemon.path)
         #expect(unknown.status == 1 && unknown.output == "")

@@ -26,7 +26,7 @@ import TokenForge
             try #require(imported.status == 0, "\(imported)")
             directory = try FreshDirectory()
             var (keys, clients): ([String: String], String) = ([:], "")
-            for (client, merchants) in [("shop", "*"), ("other", "*"), ("stranger", "merchant.com.stranger.*")] {
+            for (client, merchants) in [("shop", "*"), ("other", "*"), ("outsider", "merchant.com.outsider.*")] {
                 let made = try await Program.run(Program.built("paytoken-gateway"), ["new-key", "--output", "json"])
                 let newKey = try #require(try JSONValue(parsing: made.outputBytes).objectValue)
                 keys[client] = try #require(newKey["key"]?.stringValue)
@@ -280,11 +280,11 @@ import TokenForge
     }
 
     @Test("does not use up a payment token for a client without its merchant")
-    func stranger() async throws {
+    func outsider() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
-        let refused = try await shop.pay(shop.request(1000, token), as: "stranger")
+        let refused = try await shop.pay(shop.request(1000, token), as: "outsider")
         #expect(refused.status == 403)
         #expect(try Self.member("code", of: refused) == "forbidden")
         #expect(try await shop.pay(shop.request(1000, token)).status == 200)

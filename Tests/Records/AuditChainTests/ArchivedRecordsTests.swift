@@ -59,7 +59,7 @@ struct ArchivedRecordsTests {
             ([first], "broken: line 12, node a, checkpoint 20: records 11 to 20 are missing before it"),
             (
                 [first, first, second],
-                "broken: line 12, node a, record 1: stands after record 10: repeated, inserted or out of order"
+                "broken: line 12, node a, record 1: comes after record 10: repeated, inserted or out of order"
             ),
             ([first.dropLast(), second], whole),
             (
@@ -91,12 +91,12 @@ struct ArchivedRecordsTests {
     }
 
     @Test("accepts the remaining records alone where a sealed record names the archive before them")
-    func behindArchive() async throws {
+    func afterArchive() async throws {
         let chain = try await ArchivedChain()
-        #expect(chain.verdict([chain.rest], .behindArchive) == chain.verdict([chain.rest], .anywhere))
-        #expect(chain.verdict([chain.rest], .behindArchive).exitStatus == 0)
+        #expect(chain.verdict([chain.rest], .afterArchive) == chain.verdict([chain.rest], .anywhere))
+        #expect(chain.verdict([chain.rest], .afterArchive).exitStatus == 0)
         // The records name that archive, but the first part does not precede them.
-        #expect(chain.verdict([chain.second, chain.rest], .behindArchive).exitStatus == 0)
+        #expect(chain.verdict([chain.second, chain.rest], .afterArchive).exitStatus == 0)
         #expect(chain.verdict([chain.rest], .record1).exitStatus == 1)
     }
 
@@ -105,14 +105,14 @@ struct ArchivedRecordsTests {
         let missing = "broken: line 1, node a, checkpoint 20: records 1 to 20 are missing before it"
         // One archive ends elsewhere; the other one is not sealed.
         for chain in [try await ArchivedChain(last: 19), try await ArchivedChain(sealsEnd: false)] {
-            #expect(chain.verdict([chain.rest], .behindArchive).description == missing)
+            #expect(chain.verdict([chain.rest], .afterArchive).description == missing)
         }
         // The archive record comes from another node.
         let (chain, other) = (try await ArchivedChain(last: 19), try await ArchivedChain())
         let renamed = other.rest.map { line in
             Array(String(decoding: line, as: UTF8.self).replacing(#""node":"a""#, with: #""node":"b""#).utf8)
         }
-        #expect(chain.verdict([chain.rest, renamed], .behindArchive).exitStatus == 1)
+        #expect(chain.verdict([chain.rest, renamed], .afterArchive).exitStatus == 1)
     }
 
     @Test("finds each line that is missing from an archive, except a checkpoint between two others")

@@ -26,7 +26,7 @@ struct NodesVerifierTests {
             if let pinning = pinnedBy.flatMap(AuditNode.init) {
                 var verifier = NodesVerifier(trusted, heads: heads, only: pinning, readsPins: true)
                 verifier.consume(export[...])
-                trusted.believe(verifier.pins, of: pinning)
+                trusted.trust(verifier.pins, of: pinning)
             }
             var verifier = NodesVerifier(trusted, heads: heads, only: only.flatMap(AuditNode.init))
             for start in stride(from: 0, to: export.count, by: 777) {
@@ -68,7 +68,7 @@ struct NodesVerifierTests {
         let a: CheckpointSigner
         let b: CheckpointSigner
         let next: CheckpointSigner
-        let stranger: CheckpointSigner
+        let outsider: CheckpointSigner
         let nodeA = AuditNode("a")!
         let nodeB = AuditNode("b")!
 
@@ -76,7 +76,7 @@ struct NodesVerifierTests {
             a = try CheckpointSigner()
             b = try CheckpointSigner()
             next = try CheckpointSigner()
-            stranger = try CheckpointSigner()
+            outsider = try CheckpointSigner()
         }
 
         /// - Parameter pins: become records 5, 6 and so on; a checkpoint follows 10 and 20.
@@ -149,7 +149,7 @@ struct NodesVerifierTests {
             Case(name: "only the other node", export: all, bound: aKey, only: "b", pinnedBy: "a", expected: pinned),
             Case(
                 name: "a given key outranks a pinned one", export: all,
-                bound: aKey + [("b", ground.stranger.publicKey.pem)], pinnedBy: "a",
+                bound: aKey + [("b", ground.outsider.publicKey.pem)], pinnedBy: "a",
                 expected: Self.aIntact + "\nbroken: line 33, node b, checkpoint 10: not signed by a given key"),
             Case(
                 name: "neither given nor pinned", export: plain, bound: aKey, pinnedBy: "a",
@@ -183,11 +183,11 @@ struct NodesVerifierTests {
                     + "unverified: node b, records 1 to 40, no key given and none pinned: nothing was verified"),
             tested("a second first sight", try await ground.recordA([first, again]), b, unvouched(6)),
             tested(
-                "vouched for by a stranger",
-                try await ground.recordA([first, ground.vouched(ground.next, by: ground.stranger)]), b, unvouched(6)),
+                "vouched for by a outsider",
+                try await ground.recordA([first, ground.vouched(ground.next, by: ground.outsider)]), b, unvouched(6)),
             tested(
                 "a key replaced and the record signed anew", try await ground.recordA([first]),
-                try await ground.recordB(first: ground.stranger, second: ground.stranger),
+                try await ground.recordB(first: ground.outsider, second: ground.outsider),
                 Self.aIntact + "\nbroken: line 33, node b, checkpoint 10: not signed by a given key"),
             tested(
                 "a pinned node without a line", try await ground.recordA([first]), [],
@@ -235,7 +235,7 @@ struct NodesVerifierTests {
             ),
             Case(
                 name: "another node's whole line among these", export: (b[..<3] + [a[6]] + b[3...]).export, pool: pool,
-                expected: "broken: line 4, node a, record 7: no signed checkpoint of record 6 stands before it\n"
+                expected: "broken: line 4, node a, record 7: no signed checkpoint of record 6 precedes it\n"
                     + bIntact),
             Case(
                 name: "nobody's", export: (a + [Array("{}".utf8)] + b).export, pool: pool,

@@ -24,7 +24,7 @@ struct TamperedExportsTests {
                 ([Array("{\"filter\":{".utf8)] + some.prefix(1)).export),
             ground.exported(
                 "a line that is none",
-                "broken: line 2: neither a record nor a checkpoint; no good line stands before it",
+                "broken: line 2: neither a record nor a checkpoint; no good line precedes it",
                 [first, Array("{}".utf8)].export),
             ground.exported(
                 "not the first line",
@@ -68,7 +68,7 @@ struct TamperedExportsTests {
             ground.tampered("a checkpoint on the way is missing", intact) {
                 $0.remove(at: ground.checkpointIndex(1500))
             },
-            ground.tampered("a checkpoint stands twice", intact) {
+            ground.tampered("a checkpoint appears twice", intact) {
                 $0.insert(ground.checkpoint(1500), at: ground.checkpointIndex(1500))
             },
         ])
@@ -81,7 +81,7 @@ struct TamperedExportsTests {
         try await TamperCase.verify([
             ground.tampered(
                 "some from the middle",
-                "broken: line 101, node b, record 100: no signed checkpoint of record 99 stands before it"
+                "broken: line 101, node b, record 100: no signed checkpoint of record 99 precedes it"
             ) { $0.insert(contentsOf: ground.b.lines[99..<110], at: 100) },
             ground.tampered(
                 "some from its beginning", intact + "\nunsealed: node b, records 1 to 10, 10 after record 0 not sealed"
@@ -93,7 +93,7 @@ struct TamperedExportsTests {
             ) { $0[100] = try ground.b.lines[100].replacing(#""node":"b""#, with: #""node":"a""#) },
             ground.tampered(
                 "in the place of this node's",
-                "broken: line 101, node b, record 101: no signed checkpoint of record 100 stands before it"
+                "broken: line 101, node b, record 101: no signed checkpoint of record 100 precedes it"
             ) { $0[100] = ground.b.lines[100] },
             ground.exported(
                 "with another signer's checkpoints",

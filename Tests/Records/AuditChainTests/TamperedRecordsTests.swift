@@ -55,7 +55,7 @@ struct TamperedRecordsTests {
             },
             ground.tampered("bytes that are no text", unread) { $0[at] = [0, 0xFF, 0xFE, 0x0D, 0x80] },
             ground.tampered(
-                "a byte order mark", "broken: line 1: neither a record nor a checkpoint; no good line stands before it"
+                "a byte order mark", "broken: line 1: neither a record nor a checkpoint; no good line precedes it"
             ) {
                 $0[0].insert(contentsOf: [0xEF, 0xBB, 0xBF], at: 0)
             },
@@ -95,11 +95,11 @@ struct TamperedRecordsTests {
             ) { $0.remove(at: ground.index(500)) },
             ground.tampered(
                 "the first removed",
-                "broken: line 1, node a, record 2: no signed checkpoint of record 1 stands before it"
+                "broken: line 1, node a, record 2: no signed checkpoint of record 1 precedes it"
             ) { $0.removeFirst() },
             ground.tampered(
                 "the beginning removed without a checkpoint",
-                "broken: line 1, node a, record 1001: no signed checkpoint of record 1000 stands before it"
+                "broken: line 1, node a, record 1001: no signed checkpoint of record 1000 precedes it"
             ) { $0.removeSubrange(...ground.checkpointIndex(1000)) },
             ground.tampered(
                 "the beginning removed behind an older checkpoint",
@@ -107,7 +107,7 @@ struct TamperedRecordsTests {
             ) { $0.replaceSubrange(...ground.checkpointIndex(1000), with: [ground.checkpoint(500)]) },
             ground.tampered(
                 "one repeated",
-                "broken: line 1237, node a, record 1234: stands after record 1234: repeated, inserted or out of order"
+                "broken: line 1237, node a, record 1234: comes after record 1234: repeated, inserted or out of order"
             ) { $0.insert($0[at], at: at) },
             ground.tampered("two swapped", "broken: line 1236, node a, record 1235: record 1234 is missing before it") {
                 $0.swapAt(at, at + 1)
@@ -139,7 +139,7 @@ struct TamperedRecordsTests {
             ) { $0[at] = try $0[at].replacing(#""sequence":1234"#, with: #""sequence":01234"#) },
             ground.tampered(
                 "an old checkpoint later",
-                "broken: line 702, node a, checkpoint 500: stands after record 700: repeated, inserted or out of order"
+                "broken: line 702, node a, checkpoint 500: comes after record 700: repeated, inserted or out of order"
             ) { $0.insert(ground.checkpoint(500), at: 701) },
             ground.tampered(
                 "a checkpoint too early",
@@ -162,7 +162,7 @@ struct TamperedRecordsTests {
         try await TamperCase.verify([
             ground.tampered(
                 "one with a good hash",
-                "broken: line 1237, node a, record 1234: stands after record 1234: repeated, inserted or out of order"
+                "broken: line 1237, node a, record 1234: comes after record 1234: repeated, inserted or out of order"
             ) { $0.insert(forged, at: ground.index(1234)) },
             ground.tampered(
                 "one in the place of another",

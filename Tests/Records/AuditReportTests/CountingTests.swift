@@ -121,8 +121,8 @@ struct CountingTests {
         }
         let point = P256.Signing.PrivateKey().publicKey.x963Representation
         let keys = [try #require(CheckpointKey(point: Array(point)))]
-        let stranger = try #require(AuditNode("node-2"))
-        try book.add(.auditKeyPinned(try #require(KeyPin(firstSight: keys, of: stranger))), at: 13)
+        let outsider = try #require(AuditNode("node-2"))
+        try book.add(.auditKeyPinned(try #require(KeyPin(firstSight: keys, of: outsider))), at: 13)
         try book.add(Self.states([RecordBook.key: .deactivated]), at: 14)
         try book.archive(1)
         let builder = try book.counted()

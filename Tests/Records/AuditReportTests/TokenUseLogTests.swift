@@ -51,7 +51,7 @@ struct TokenUseLogTests {
             ([Self.header], .unended), ([Self.header, Self.use()], .unended),
             ([Self.header, #"{"end":1}"#], .count(said: 1, found: 0)),
             ([Self.header, Self.use(), #"{"end":0}"#], .count(said: 0, found: 1)),
-            ([Self.header, #"{"end":0}"#, Self.use()], .behindEnd(line: 3)),
+            ([Self.header, #"{"end":0}"#, Self.use()], .afterEnd(line: 3)),
             ([Self.header, Self.use("2026-02-01T00:00:00Z")], .member("time", line: 2)),
             ([Self.header, Self.use("2025-12-31T23:59:59Z")], .member("time", line: 2)),
             ([Self.header, Self.use("yesterday")], .member("time", line: 2)),

@@ -87,13 +87,13 @@ extension ArchiveFixture {
     }
 
     /// Removes everything before a record, which remains with its checkpoint.
-    func removeBehindItsBack(through last: Int) async throws {
+    func removeDirectly(through last: Int) async throws {
         try await execute("DELETE FROM audit_record WHERE sequence < \(last)")
         try await execute("DELETE FROM checkpoint WHERE sequence < \(last)")
     }
 
     /// Inserts an archive that no record names.
-    func pretendArchive(through last: Int) async throws {
+    func insertUnrecordedArchive(through last: Int) async throws {
         try await execute(
             """
             INSERT INTO archive (node, first, last, hash, digest, size, recorded)

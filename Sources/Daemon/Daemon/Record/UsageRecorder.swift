@@ -71,7 +71,7 @@ struct UsageRecorder: AuditReadRecording {
             faults.began(FaultLog.ledger, error.description)
             // The ledger may still write this record, and must not contain it twice. If it is not written, the ledger
             // counts it.
-            if case .timedOut(_, mayStand: true) = error { return nil }
+            if case .timedOut(_, mayBeWritten: true) = error { return nil }
             ledger.note(auditRecord)
             return nil
         }

@@ -39,7 +39,7 @@ struct ProcessorSettings: Sendable, Equatable {
     /// Absolute paths of PEM files with the roots at which the server's chain may end; empty for the system's.
     var trust: [String] = []
     /// True if this simulator may be configured along with a processor that moves money.
-    var mayStandBesideReal = false
+    var mayCoexistWithReal = false
 
     struct Header: Sendable, Equatable {
         let name: String
@@ -126,9 +126,9 @@ extension PaymentSettings {
     private static func checkSimulators(_ processors: [ProcessorSettings], _ sections: [ConfigurationSection]) {
         guard processors.contains(where: \.kind.isReal) else { return }
         for (processor, section) in zip(processors, sections) where !processor.kind.isReal {
-            if processor.mayStandBesideReal {
+            if processor.mayCoexistWithReal {
                 section.warning(
-                    .simulatorBesideReal, "beside_real",
+                    .simulatorWithReal, "beside_real",
                     "a simulator is configured with a processor that moves money; it answers payments as paid, although no money moves"
                 )
             } else {
@@ -229,7 +229,7 @@ extension ProcessorSettings {
         guard let name else { return nil }
         self.init(
             name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants, trust: trust,
-            mayStandBesideReal: section.boolean("beside_real", default: false))
+            mayCoexistWithReal: section.boolean("beside_real", default: false))
     }
 
     /// Reads one `Name: value` per line (RFC 9110 §5), at most 32, and refuses headers that the request already has.
@@ -274,7 +274,7 @@ extension ProcessorSettings {
 extension ConfigurationWarning.Setting {
     static let simulator = Self("simulator")
     static let databaseTLS = Self("database_tls")
-    static let simulatorBesideReal = Self("simulator_beside_real")
+    static let simulatorWithReal = Self("simulator_beside_real")
     static let processorTrust = Self("processor_trust")
     static let untriedProcessor = Self("untried_processor")
     static let noExpectations = Self("no_expectations")

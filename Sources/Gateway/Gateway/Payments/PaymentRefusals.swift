@@ -42,7 +42,7 @@ enum PaymentCode: String, CaseIterable, Sendable {
 
 extension GatewayRefusal {
     /// The refusal for a payment whose result is a refusal. The same request receives it each time.
-    init?(fateOf payment: Payment) {
+    init?(outcomeOf payment: Payment) {
         let reason = payment.outcome?.reason
         switch payment.state {
         case .declined:

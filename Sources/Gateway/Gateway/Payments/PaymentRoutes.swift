@@ -26,7 +26,7 @@ struct PaymentRoutes: Sendable {
     private func pay(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let wanted = try PaymentRequest(parsing: request.body)
         let payment = try await flow.pay(wanted, for: request.client, traceparent: request.trace.traceparent)
-        if let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
+        if let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
         return try PaymentResult.answer(payment)
     }
 

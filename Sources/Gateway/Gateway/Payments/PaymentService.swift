@@ -61,8 +61,8 @@ extension PaymentService {
         case .postgresql(let database):
             let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
             // The configuration check already warns of settings in the URL.
-            let unsaid = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
-            for setting in unsaid.sorted(by: { $0.rawValue < $1.rawValue }) {
+            let unreported = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
+            for setting in unreported.sorted(by: { $0.rawValue < $1.rawValue }) {
                 logger.warning(
                     "insecure setting",
                     metadata: ["place": "store.url", "setting": "\(setting.rawValue)", "reason": "\(setting)"])

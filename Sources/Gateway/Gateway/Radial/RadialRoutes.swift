@@ -37,7 +37,7 @@ struct RadialRoutes: Sendable {
                 .payment(.underWay), "Another request is submitting this payment; ask again for its outcome.")
         }
         // A decline is expressed as a reply from Radial; all other failed payments are refused.
-        if payment.state != .declined, let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
+        if payment.state != .declined, let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
         guard CreditCardAuthReply.tells(payment) else {
             throw GatewayRefusal(
                 .payment(.pending),

@@ -237,7 +237,7 @@ extension SessionFailure {
         case .refused(let code, _) where failure.concernsKey:
             GatewayRefusal(
                 .session(.noActiveIdentity),
-                "No identity key of this merchant signs any more; paytokenctl key list shows their states.",
+                "No identity key of this merchant can sign now; ask the operator of paytokend for the states of its keys.",
                 details: code)
         // A temporary fault is passed on with paytokend's code. Its sentence is for paytokend's own callers and is
         // omitted.

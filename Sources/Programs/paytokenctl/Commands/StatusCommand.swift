@@ -21,12 +21,12 @@ struct StatusCommand: AsyncParsableCommand {
         var remarks: [String] = []
         let status = try await read.show(.get("/v1/status"), as: StatusAnswer.self) { status in
             Self.text(status) { table in
-                let (text, remark) = table.shown(isWide: width.isWide)
-                if let remark { remarks.append(remark) }
+                let (text, note) = table.shown(isWide: width.isWide)
+                if let note { remarks.append(note) }
                 return text
             }
         }
-        for remark in remarks { Console.error(remark) }
+        for note in remarks { Console.error(note) }
         if read.format.output == .table {
             for warning in status.warnings { Console.error("warning: \(warning)") }
         }

@@ -17,7 +17,7 @@ struct LimitsSection {
                 + "exports that were kept elsewhere show it.",
             "An end that was cut off, unless it is compared with a head that was kept on another host.",
             "That a token is what it says. Model, versions and the attributes of keys are its own word; a token that lies, or a library "
-                + "that stands before it, is not found here.",
+                + "that precedes it, is not found here.",
             "That a caller is a person, or what it did with what it was given. Callers are accounts of the operating system.",
             "That two accounts are two people.",
             "That the clocks were right. Times are the hosts' own; the order is the sequence of each node.",

@@ -94,7 +94,7 @@ public struct SystemHistory: Sendable {
         case .ledgerAcceptRestore where isDone && inPeriod:
             Self.add(
                 entry,
-                "goes on behind record \(entry.number("ledgerSequence"))"
+                "goes on after record \(entry.number("ledgerSequence"))"
                     + (entry.details["tokenSequence"].map { _ in
                         ", the token remembered record \(entry.number("tokenSequence"))"
                     } ?? "") + entry.quoted("reason"), to: &restores)

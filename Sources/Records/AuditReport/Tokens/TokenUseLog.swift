@@ -73,7 +73,7 @@ public struct TokenUseLog: Sendable, Equatable {
     /// Takes the next line, without its line feed.
     public mutating func take(line: [UInt8]) throws(TokenUseLogError) {
         let number = lines + 2
-        guard !isEnded else { throw .behindEnd(line: number + 1) }
+        guard !isEnded else { throw .afterEnd(line: number + 1) }
         let object = try Self.object(line, line: number)
         if let end = object["end"] {
             try Self.requireOnly(["end"], object, line: number)
@@ -156,7 +156,7 @@ public enum TokenUseLogError: Error, Sendable, Equatable, CustomStringConvertibl
     case unknown(String, line: Int)
     case tooManyKeys
     case count(said: Int?, found: Int)
-    case behindEnd(line: Int)
+    case afterEnd(line: Int)
     case unended
 
     public var description: String {
@@ -168,7 +168,7 @@ public enum TokenUseLogError: Error, Sendable, Equatable, CustomStringConvertibl
         case .tooManyKeys: "it names more than \(TokenUseLog.mostKeys) keys"
         case .count(let said, let found):
             "its end says that \(said.map(String.init) ?? "no number of") lines stand before it, and there are \(found)"
-        case .behindEnd(let line): "line \(line) stands behind the end"
+        case .afterEnd(let line): "line \(line) comes after the end"
         case .unended: "its last line, {\"end\":…}, is missing: it was cut off"
         }
     }

@@ -192,7 +192,7 @@ final class MovedFile {
         page: Int, reading: (AuditEntry) -> Void = { _ in }, reached: (Int) -> Void = { _ in }
     ) throws -> Int {
         let points = try auditKeys().compactMap { try $0.bytesIfAny(2).flatMap(CheckpointKey.init(point:)) }
-        var verifier = ChainVerifier(keys: CheckpointKeys(points), beginning: .behindArchive)
+        var verifier = ChainVerifier(keys: CheckpointKeys(points), beginning: .afterArchive)
         let others = try read { db in
             try db.run("SELECT sequence FROM audit_record WHERE node < $1 OR node > $1 LIMIT 1", [.text(node.name)])
         }

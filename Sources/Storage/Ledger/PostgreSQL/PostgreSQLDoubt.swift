@@ -166,11 +166,11 @@ extension PostgreSQLWriter {
             unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, failure)
             throw failure
-        } catch let behind as DatabaseRolledBack {
+        } catch let rolledBack as DatabaseRolledBack {
             doubt = nil
             unit.observe(readBack: .unresolved, observe)
-            refuse(unit.writes, hold(behind.finding))
-            throw behind
+            refuse(unit.writes, hold(rolledBack.finding))
+            throw rolledBack
         }
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
@@ -189,8 +189,8 @@ extension PostgreSQLWriter {
             // Every later batch finds this as well, and reports it.
             do {
                 try checked(transaction)
-            } catch let behind as DatabaseRolledBack {
-                return refuse(unit.writes, hold(behind.finding))
+            } catch let rolledBack as DatabaseRolledBack {
+                return refuse(unit.writes, hold(rolledBack.finding))
             } catch {
                 return refuse(unit.writes, LedgerFailure(error))
             }

@@ -109,7 +109,7 @@ final class PostgreSQLNodeLease: Sendable {
     ///   - batch: the identifier of the renewing batch; nil to keep the last one's.
     ///   - records: an insertion to combine with the renewal into one statement. The overhead of a separate statement
     ///     is about as high as the cost of its work.
-    func renewal(batch: [UInt8]?, signedAhead: Int64, behind records: PostgreSQLStatement? = nil) -> PostgreSQLStatement
+    func renewal(batch: [UInt8]?, signedAhead: Int64, after records: PostgreSQLStatement? = nil) -> PostgreSQLStatement
     {
         let first = (records?.values.count ?? 0) + 1
         let sql = """

@@ -160,7 +160,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
     /// Returns all statements left to send, except the commit.
     func closing(_ lease: PostgreSQLNodeLease, batch: [UInt8]?) -> [PostgreSQLStatement] {
         let records = records.isEmpty ? nil : Self.insertion(of: records, node)
-        return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, behind: records)]
+        return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, after: records)]
     }
 
     /// The statement that inserts many records: the node, then an array for each column.

@@ -192,9 +192,9 @@ final class PostgreSQLWriter: @unchecked Sendable {
     /// Handles an error after which nothing of the unit is committed or ever will be.
     private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
         switch error {
-        case let behind as DatabaseRolledBack:
+        case let rolledBack as DatabaseRolledBack:
             rollBack()
-            return refuse(unit.writes, hold(behind.finding))
+            return refuse(unit.writes, hold(rolledBack.finding))
         case PostgreSQLFailure.lost:
             slot.drop()
             // The server may have restarted since the last batch.

@@ -174,7 +174,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         let uses = uses
         let decision = try await writer.write(
             { [reads] db, head in try uses.decide(release, recording: record, &head, db, reads) },
-            readBack: { decision, db in try uses.stands(decision, release, db) },
+            readBack: { decision, db in try uses.committedDecision(decision, release, db) },
             refusal: { db in try uses.refusal(of: release, db) })
         if decision.isUsedUp { usedUp.insert(release.transactionId) }
         return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
@@ -186,7 +186,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         let uses = uses
         let decision = try await writer.write(
             { [reads] db, head in try uses.decide(signature, recording: record, &head, db, reads) },
-            readBack: { decision, db in try uses.stands(decision, db) },
+            readBack: { decision, db in try uses.committedDecision(decision, db) },
             refusal: { db in try uses.refusal(of: signature, db) })
         return RecordedSignature(decision.verdict, sequence: decision.line?.sequence)
     }

@@ -37,10 +37,10 @@ struct SQLiteUses {
 
     /// Returns the decision if exactly this attempt is found after an unacknowledged commit. A release without its
     /// record does not count, even if the claim exists.
-    func stands(_ decision: ReleaseDecision, _ release: Release, _ db: Database) throws -> ReleaseDecision? {
+    func committedDecision(_ decision: ReleaseDecision, _ release: Release, _ db: Database) throws -> ReleaseDecision? {
         if let line = decision.line { return try records.holds(line, db) ? decision : nil }
         let claim = try ClaimRow.find(release.transactionId, db)
-        let stands =
+        let isCommitted =
             switch decision.verdict {
             case .released: claim?.attempt == release.attempt
             case .repeated: claim?.repeatAttempt == release.attempt
@@ -48,7 +48,7 @@ struct SQLiteUses {
             case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
                 try refusal(of: release, db)?.verdict == decision.verdict
             }
-        return stands ? decision : nil
+        return isCommitted ? decision : nil
     }
 
     /// Returns the refusal that follows from the database alone, for use when nothing could be written. A refusal keeps
@@ -119,7 +119,7 @@ struct SQLiteUses {
 
     /// Returns the decision if its record is found after an unacknowledged commit. Without the record, the signature
     /// must not leave the process.
-    func stands(_ decision: SignatureDecision, _ db: Database) throws -> SignatureDecision? {
+    func committedDecision(_ decision: SignatureDecision, _ db: Database) throws -> SignatureDecision? {
         try decision.line.map { try records.holds($0, db) } == true ? decision : nil
     }
 

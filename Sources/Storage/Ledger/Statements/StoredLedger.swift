@@ -143,7 +143,7 @@ extension StoredLedger {
             change.key != nil || !change.furtherKeys.isEmpty || change.clock != nil || change.restore != nil
         return try await administer(
             excludingReleases: changesReleases, { try $0.perform(change) },
-            readBack: { [records] lines, queries in try change.stands(lines, records, queries) }
+            readBack: { [records] lines, queries in try change.committedDecision(lines, records, queries) }
         ).map(\.sequence)
     }
 
@@ -175,7 +175,7 @@ extension StoredLedger {
 extension AdministrativeChange {
     /// Returns the lines if the change is found in the ledger after an unacknowledged commit, and nil if not. The
     /// records exist if and only if the change was made.
-    fileprivate func stands(
+    fileprivate func committedDecision(
         _ lines: [AuditLine], _ records: RecordStatements, _ queries: any StoredQueries
     ) throws -> [AuditLine]? {
         if let last = lines.last { return try records.holds(last, queries) ? lines : nil }

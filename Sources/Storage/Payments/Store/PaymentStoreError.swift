@@ -34,9 +34,9 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 extension PaymentStoreError: StoreFailure {
-    static func timedOut(after timeout: Duration, mayStand: Bool) -> PaymentStoreError {
+    static func timedOut(after timeout: Duration, mayBeWritten: Bool) -> PaymentStoreError {
         let reason = "It has not answered within \(timeout)."
-        return mayStand ? .inDoubt(reason: reason) : .unavailable(reason: reason)
+        return mayBeWritten ? .inDoubt(reason: reason) : .unavailable(reason: reason)
     }
 
     /// Contains only SQLite's codes, SQLSTATEs and fixed sentences, so that a statement's values stay out of logs.
@@ -54,7 +54,7 @@ extension PaymentStoreError: StoreFailure {
             }
     }
 
-    var whereItMayStand: PaymentStoreError {
+    var asPossiblyWritten: PaymentStoreError {
         if case .unavailable(let reason) = self { .inDoubt(reason: reason) } else { self }
     }
 

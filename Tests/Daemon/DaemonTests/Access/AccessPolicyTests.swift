@@ -145,13 +145,13 @@ struct AccessPolicyTests {
     @Test("treats a uid without an account as a person only if a rule names it: subordinate uids keep groups")
     func subordinateUIDs() async throws {
         // No range of accounts contains 4,294,000,000.
-        let stranger = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
+        let outsider = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
         let group = Account(name: "staff", id: 500)
-        let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: stranger))
+        let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: outsider))
         let refusal = await #expect(throws: Refusal.self) { try await byGroup.person() }
         #expect(refusal?.code == .forbidden)
         let named = AccessRule(user: .init(name: "4294000000", id: 4_294_000_000), group: group, roles: [.admin])
-        let person = try await policy(named).caller(for: stranger)?.person()
+        let person = try await policy(named).caller(for: outsider)?.person()
         #expect(person == PersonIdentities(uid: 4_294_000_000))
         let root = PeerCredentials(uid: 0, gid: 500)
         let rootPerson = try await policy(AccessRule(group: group, roles: [.admin])).caller(for: root)?.person()

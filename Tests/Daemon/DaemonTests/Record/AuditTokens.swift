@@ -19,7 +19,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         var failures = 0
         var forgets = false
         /// Public keys that replace keys' own public keys, by identifier.
-        var strangePoints: [[UInt8]: [UInt8]] = [:]
+        var replacedPoints: [[UInt8]: [UInt8]] = [:]
     }
 
     enum Step: Sendable {
@@ -56,7 +56,7 @@ final class SoftwareAuditToken: AuditHSMToken {
     /// Replaces a key's public key object with another one.
     func replacePublicKey(of identifier: [UInt8]) {
         let point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
-        state.withLock { $0.strangePoints[identifier] = point }
+        state.withLock { $0.replacedPoints[identifier] = point }
     }
 
     /// The identifiers of the keys, oldest first.
@@ -66,7 +66,7 @@ final class SoftwareAuditToken: AuditHSMToken {
     func replacePrivateKey(of identifier: [UInt8]) {
         state.withLock { state in
             guard let place = state.keys.firstIndex(where: { $0.identifier == identifier }) else { return }
-            state.strangePoints[identifier] = Array(state.keys[place].key.publicKey.x963Representation)
+            state.replacedPoints[identifier] = Array(state.keys[place].key.publicKey.x963Representation)
             state.keys[place].key = P256.Signing.PrivateKey()
         }
     }
@@ -129,7 +129,7 @@ final class SoftwareAuditToken: AuditHSMToken {
     ) -> AuditKeyDescription {
         AuditKeyDescription(
             identifier: entry.identifier,
-            publicPoint: state.strangePoints[entry.identifier] ?? Array(entry.key.publicKey.x963Representation))
+            publicPoint: state.replacedPoints[entry.identifier] ?? Array(entry.key.publicKey.x963Representation))
     }
 }
 

@@ -274,14 +274,14 @@ struct GatewayConfigurationTests {
     @Test(
         "reports each problem of a client with its line",
         arguments: [
-            ("operations: [session]", "operations: [pay]", "1 processors: is missing, and shop has the operation pay"),
+            ("operations: [session]", "operations: [pay]", "1 processors: is missing, but shop has the operation pay"),
             (
                 "operations: [session]", "operations: [decrypt, session]",
                 "5 clients[0].operations: has decrypt, which returns card data, but the client has a bearer key"
             ),
             (
                 "operations: [session]", "operations: [decrypt, session]",
-                "1 processors: is missing, and shop has the operation decrypt"
+                "1 processors: is missing, but shop has the operation decrypt"
             ),
             (
                 "operations: [session]", "operations: [sesion]",
@@ -446,7 +446,7 @@ struct GatewayConfigurationTests {
         }
         let both = try load(Self.minimum + simulator(", beside_real: true"))
         #expect(
-            both.warnings.map(\.setting) == [.untriedProcessor, .simulator, .simulatorBesideReal, .noTLS])
+            both.warnings.map(\.setting) == [.untriedProcessor, .simulator, .simulatorWithReal, .noTLS])
         _ = try TestCertificates(in: directory)
         let trusting = try load(Self.minimum + radial.replacing("merchants:", with: "trust: [ca.pem], merchants:"))
         #expect(trusting.warnings.map(\.setting) == [.processorTrust, .untriedProcessor, .noTLS])

@@ -84,7 +84,7 @@ import X509
         #expect(presented.names == [.uri(identity)])
     }
 
-    @Test func whatIsRefusedIsSoForItsOwnReason() async throws {
+    @Test func eachRefusalHasItsOwnReason() async throws {
         #expect(try await fault([certificates.issue("server", isClient: false)]) == .notForClients)
         #expect(try await fault([certificates.issue("server", isClient: false, isCritical: true)]) == .notForClients)
         let unknown = Certificate.Extension(oid: [1, 2, 3, 4], critical: true, value: [5, 0])

@@ -27,12 +27,12 @@ final class DecryptingPaytokend: Sendable {
     let releases = Shared<[String: DecryptRequest]>([:])
     /// While closed, it holds responses back.
     let latch = Latch(isOpen: true)
-    let server: PlayedPaytokend
+    let server: SimulatedPaytokend
 
     init(at path: String, paymentData: [UInt8]) async throws {
         let (requests, refusal, latch, releases, required) = (requests, refusal, latch, releases, required)
         let (clients, losses) = (clients, losses)
-        let answer: PlayedPaytokend.Answer = { head, body in
+        let answer: SimulatedPaytokend.Answer = { head, body in
             if head.uri == "/readyz" { return (200, []) }
             guard let request = try? DecryptRequest(parsing: body),
                 let header = request.token.objectValue?["paymentData"]?.objectValue?["header"]?.objectValue,
@@ -74,6 +74,6 @@ final class DecryptingPaytokend: Sendable {
                 audit: AuditReference(node: "n", sequence: 1))
             return (200, released.json(paymentData: paymentData))
         }
-        server = try await PlayedPaytokend(at: path, answer)
+        server = try await SimulatedPaytokend(at: path, answer)
     }
 }

@@ -117,7 +117,7 @@ struct PaymentGateway {
                 certificate_san: backend.shop.example
                 merchants: ["merchant.com.example.*"]
                 operations: [pay, status, decrypt]
-              - name: stranger
+              - name: outsider
                 certificate_sha256: "\(try certificates.other.sha256)"
                 merchants: ["merchant.com.else.*"]
                 operations: [decrypt]

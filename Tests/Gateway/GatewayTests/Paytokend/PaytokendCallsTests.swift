@@ -13,14 +13,14 @@ struct PaytokendCallsTests {
     /// The next statuses, after which it responds with 200.
     private let statuses = Shared<[Int]>([])
     private let heads = Shared<[HTTPRequestHead]>([])
-    private let paytokend: PlayedPaytokend
+    private let paytokend: SimulatedPaytokend
     private let settings: PaytokendSettings
     private let calls: PaytokendCalls
 
     init() async throws {
         directory = try FreshDirectory()
         let (latch, statuses, heads) = (latch, statuses, heads)
-        paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { head, _ in
+        paytokend = try await SimulatedPaytokend(at: directory.path("p.sock")) { head, _ in
             heads.change { $0.append(head) }
             if head.uri != "/readyz" { await latch.pass() }
             let status = statuses.current.first ?? 200
@@ -134,7 +134,7 @@ struct PaytokendReadinessTests {
     func shared() async throws {
         let directory = try FreshDirectory()
         let (latch, time, status) = (Latch(isOpen: false), Shared(ContinuousClock.now), Shared(200))
-        let paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { _, _ in
+        let paytokend = try await SimulatedPaytokend(at: directory.path("p.sock")) { _, _ in
             await latch.pass()
             return (status.current, [])
         }

@@ -146,8 +146,8 @@ struct RadialDecryptTests {
         let nobody = try await gateway.ask(Self.path, document.wallet, key: nil)
         #expect(nobody.status == 401 && code(nobody) == "unauthorized")
         #expect(gateway.paytokend.requests.current.isEmpty)
-        let stranger = try await gateway.ask(Self.path, document.wallet, certificate: "other")
-        #expect(stranger.status == 403 && code(stranger) == "forbidden" && !hasCardData(stranger, gateway))
+        let outsider = try await gateway.ask(Self.path, document.wallet, certificate: "other")
+        #expect(outsider.status == 403 && code(outsider) == "forbidden" && !hasCardData(outsider, gateway))
         // paytokend was asked only for these merchants and claimed nothing, so the right client can still use it.
         #expect(gateway.paytokend.requests.current.isEmpty)
         #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)

@@ -64,7 +64,7 @@ struct GatewayOpenAPITests {
             // Assembled as in the program.
             let paytokend = PaytokendCalls(gateway.assembly.configuration.paytokend)
             let sessions = SessionRoutes(
-                sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: HeardSessions()),
+                sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: RecordedSessions()),
                 maxRequestBytes: gateway.assembly.configuration.listener.maxRequestBytes)
             let directory = try FreshDirectory()
             let payments = PaymentService(

@@ -242,7 +242,7 @@ struct GatewayServiceStatusTests {
 
     @Test("reports to systemd the number of clients when paytokend is ready")
     func ready() async throws {
-        let paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { _, _ in (200, Array("{}".utf8)) }
+        let paytokend = try await SimulatedPaytokend(at: directory.path("p.sock")) { _, _ in (200, Array("{}".utf8)) }
         let running = try start()
         #expect(try await next() == "READY=1\nSTATUS=Asking paytokend.")
         #expect(try await next() == "STATUS=Serving 2 clients.")

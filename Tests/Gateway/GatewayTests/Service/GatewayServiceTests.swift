@@ -108,7 +108,9 @@ struct GatewayServiceTests {
             try await open.send(request)
             #expect(try await open.answer().status == 401)
             #expect(
-                gateway.log.current.contains { $0.contains("until a restart") && $0.contains("sections=paytokend") })
+                gateway.log.current.contains {
+                    $0.contains("only after a restart") && $0.contains("sections=paytokend")
+                })
             let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
             #expect(metrics.metric("paytoken_gateway_reloads_total", ["outcome=\"ok\""]) == [2])
             #expect(metrics.metric("paytoken_gateway_reloads_total", ["outcome=\"refused\""]) == [1])

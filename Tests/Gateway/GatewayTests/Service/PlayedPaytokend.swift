@@ -4,7 +4,7 @@ import NIOPosix
 import TestSupport
 
 /// An HTTP server on a Unix socket that responds to each request with JSON. Status 0 closes the connection instead.
-final class PlayedPaytokend: Sendable {
+final class SimulatedPaytokend: Sendable {
     typealias Answer = @Sendable (HTTPRequestHead, [UInt8]) async -> (status: Int, body: [UInt8])
 
     private let channel: any Channel

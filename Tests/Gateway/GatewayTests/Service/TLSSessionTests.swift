@@ -17,11 +17,11 @@ extension TLSTests {
                 #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("\(client) 0"), "\(resumed)")
             }
             // A certificate from an unknown authority: neither a handshake nor a resumed session identifies the client.
-            let stranger = try TestCertificates(in: FreshDirectory())
-            try certificates.write(stranger.client, to: "stranger")
-            let session = directory.path("stranger.session")
+            let outsider = try TestCertificates(in: FreshDirectory())
+            try certificates.write(outsider.client, to: "outsider")
+            let session = directory.path("outsider.session")
             for arguments in [["-sess_out", session], ["-sess_in", session]] {
-                let answer = try await request(gateway, version, as: "stranger", arguments)
+                let answer = try await request(gateway, version, as: "outsider", arguments)
                 #expect(answer.output.contains("HTTP/1.1 401"), "\(answer)")
             }
         }
@@ -72,9 +72,9 @@ extension TLSTests {
             let session = directory.path("session")
             let before = try await request(gateway, version, as: "client", ["-sess_out", session])
             #expect(before.output.contains("issued 0"), "\(before)")
-            let stranger = try TestCertificates(in: FreshDirectory())
+            let outsider = try TestCertificates(in: FreshDirectory())
             try directory.write(
-                String(contentsOfFile: stranger.directory.path("ca.pem"), encoding: .utf8), to: "ca.pem")
+                String(contentsOfFile: outsider.directory.path("ca.pem"), encoding: .utf8), to: "ca.pem")
             await gateway.reload()
             let after = try await request(gateway, version, as: "client", ["-sess_in", session])
             #expect(after.output.contains("HTTP/1.1 401"), "\(after)")

@@ -163,11 +163,11 @@ struct TLSTests {
             let server = try await curl(gateway, certificate("server-only")).output
             #expect(server.hasSuffix("\n401") && server.contains("does not name clientAuth"), "\(server)")
             // The same name from another authority.
-            let stranger = try TestCertificates(in: FreshDirectory())
-            try stranger.write(stranger.client, to: "client")
+            let outsider = try TestCertificates(in: FreshDirectory())
+            try outsider.write(outsider.client, to: "client")
             let elsewhere = try await curl(
                 gateway,
-                ["--cert", stranger.directory.path("client.pem"), "--key", stranger.directory.path("client.key")])
+                ["--cert", outsider.directory.path("client.pem"), "--key", outsider.directory.path("client.key")])
             #expect(elsewhere.output.hasSuffix("\n401"), "\(elsewhere)")
             #expect(elsewhere.output.contains("no path of issuers leads from it"), "\(elsewhere)")
         }

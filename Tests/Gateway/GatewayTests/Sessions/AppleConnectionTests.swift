@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(arguments: [2, 3])
-    func aConnectionThatStoodLeavesNothing(version: Int) async throws {
+    func anIdleConnectionLeaksNothing(version: Int) async throws {
         let apple = try await SimulatedApple(versions: version...version)
         let isGone = try await end(ofConnectingTo: SessionBench.endpoint(apple.address), fails: false)
         try await wait(for: "the connection's handlers to be freed") { isGone() }
@@ -68,7 +68,7 @@ import Testing
         try await wait(for: "the connection's handlers to be freed") { isGone() }
     }
 
-    @Test func nobodyThereLeavesNothing() async throws {
+    @Test func anUnreachableHostLeaksNothing() async throws {
         let apple = try await SimulatedApple()
         let endpoint = try await SessionBench.endpoint(apple.address)
         try await apple.stop()

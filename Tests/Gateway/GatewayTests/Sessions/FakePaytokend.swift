@@ -10,7 +10,7 @@ import TestSupport
 
 /// paytokend's two endpoints for the role `session`, on a Unix socket, with keys in the tests' memory.
 final class FakePaytokend: Sendable {
-    private let server: PlayedPaytokend
+    private let server: SimulatedPaytokend
     private let asked = Shared<[String]>([])
 
     /// The method and target of each request.
@@ -47,6 +47,6 @@ final class FakePaytokend: Sendable {
                 )
             } catch { return (400, []) }
         }
-        server = try await PlayedPaytokend(at: path, answer)
+        server = try await SimulatedPaytokend(at: path, answer)
     }
 }

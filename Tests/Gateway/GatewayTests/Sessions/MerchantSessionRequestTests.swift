@@ -155,7 +155,7 @@ import Testing
         "Sh\u{2066}op",
         "Sh\u{FFFE}op", "Sh\u{7F}op", "Sh\u{1B}[31mop",
     ])
-    func aDisplayNameHasNothingInvisibleThatActs(name: String) {
+    func aDisplayNameHasNoControlCharacters(name: String) {
         #expect(refused(body(name: name)) == "displayName")
     }
 

@@ -207,7 +207,7 @@ import Testing
         #expect(bench.apple.connectionCount == 0)
     }
 
-    @Test func thatThereIsNoIdentityIsKeptForAMoment() async throws {
+    @Test func aMissingIdentityIsCachedBriefly() async throws {
         let none = SoftwareIdentities([:])
         let kept = IdentityCache(none, ofNone: .seconds(3_600))
         for _ in 0..<3 { #expect(try await kept.identities(of: "merchant.com.example", for: SessionOrigin()).isEmpty) }
@@ -229,7 +229,7 @@ import Testing
         #expect(early.apple.connectionCount + late.apple.connectionCount == 0)
     }
 
-    @Test func whoeverWatchesHearsWhenTheCertificateEnds() async throws {
+    @Test func observersLearnWhenTheCertificateExpires() async throws {
         let bench = try await SessionBench()
         _ = try await bench.session()
         #expect(

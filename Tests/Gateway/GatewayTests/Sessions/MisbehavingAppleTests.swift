@@ -152,7 +152,7 @@ import Testing
     }
 
     /// They would be mistaken for the next response.
-    @Test func bytesBehindAnAnswerEndTheConnection() async throws {
+    @Test func bytesAfterAResponseEndTheConnection() async throws {
         let answer = Self.head + "Content-Length: 2\r\n\r\n{}"
         let bench = try await SessionBench([.raw(answer + answer), .session])
         _ = try? await bench.session()
@@ -200,13 +200,13 @@ import Testing
         _ = try await bench.session()
     }
 
-    @Test func nobodyThereIsSaid() async throws {
+    @Test func anUnreachablePeerIsReported() async throws {
         let apple = try await SimulatedApple()
         let address = apple.address
         try await apple.stop()
         let sessions = MerchantSessions(
             endpoint: try await SessionBench.endpoint(address), identities: try await SoftwareIdentities.usual(),
-            observer: HeardSessions())
+            observer: RecordedSessions())
         await #expect(throws: SessionFailure.notConnected) { try await sessions.session(SessionBench.request) }
     }
 }

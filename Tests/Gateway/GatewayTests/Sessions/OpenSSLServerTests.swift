@@ -19,7 +19,7 @@ import Testing
     ])
     func theMerchantsCertificateAndSignatureAreVerified(arguments: [String]) async throws {
         let server = try await OpenSSLServer(arguments)
-        let sessions = try await server.sessions(HeardSessions())
+        let sessions = try await server.sessions(RecordedSessions())
         let failure = Begun { await ending(of: sessions) }
         // s_server prints the request once it has accepted the client's certificate and signature.
         try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
@@ -33,7 +33,7 @@ import Testing
     @Test(arguments: ["-tls1_2", "-tls1_3"])
     func aServerOfAnotherNameDoesNotSeeTheMerchantsCertificate(version: String) async throws {
         let server = try await OpenSSLServer([version], certificate: .another)
-        let heard = HeardSessions()
+        let heard = RecordedSessions()
         let sessions = try await server.sessions(heard)
         #expect(await ending(of: sessions) == .serverNameWrong)
         try await wait(for: "the alert to arrive") { server.text.contains("alert") }
@@ -52,7 +52,7 @@ import Testing
     /// RFC 9325 §4.2: no CBC.
     @Test func aServerThatSpeaksCBCOnlyGetsNoConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"])
-        let heard = HeardSessions()
+        let heard = RecordedSessions()
         let sessions = try await server.sessions(heard, deadline: .seconds(20))
         guard case .handshakeFailed? = await ending(of: sessions) else {
             Issue.record("\(heard.handshakes.current)")
@@ -67,7 +67,7 @@ import Testing
         let server = try await OpenSSLServer(
             ["-tls1_2", "-cipher", "DEFAULT@SECLEVEL=0", "-sigalgs", "RSA+SHA1"], certificate: .rightRSA)
         if peer == "Apple" {
-            let sessions = try await server.sessions(HeardSessions(), deadline: .seconds(20))
+            let sessions = try await server.sessions(RecordedSessions(), deadline: .seconds(20))
             _ = await ending(of: sessions)
         } else {
             let endpoint = try #require(ProcessorEndpoint("https://127.0.0.1:\(server.port)/v1"))
@@ -86,7 +86,7 @@ import Testing
         // The processor presents no certificate, which the second -verify permits.
         let server = try await OpenSSLServer(["-tls1_3", "-num_tickets", "4000", "-verify", "2"])
         guard peer != "Apple" else {
-            #expect(await ending(of: try await server.sessions(HeardSessions())) == .answerTooLarge)
+            #expect(await ending(of: try await server.sessions(RecordedSessions())) == .answerTooLarge)
             return
         }
         let files = try await SimulatedAppleCertificates.shared.value
@@ -104,7 +104,7 @@ import Testing
     /// A HelloRequest (RFC 5246 §7.4.1.1) after the handshake.
     @Test func aRenegotiationEndsTheConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2"])
-        let heard = HeardSessions()
+        let heard = RecordedSessions()
         let sessions = try await server.sessions(heard)
         let failure = Begun { await ending(of: sessions) }
         // s_server prints the request after the handshake.
@@ -155,7 +155,7 @@ struct OpenSSLServer {
     /// The output so far.
     var text: String { String(decoding: program.outputBytes + program.errorBytes, as: UTF8.self) }
 
-    func sessions(_ observer: HeardSessions, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {
+    func sessions(_ observer: RecordedSessions, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {
         MerchantSessions(
             endpoint: try await SessionBench.endpoint("127.0.0.1:\(port)"),
             identities: try await SoftwareIdentities.usual(), observer: observer, deadline: deadline)

@@ -32,7 +32,7 @@ import Testing
         let apple = try await SimulatedApple(versions: version...version)
         let sessions = MerchantSessions(
             endpoint: try await SessionBench.endpoint(apple.address), identities: identities(),
-            observer: HeardSessions(), deadline: .seconds(120))
+            observer: RecordedSessions(), deadline: .seconds(120))
         #expect(try await sessions.session(SessionBench.request).body == Array(SimulatedApple.session.utf8))
         #expect(
             paytokend.requests == [
@@ -45,7 +45,7 @@ import Testing
         let apple = try await SimulatedApple()
         let sessions = MerchantSessions(
             endpoint: try await SessionBench.endpoint(apple.address), identities: identities(),
-            observer: HeardSessions(), deadline: .seconds(120))
+            observer: RecordedSessions(), deadline: .seconds(120))
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         _ = try await sessions.session(SessionBench.request, traceparent: trace)
         // The requests for the list and for the signature.
@@ -67,7 +67,7 @@ import Testing
         func failure() async throws -> SessionFailure? {
             let sessions = MerchantSessions(
                 endpoint: try await SessionBench.endpoint(apple.address),
-                identities: self.identities(timeout: .seconds(100_000)), observer: HeardSessions(),
+                identities: self.identities(timeout: .seconds(100_000)), observer: RecordedSessions(),
                 deadline: .milliseconds(500))
             do throws(SessionFailure) {
                 _ = try await sessions.session(SessionBench.request)
@@ -108,7 +108,7 @@ import Testing
         #expect(paytokend.requests.count == 1)
     }
 
-    @Test func nobodyThereIsSaid() async {
+    @Test func anUnreachablePeerIsReported() async {
         #expect(await failure() == .unreachable(.notThere(path: socket)))
     }
 }

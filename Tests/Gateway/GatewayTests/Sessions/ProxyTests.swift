@@ -15,7 +15,7 @@ import Testing
         settings.proxy = SessionSettings.Proxy(host: "127.0.0.1", port: proxy.port)
         return MerchantSessions(
             endpoint: try AppleEndpoint(settings),
-            identities: try await SoftwareIdentities.usual(), observer: HeardSessions(), deadline: deadline)
+            identities: try await SoftwareIdentities.usual(), observer: RecordedSessions(), deadline: deadline)
     }
 
     @Test func theTunnelIsToApplesHostAndTheSessionComesThroughIt() async throws {
@@ -46,7 +46,7 @@ import Testing
             var endpoint = try AppleEndpoint(settings)
             endpoint.names = names
             return MerchantSessions(
-                endpoint: endpoint, identities: try await SoftwareIdentities.usual(), observer: HeardSessions(),
+                endpoint: endpoint, identities: try await SoftwareIdentities.usual(), observer: RecordedSessions(),
                 deadline: .seconds(120))
         }
         let hanging = try await sessions("hangs.example")

@@ -11,7 +11,7 @@ import Testing
 struct SessionBench {
     let apple: SimulatedApple
     let identities: SoftwareIdentities
-    let heard = HeardSessions()
+    let heard = RecordedSessions()
     let sessions: MerchantSessions
 
     /// - Parameters:

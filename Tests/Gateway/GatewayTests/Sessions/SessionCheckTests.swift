@@ -31,7 +31,7 @@ import Testing
         #expect(asked.string("initiative") == "web")
     }
 
-    @Test func aCheckGoesThroughAllStepsEvenWhereAConnectionStands() async throws {
+    @Test func aCheckPerformsAllStepsDespiteAnOpenConnection() async throws {
         let bench = try await SessionBench()
         _ = try await bench.session()
         _ = try await bench.sessions.check(request)
@@ -68,7 +68,7 @@ import Testing
         #expect(failedStep(try await bench.sessions.check(request)) == "identity")
     }
 
-    @Test func nobodyListens() async throws {
+    @Test func nothingListens() async throws {
         let bench = try await SessionBench()
         try await bench.apple.stop()
         #expect(failedStep(try await bench.sessions.check(request)) == "connection")

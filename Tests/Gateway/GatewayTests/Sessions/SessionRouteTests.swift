@@ -15,7 +15,7 @@ import Testing
         "initiative":"web","initiativeContext":"shop.example"}
         """
 
-    @Test func theSessionIsPassedOnAndKeptByNobody() async throws {
+    @Test func theSessionIsPassedOnAndNotStored() async throws {
         let gateway = try await SessionGateway()
         let answer = try await gateway.post(Self.body)
         #expect(answer.status == 200)

@@ -97,7 +97,7 @@ extension SoftwareIdentities.Key {
 }
 
 /// Stores the observed events.
-final class HeardSessions: SessionObserver {
+final class RecordedSessions: SessionObserver {
     let sessions = Shared<[String]>([])
     let handshakes = Shared<[String]>([])
     let signatures = Shared<[String]>([])

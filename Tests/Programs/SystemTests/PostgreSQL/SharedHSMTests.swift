@@ -100,8 +100,8 @@ import TokenForge
 
         // In a ledger that does not know the key, its head names its node.
         let other = try await DaemonDatabase()
-        let stranger = try await DaemonHarness(configuration("node-5", hsmToken, other))
-        #expect(try await stranger.stop().status == 0)
+        let outsider = try await DaemonHarness(configuration("node-5", hsmToken, other))
+        #expect(try await outsider.stop().status == 0)
         let lost = try await DaemonHarness(prepared: configuration("node-1", hsmToken, other))
         let refused = try await Program.run(Program.built("paytokend"), ["--config", lost.configurationFile])
         #expect(refused.status == 78 && refused.error.contains("a ledger was lost"), "\(refused)")

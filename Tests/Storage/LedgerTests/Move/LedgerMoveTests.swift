@@ -95,7 +95,7 @@ struct LedgerMoveTests {
 
     private func expectKeptOut(_ fixture: MoveFixture) async throws {
         let error = await #expect(throws: LedgerOpeningError.self) { try await fixture.openDatabase() }
-        #expect("\(try #require(error))".contains("repeat the move"))
+        #expect("\(try #require(error))".contains("Repeat the move"))
         let other = try await fixture.openDatabase(as: "node-2")
         #expect(try await other.releaseStatus().holds.isEmpty)
         await other.close()

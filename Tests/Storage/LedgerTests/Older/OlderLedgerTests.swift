@@ -56,7 +56,7 @@ struct OlderLedgerTests {
         let publicKey = try #require(CheckpointKey(point: point))
         let checkpoint = try await ledger.latestCheckpoint()
         let last = try #require(checkpoint)
-        var verifier = ChainVerifier(keys: CheckpointKeys([publicKey]), heads: [last], beginning: .behindArchive)
+        var verifier = ChainVerifier(keys: CheckpointKeys([publicKey]), heads: [last], beginning: .afterArchive)
         for try await page in ledger.export(from: 1) { verifier.consume(page.bytes[...]) }
         let verdict = verifier.verdict()
         let head = try await ledger.head()

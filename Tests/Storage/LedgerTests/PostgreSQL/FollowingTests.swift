@@ -168,15 +168,15 @@ struct FollowingTests {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
         let approval = Self.approval(.keyImport)
-        let stranger = PersonIdentities(uid: 1001, account: "alice")
+        let outsider = PersonIdentities(uid: 1001, account: "alice")
         try await Self.apply(.request(approval), to: fixture.ledger)
         await #expect(throws: LedgerFailure.approval(.anotherPerson)) {
-            try await Self.apply(.withdraw(approval.identifier, by: stranger), to: other)
+            try await Self.apply(.withdraw(approval.identifier, by: outsider), to: other)
         }
         try await Self.apply(
             .approve(approval.identifier, by: PersonIdentities(uid: 1002, account: "bob"), executes: false), to: other)
         let use = AdministrativeChange.ApprovalStep.use(
-            approval.identifier, parameters: approval.parameters, by: stranger)
+            approval.identifier, parameters: approval.parameters, by: outsider)
         await #expect(throws: LedgerFailure.approval(.anotherPerson)) { try await Self.apply(use, to: other) }
         try await Self.apply(use, to: fixture.ledger)
         await other.close()

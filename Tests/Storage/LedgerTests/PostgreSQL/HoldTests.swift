@@ -46,7 +46,7 @@ struct HoldTests {
         #expect(try await fixture.release(1).verdict == .held, "no repeat either")
         #expect(try await fixture.count("claim") == 1)
         let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        #expect("\(failure, default: "")".contains("Found on node-2: its record ends with 3, and record 9 of"))
+        #expect("\(failure, default: "")".contains("Found on node-2: its last record is 3, although record 9 of"))
         // Records and everything else still work.
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
 

@@ -82,7 +82,7 @@ struct StandbyTests {
             fixture.events.all.contains { if case .failed = $0 { true } else { false } }
         }
         try await wait(for: "the second commit") { try await fixture.sessions(Self.waiting) == 1 }
-        #expect(try await fixture.count("claim") == 1, "it stands on the primary")
+        #expect(try await fixture.count("claim") == 1, "it is on the primary")
         #expect(!release.hasEnded)
         try await servers.standby.start()
         #expect(try await release.value().get() == RecordedVerdict(.released, sequence: 1))
@@ -100,7 +100,7 @@ struct StandbyTests {
         try await servers.primary.stop(.immediate)
         try await servers.primary.start()
         try await wait(for: "the second commit") { try await fixture.sessions(Self.waiting) == 1 }
-        #expect(try await fixture.count("claim") == 1, "it stands on the primary")
+        #expect(try await fixture.count("claim") == 1, "it is on the primary")
         #expect(!release.hasEnded)
         try await servers.standby.start()
         #expect(try await release.value().get() == RecordedVerdict(.released, sequence: 1))

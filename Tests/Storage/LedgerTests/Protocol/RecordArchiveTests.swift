@@ -37,7 +37,7 @@ struct RecordArchiveTests {
         #expect(try await fixture.ledger.everyEntry().map(\.sequence) == Array(20...32))
 
         let (signer, ledger) = (fixture.signer, fixture.ledger)
-        #expect(try await signer.verdict(of: ledger, beginning: .behindArchive).intactRecords == 12)
+        #expect(try await signer.verdict(of: ledger, beginning: .afterArchive).intactRecords == 12)
         #expect(try await signer.verdict(of: ledger, beginning: .record1).fault == .missing(from: 1, to: 20))
         #expect(try await signer.verdict(of: ledger, beginning: .record1, behind: file).intactRecords == 32)
     }
@@ -79,7 +79,7 @@ struct RecordArchiveTests {
         #expect(try await reopened.lastArchive()?.last == 30)
         #expect(try await reopened.lastArchive()?.first == 11)
         #expect(try await reopened.head().sequence == 34)
-        #expect(try await signer.verdict(of: reopened, beginning: .behindArchive).intactRecords == 4)
+        #expect(try await signer.verdict(of: reopened, beginning: .afterArchive).intactRecords == 4)
         await reopened.close()
     }
 
@@ -123,20 +123,20 @@ struct RecordArchiveTests {
     @Test("reports a removed beginning as missing, regardless of rows in the archive table")
     func removedByOthers() async throws {
         let fixture = try await ArchiveFixture()
-        try await fixture.removeBehindItsBack(through: 20)
+        try await fixture.removeDirectly(through: 20)
         let (signer, ledger) = (fixture.signer, fixture.ledger)
-        #expect(try await signer.verdict(of: ledger, beginning: .behindArchive).exitStatus == 1)
-        try await fixture.pretendArchive(through: 20)
+        #expect(try await signer.verdict(of: ledger, beginning: .afterArchive).exitStatus == 1)
+        try await fixture.insertUnrecordedArchive(through: 20)
         #expect(try await ledger.lastArchive()?.last == 20)
         #expect(
-            try await signer.verdict(of: ledger, beginning: .behindArchive).fault == .missing(from: 1, to: 20))
+            try await signer.verdict(of: ledger, beginning: .afterArchive).fault == .missing(from: 1, to: 20))
         // A sealed record of a different part.
         try await fixture.forgetArchives()
         try await fixture.archived(1...30)
         try await fixture.forgetArchives()
-        try await fixture.pretendArchive(through: 20)
+        try await fixture.insertUnrecordedArchive(through: 20)
         #expect(
-            try await signer.verdict(of: ledger, beginning: .behindArchive).fault == .missing(from: 1, to: 20))
+            try await signer.verdict(of: ledger, beginning: .afterArchive).fault == .missing(from: 1, to: 20))
     }
 
     @Test("compares what the HSM token remembers with the remaining records")
@@ -171,7 +171,7 @@ struct RecordArchiveTests {
         }
         #expect(verdicts == Array(repeating: .released, count: 60))
         try await fixture.signer.seal(ledger)
-        #expect(try await fixture.signer.verdict(of: ledger, beginning: .behindArchive).intactRecords == 62)
+        #expect(try await fixture.signer.verdict(of: ledger, beginning: .afterArchive).intactRecords == 62)
         #expect(try await ledger.everyEntry().count == 63)
     }
 }

@@ -32,8 +32,8 @@ struct HangingLedgerTests {
     /// Makes the deadlines of all calls pass.
     private func pass(_ fixture: LedgerFixture) { fixture.sqlite.deadlines.expire(asOf: .max - 1) }
 
-    private func mayStand<T>(_ result: Result<T, any Error>) -> Bool? {
-        if case .failure(LedgerFailure.timedOut(_, let mayStand)) = result { mayStand } else { nil }
+    private func mayBeWritten<T>(_ result: Result<T, any Error>) -> Bool? {
+        if case .failure(LedgerFailure.timedOut(_, let mayBeWritten)) = result { mayBeWritten } else { nil }
     }
 
     @Test(
@@ -47,7 +47,7 @@ struct HangingLedgerTests {
         let release = begin(fixture) { try await $0.release(request, recording: LedgerFixture.record(of: request)) }
         try await hang.hold()
         pass(fixture)
-        #expect(try await mayStand(release.value()) == true)
+        #expect(try await mayBeWritten(release.value()) == true)
         #expect(hang.held == 1, "it was the deadline that answered")
         hang.end()
         try await wait(for: "the late commit") { try await fixture.ledger.head().sequence == 1 }
@@ -67,9 +67,9 @@ struct HangingLedgerTests {
         let probe = begin(fixture) { try await $0.probe() }
         try await wait(for: "four that wait") { fixture.ledger.waitingWrites == 4 }
         pass(fixture)
-        #expect(try await mayStand(first.value()) == true)
-        for other in others { #expect(try await mayStand(other.value()) == false) }
-        #expect(try await mayStand(probe.value()) == false)
+        #expect(try await mayBeWritten(first.value()) == true)
+        for other in others { #expect(try await mayBeWritten(other.value()) == false) }
+        #expect(try await mayBeWritten(probe.value()) == false)
         hang.end()
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.head().sequence == 1)
@@ -158,7 +158,7 @@ struct HangingLedgerTests {
         }
         try await hang.hold()
         pass(fixture)
-        #expect(try await mayStand(append.value()) == true)
+        #expect(try await mayBeWritten(append.value()) == true)
         #expect(fixture.events.dropped == 0)
         hang.end()
         try await wait(for: "the count") { fixture.events.dropped == 1 }
@@ -185,8 +185,8 @@ struct HangingLedgerTests {
             pass(fixture)
             return first.hasEnded && reads.allSatisfy(\.hasEnded)
         }
-        #expect(try await mayStand(first.value()) == true)
-        for read in reads { #expect(try await mayStand(read.value()) != nil) }
+        #expect(try await mayBeWritten(first.value()) == true)
+        for read in reads { #expect(try await mayBeWritten(read.value()) != nil) }
         #expect(hang.held == 1)
         hang.end()
         try await wait(for: "the queue's end") { reader.waiting == 0 }
@@ -225,7 +225,7 @@ struct HangingLedgerTests {
             pass(fixture)
             return closing.hasEnded
         }
-        #expect(try await mayStand(read.value()) != nil && hang.held == 1)
+        #expect(try await mayBeWritten(read.value()) != nil && hang.held == 1)
     }
 
     @Test("opens without waiting for a hanging disk, and can open the ledger when the disk answers again")
@@ -274,7 +274,7 @@ struct HangingLedgerTests {
                 let call = try #require(calls.kept)
                 #expect(!call.begin() && !call.resume(.success(1)) && !call.extendDeadline())
                 guard began == hasBegun else { continue }
-                #expect(error == .timedOut(after: .milliseconds(milliseconds), mayStand: hasBegun))
+                #expect(error == .timedOut(after: .milliseconds(milliseconds), mayBeWritten: hasBegun))
                 break
             }
         }

@@ -361,7 +361,7 @@ struct LedgerFileRestoreTests {
     }
 
     @Test("refuses a log next to a copy whose SHA-256 is given, since it could change what the digest covers")
-    func logBesideDigest() async throws {
+    func logWithDigest() async throws {
         let killed = try await Killed()
         let before = try Data(contentsOf: URL(filePath: killed.path))
         let log = killed.directory.path("former-wal")

@@ -95,8 +95,8 @@ import Testing
         let again = fixture.arrival("another form", stating: "transaction")
         #expect(try await fixture.store.begin(again, at: fixture.now) == .known(submitting))
         // Another client learns nothing.
-        let stranger = fixture.arrival("another form", client: "other", stating: "transaction")
-        #expect(try await fixture.begun(stranger).0.transaction == nil)
+        let outsider = fixture.arrival("another form", client: "other", stating: "transaction")
+        #expect(try await fixture.begun(outsider).0.transaction == nil)
     }
 
     @Test(

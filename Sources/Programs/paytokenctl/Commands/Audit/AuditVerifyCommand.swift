@@ -109,7 +109,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let trusted = if let keys { keys } else { CheckpointKeys(try VerificationInputs.keys(known.keys)) }
         var verification = ExportVerification(
             keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil,
-            beginning: archives.files.beginning(otherwise: .behindArchive))
+            beginning: archives.files.beginning(otherwise: .afterArchive))
         try archives.files.read { verification.consume($0) }
         let answer = try await connection.stream(.get("/v1/audit/export?purpose=verify"))
         try await answer.forEachPiece { piece in verification.consume(piece) }

@@ -76,7 +76,7 @@ struct NodesVerification {
             trusted.believe(
                 own: CheckpointKeys(try VerificationInputs.keys(own.keys)), of: ownNode)
         }
-        let beginning = archives.beginning(otherwise: .behindArchive)
+        let beginning = archives.beginning(otherwise: .afterArchive)
         // The trusted keys in the daemon's own record are needed for every node for which no key is given.
         let needsOwn = only.map { $0 == ownNode || trusted.keys(of: $0) == nil } ?? true
         if needsOwn {
