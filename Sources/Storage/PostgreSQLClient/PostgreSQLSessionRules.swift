@@ -9,10 +9,10 @@ package enum PostgreSQLSessionRules {
     ) -> [String: String] {
         let milliseconds = timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000
         var parameters = [
-            // The limit for each host; libpq's minimum is 2.
-            "connect_timeout": String(max(2, milliseconds / 2000)),
-            "tcp_user_timeout": String(milliseconds), "keepalives_idle": "15", "keepalives_interval": "5",
-            "keepalives_count": "3",
+            // A machine that leaves the network is noticed while there is time left for another one. Two seconds allow
+            // for packets that are lost and sent again.
+            "tcp_user_timeout": String(min(milliseconds, max(2000, milliseconds / 4))),
+            "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3",
         ]
         parameters.merge(url.parameters) { _, chosen in chosen }
         // Never a replica, whose rows may be older; and no GSSAPI, whose calls block.

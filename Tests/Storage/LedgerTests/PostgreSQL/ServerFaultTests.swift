@@ -103,7 +103,12 @@ struct ServerFaultTests {
         #expect(parameters["connect_timeout"] == "3" && parameters["tcp_user_timeout"] == "9")
         let plain = PostgreSQLSessionRules.parameters(
             try PostgreSQLURL("postgresql://db/x"), timeout: .seconds(10), application: "paytokend node-1")
-        #expect(plain["connect_timeout"] == "5" && plain["tcp_user_timeout"] == "10000")
+        #expect(plain["tcp_user_timeout"] == "2500")
+        for (seconds, milliseconds) in [(1, "1000"), (5, "2000"), (60, "15000")] {
+            let parameters = PostgreSQLSessionRules.parameters(
+                try PostgreSQLURL("postgresql://db/x"), timeout: .seconds(seconds), application: "paytokend node-1")
+            #expect(parameters["tcp_user_timeout"] == milliseconds)
+        }
     }
 
     @Test("releases nothing without a free connection, and continues afterwards")
