@@ -6,8 +6,8 @@ import Synchronization
 /// One session with a server through libpq: non-blocking, with statements sent together (pipeline mode), and every wait
 /// bounded by a deadline.
 ///
-/// Only one thread at a time uses it. Only ``init(_:password:until:)`` resolves a name. Nothing cancels a statement,
-/// because both of libpq's ways to do so can block without a limit. A session that does not answer is abandoned.
+/// Only one thread at a time uses it. Nothing cancels a statement, because both of libpq's ways to do so can block
+/// without a limit. A session that does not answer is abandoned.
 @safe package final class PostgreSQLConnection: @unchecked Sendable {
     private let handle: OpaquePointer
     private let warnings: Warnings
@@ -19,10 +19,11 @@ import Synchronization
     /// The server's identity when the session was opened; the opener sets this.
     package var server: ServerIdentity?
 
-    /// Connects. The resolver may block beyond `deadline`: call it on a thread that no caller waits for.
+    /// Connects. ``PostgreSQLHosts`` does this for the hosts of a URL.
     ///
     /// - Parameters:
-    ///   - parameters: libpq's, by their keywords.
+    ///   - parameters: libpq's, by their keywords. A host needs `hostaddr` with it: libpq's resolver may block beyond
+    ///     `deadline`.
     ///   - passwordFile: read again for each connection; nil for authentication without a password.
     package init(
         _ parameters: [String: String], passwordFile: String?, until deadline: ContinuousClock.Instant
@@ -97,19 +98,14 @@ import Synchronization
         {
             return .tooManyConnections
         }
-        // libpq tries several hosts in turn: a login that one of them refuses is the reason only if no other was
-        // silent.
-        let isSilent = text.contains("refused") || text.contains("timeout") || text.contains("No such file")
-        if !isSilent {
-            if text.contains("28P01: ") || text.contains("28000: ") || text.contains("authentication failed")
-                || text.contains("no pg_hba.conf entry")
-                || text.contains("no password supplied") || text.contains("role \"")
-            {
-                return .login
-            }
-            if text.contains("3D000: ") { return .noDatabase }
-            if text.contains("database \"") && text.contains("does not exist") { return .noDatabase }
+        if text.contains("28P01: ") || text.contains("28000: ") || text.contains("authentication failed")
+            || text.contains("no pg_hba.conf entry")
+            || text.contains("no password supplied") || text.contains("role \"")
+        {
+            return .login
         }
+        if text.contains("3D000: ") { return .noDatabase }
+        if text.contains("database \"") && text.contains("does not exist") { return .noDatabase }
         if text.contains("read-only") || text.contains("in recovery") || text.contains("hot standby") {
             return .readOnly
         }
@@ -117,7 +113,18 @@ import Synchronization
     }
 
     /// The parameters in force, including those of a service file and libpq's own choices; without secrets.
-    package var parameters: [String: String] {
+    package var parameters: [String: String] { unsafe Self.parameters(of: handle) }
+
+    /// The parameters that would be in force, found without connecting; none if libpq refuses them.
+    static func parametersInForce(_ parameters: [String: String]) -> [String: String] {
+        // libpq completes all of them before it refuses this value.
+        let refused = parameters.merging(["sslmode": "none-such"]) { $1 }
+        guard let handle = unsafe try? start(refused, passwordFile: nil) else { return [:] }
+        defer { unsafe PQfinish(handle) }
+        return unsafe Self.parameters(of: handle)
+    }
+
+    private static func parameters(of handle: OpaquePointer) -> [String: String] {
         guard let options = unsafe PQconninfo(handle) else { return [:] }
         defer { unsafe PQconninfoFree(options) }
         return unsafe PostgreSQLURL.values(options).filter { !["password", "sslpassword"].contains($0.key) }

@@ -46,9 +46,9 @@ final class MoveDestination {
     init(_ url: PostgreSQLURL, passwordFile: String?) throws(LedgerMoveError) {
         server = url.server
         do {
-            let connection = try PostgreSQLSession.connection(
-                to: url, PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytokenctl"),
-                passwordFile: passwordFile, until: .now + .seconds(60))
+            let hosts = PostgreSQLHosts(
+                url, passwordFile: passwordFile, timeout: .seconds(30), application: "paytokenctl")
+            let connection = try PostgreSQLSession.connection(to: hosts, until: .now + .seconds(60))
             func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
                 try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.patience)[0].rows
             }

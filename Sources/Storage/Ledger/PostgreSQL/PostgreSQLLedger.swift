@@ -95,8 +95,11 @@ public final class PostgreSQLLedger: StoredLedger {
         guard let node = AuditNode(settings.node) else { throw .nodeName(settings.node) }
         let (facts, server) = (FactsInForce(), settings.url.server)
         let deadlines = LedgerDeadlines(timeout: settings.timeout)
+        let hosts = PostgreSQLHosts(
+            settings.url, passwordFile: settings.passwordFile, timeout: settings.timeout,
+            application: "paytokend \(settings.node)")
         let writing = Self.session(
-            settings,
+            hosts, settings,
             [
                 ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
                 // A daemon that stops inside a transaction must not keep its name locked for longer than its lease.
@@ -126,11 +129,11 @@ public final class PostgreSQLLedger: StoredLedger {
             ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
         ]
         reader = PostgreSQLReader(
-            Self.session(settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines)
+            Self.session(hosts, settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines)
         searcher = PostgreSQLReader(
-            Self.session(settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines)
+            Self.session(hosts, settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines)
         follower = PostgreSQLFollower(
-            Self.session(settings, reading, facts), node: settings.node, timeout: settings.timeout,
+            Self.session(hosts, settings, reading, facts), node: settings.node, timeout: settings.timeout,
             listens: settings.listens)
         writer = PostgreSQLWriter(
             slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines,
@@ -143,11 +146,11 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 
     private static func session(
-        _ settings: Settings, _ further: [(name: String, value: String)], _ facts: FactsInForce
+        _ hosts: PostgreSQLHosts, _ settings: Settings, _ further: [(name: String, value: String)],
+        _ facts: FactsInForce
     ) -> PostgreSQLSession {
         PostgreSQLSession(
-            settings.url, passwordFile: settings.passwordFile, application: "paytokend \(settings.node)",
-            timeout: settings.timeout,
+            hosts, timeout: settings.timeout,
             // Ends statements on the server that the client has abandoned. It does not limit the wait for a standby.
             settings: [("statement_timeout", milliseconds(settings.timeout))] + further,
             requiresStandby: settings.requiresStandby, opened: facts.set)

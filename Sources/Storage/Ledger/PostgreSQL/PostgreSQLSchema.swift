@@ -46,9 +46,9 @@ public enum PostgreSQLSchema {
         _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, _ connections: Int?, dryRun: Bool,
         until deadline: ContinuousClock.Instant
     ) throws(LedgerOpeningError) -> Outcome {
-        let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytokenctl")
-        let connection = try PostgreSQLSession.connection(
-            to: url, parameters, passwordFile: passwordFile, until: deadline)
+        let hosts = PostgreSQLHosts(
+            url, passwordFile: passwordFile, timeout: .seconds(30), application: "paytokenctl")
+        let connection = try PostgreSQLSession.connection(to: hosts, until: deadline)
         let change = PostgreSQLSchemaChange(of: PostgreSQLTables.schema, on: connection, until: deadline)
         do {
             return try change.perform(isDryRun: dryRun) { try perform($0, connection, url, role, connections) }

@@ -26,9 +26,7 @@ final class PostgreSQLSession: Sendable {
         let result = Mutex<Result<PostgreSQLConnection, LedgerOpeningError>?>(nil)
     }
 
-    let url: PostgreSQLURL
-    private let passwordFile: String?
-    private let parameters: [String: String]
+    private let hosts: PostgreSQLHosts
     private let settings: [(name: String, value: String)]
     private let timeout: Duration
     private let requiresStandby: Bool
@@ -36,22 +34,21 @@ final class PostgreSQLSession: Sendable {
     private let opened: @Sendable (Facts) -> Void
 
     /// - Parameters:
+    ///   - hosts: shared by a ledger's sessions, so that what one of them finds serves the others.
     ///   - settings: the session's settings, in addition to those that all sessions have.
     ///   - requiresStandby: true to refuse a server on which the settings of the role or database let commits skip the
     ///     standby's disk.
     ///   - opened: receives the facts of each new session.
     init(
-        _ url: PostgreSQLURL, passwordFile: String?, application: String, timeout: Duration,
-        settings: [(name: String, value: String)], requiresStandby: Bool = false,
+        _ hosts: PostgreSQLHosts, timeout: Duration, settings: [(name: String, value: String)],
+        requiresStandby: Bool = false,
         opened: @escaping @Sendable (Facts) -> Void = { _ in }
     ) {
-        self.url = url
-        self.passwordFile = passwordFile
+        self.hosts = hosts
         self.timeout = timeout
         self.settings = settings
         self.requiresStandby = requiresStandby
         self.opened = opened
-        parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
     }
 
     /// Opens a new session; blocks until `deadline` at most.
@@ -70,24 +67,23 @@ final class PostgreSQLSession: Sendable {
         }
         let left = max(0, StoredTime.milliseconds(ContinuousClock.now.duration(to: deadline)))
         guard attempt.ended.wait(timeout: .now() + .milliseconds(Int(left))) == .success else {
-            throw LedgerOpeningError(PostgreSQLOpeningFailure.late, server: url.server)
+            throw LedgerOpeningError(PostgreSQLOpeningFailure.late, server: hosts.url.server)
         }
         self.attempt.withLock { $0 = nil }
         guard let result = attempt.result.withLock({ $0 }) else {
-            throw LedgerOpeningError(PostgreSQLOpeningFailure.unreachable, server: url.server)
+            throw LedgerOpeningError(PostgreSQLOpeningFailure.unreachable, server: hosts.url.server)
         }
         return try result.get()
     }
 
     /// Connects to a server that is new enough, without checking its schema.
     static func connection(
-        to url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
-        until deadline: ContinuousClock.Instant
+        to hosts: PostgreSQLHosts, until deadline: ContinuousClock.Instant
     ) throws(LedgerOpeningError) -> PostgreSQLConnection {
         do throws(PostgreSQLOpeningFailure) {
-            return try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+            return try hosts.connect(until: deadline)
         } catch {
-            throw LedgerOpeningError(error, server: url.server)
+            throw LedgerOpeningError(error, server: hosts.url.server)
         }
     }
 
@@ -100,7 +96,8 @@ final class PostgreSQLSession: Sendable {
     }
 
     private func connect(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
-        let connection = try Self.connection(to: url, parameters, passwordFile: passwordFile, until: deadline)
+        let url = hosts.url
+        let connection = try Self.connection(to: hosts, until: deadline)
         do {
             let results = try connection.exchange([Self.facts, setting, Self.version], until: deadline)
             guard let facts = results.first?.rows.first, let found = try results.last?.rows.first?.integer(0) else {

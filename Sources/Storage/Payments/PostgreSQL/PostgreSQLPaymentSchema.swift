@@ -44,9 +44,9 @@ public enum PostgreSQLPaymentSchema {
         _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, _ connections: Int?,
         until deadline: ContinuousClock.Instant
     ) throws(PaymentStoreOpeningError) -> Outcome {
-        let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytoken-gateway")
-        let connection = try PostgreSQLPaymentSession.connection(
-            url, parameters, passwordFile: passwordFile, until: deadline)
+        let hosts = PostgreSQLHosts(
+            url, passwordFile: passwordFile, timeout: .seconds(30), application: "paytoken-gateway")
+        let connection = try PostgreSQLPaymentSession.connection(to: hosts, until: deadline)
         let change = PostgreSQLSchemaChange(of: PostgreSQLPaymentTables.schema, on: connection, until: deadline)
         do {
             return try change.perform { try perform($0, connection, url, role, connections) }

@@ -3,16 +3,12 @@ import PostgreSQLClient
 
 /// Opens sessions with the server that stores payments.
 struct PostgreSQLPaymentSession: Sendable {
-    let url: PostgreSQLURL
-    private let parameters: [String: String]
-    private let passwordFile: String?
+    private let hosts: PostgreSQLHosts
     private let timeout: Duration
 
     init(_ url: PostgreSQLURL, passwordFile: String?, timeout: Duration) {
-        self.url = url
-        self.passwordFile = passwordFile
         self.timeout = timeout
-        parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: "paytoken-gateway")
+        hosts = PostgreSQLHosts(url, passwordFile: passwordFile, timeout: timeout, application: "paytoken-gateway")
     }
 
     /// Opens a session; blocks, in the resolver perhaps beyond `deadline`.
@@ -23,8 +19,8 @@ struct PostgreSQLPaymentSession: Sendable {
     func openAndInspect(
         until deadline: ContinuousClock.Instant
     ) throws(PaymentStoreOpeningError) -> (connection: PostgreSQLConnection, insecure: Set<InsecureStoreSetting>) {
-        let place = url.server
-        let connection = try Self.connection(url, parameters, passwordFile: passwordFile, until: deadline)
+        let place = hosts.url.server
+        let connection = try Self.connection(to: hosts, until: deadline)
         do {
             let results = try connection.exchange(
                 [Self.facts, PostgreSQLSessionRules.setting(schema: PostgreSQLPaymentTables.schema, settings)]
@@ -70,15 +66,15 @@ struct PostgreSQLPaymentSession: Sendable {
     }
 
     static func connection(
-        _ url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
-        until deadline: ContinuousClock.Instant
+        to hosts: PostgreSQLHosts, until deadline: ContinuousClock.Instant
     ) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
         do throws(PostgreSQLOpeningFailure) {
-            return try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+            return try hosts.connect(until: deadline)
         } catch {
+            let place = hosts.url.server
             let reason = error.reason("store.url")
             throw error.isPassing
-                ? .notNow(place: url.server, reason: reason) : .cannotOpen(place: url.server, reason: reason)
+                ? .notNow(place: place, reason: reason) : .cannotOpen(place: place, reason: reason)
         }
     }
 

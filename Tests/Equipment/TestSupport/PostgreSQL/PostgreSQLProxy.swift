@@ -40,7 +40,7 @@ public final class PostgreSQLProxy: Sendable {
         directory = try FreshDirectory()
         delay = .milliseconds(milliseconds)
         let name = ".s.PGSQL.\(PostgreSQLServer.port)"
-        let target = server.directory.path(name)
+        let target = server.directory.path(".s.PGSQL.\(server.port)")
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.autoRead, value: false)
             .childChannelInitializer { [weak self] client in

@@ -1,7 +1,7 @@
-import PostgreSQLClient
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLClient
 
 @Suite("A PostgreSQL ledger's URL")
 struct PostgreSQLURLTests {
@@ -78,6 +78,38 @@ struct PostgreSQLURLTests {
         ] as [(String, PostgreSQLOpeningFailure)])
     func states(text: String, failure: PostgreSQLOpeningFailure) {
         #expect(PostgreSQLConnection.openingFailure(saying: text) == failure)
+    }
+
+    @Test(
+        "reports one reason for several hosts: a refused login only if no host was silent",
+        arguments: [
+            ([.login, .unreachable], .unreachable), ([.late, .login], .late), ([.readOnly, .login], .login),
+            ([.late, .readOnly], .readOnly), ([.unreachable, .late], .late), ([.readOnly, .tls, .late], .tls),
+            ([.readOnly, .tooManyConnections], .tooManyConnections), ([.noDatabase], .noDatabase),
+        ] as [([PostgreSQLOpeningFailure], PostgreSQLOpeningFailure)])
+    func reasons(failures: [PostgreSQLOpeningFailure], reason: PostgreSQLOpeningFailure) {
+        #expect(PostgreSQLOpeningFailure.combined(failures) == reason)
+    }
+
+    @Test("names each host with its address and port")
+    func places() throws {
+        func places(_ text: String) throws -> [PostgreSQLHosts.Place] {
+            PostgreSQLHosts.places(PostgreSQLConnection.parametersInForce(try PostgreSQLURL(text).parameters))
+        }
+        #expect(
+            try places("postgresql://db1:1,db2/x") == [
+                .init(host: "db1", address: nil, port: "1"), .init(host: "db2", address: nil, port: "5432"),
+            ])
+        #expect(
+            try places("postgresql:///x?host=/run/a,db&hostaddr=,10.0.0.2&port=6432") == [
+                .init(host: "/run/a", address: nil, port: "6432"),
+                .init(host: "db", address: "10.0.0.2", port: "6432"),
+            ])
+        #expect(
+            try places("postgresql:///x?hostaddr=10.0.0.1,10.0.0.2") == [
+                .init(host: nil, address: "10.0.0.1", port: "5432"),
+                .init(host: nil, address: "10.0.0.2", port: "5432"),
+            ])
     }
 
     @Test(

@@ -181,6 +181,21 @@ import Testing
         #expect(try results.first?.rows.first?.integer(0) == 1)
     }
 
+    @Test("serves from the second host of the URL while the first one is silent", arguments: SilentPort.Kind.allCases)
+    func silentHost(kind: SilentPort.Kind) async throws {
+        let silent = try await SilentPort(kind)
+        let server = try await PostgreSQLServer.onTCP()
+        let database = try await PaymentDatabases(server: server).make()
+        let hosts = "127.0.0.1:\(silent.port),127.0.0.1:\(server.port)"
+        let store = try await PaymentDatabase.opened(
+            PostgreSQLURL("postgresql://\(PaymentDatabases.gateway)@\(hosts)/\(database.name)"), timeout: .seconds(6))
+        let fixture = try await StoreFixture(on: store)
+        _ = try await fixture.begun(fixture.arrival())
+        // In new sessions too.
+        try await Self.endAllSessions(of: fixture, in: database)
+        #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
+    }
+
     /// Each idle session was used and has ended. A new session would hide the treatment of an old one.
     private static func endAllSessions(of fixture: StoreFixture, in database: PaymentDatabase) async throws {
         let mine =

@@ -1,0 +1,180 @@
+import CLibpq
+import Glibc
+import Synchronization
+
+/// The hosts of one URL, and the sessions with the one that accepts writes.
+///
+/// libpq's asynchronous calls have no time-out for a host and ignore `connect_timeout`, so that one silent host would
+/// take all the time. Here each session is opened with one address of one host at a time, which gets a part of the time.
+/// The host of the newest session is tried first, and those that did not answer are tried last.
+package final class PostgreSQLHosts: Sendable {
+    /// A host of the list, or one of its addresses. What is nil is left to libpq.
+    struct Place: Hashable, Sendable {
+        /// The name that the server's certificate must have, an address, or a socket's directory.
+        var host: String?
+        /// Numeric; nil until a name is resolved.
+        var address: String?
+        var port: String?
+
+        /// The name to resolve. A socket begins with a slash, or with an at sign if it is abstract.
+        fileprivate var name: String? {
+            guard address == nil, let host, !host.hasPrefix("/"), !host.hasPrefix("@") else { return nil }
+            return host
+        }
+
+        fileprivate var parameters: [String: String] {
+            ["host": host, "hostaddr": address, "port": port].compactMapValues(\.self)
+        }
+
+        /// True if this is the other one, or the host of which the other one is an address.
+        fileprivate func contains(_ other: Place) -> Bool {
+            host == other.host && port == other.port && (address == nil || address == other.address)
+        }
+    }
+
+    private struct Memory {
+        /// The place of the newest session.
+        var answered: Place?
+        /// The places that did not answer when they were last tried.
+        var silent: Set<Place> = []
+    }
+
+    package let url: PostgreSQLURL
+    private let passwordFile: String?
+    private let timeout: Duration
+    private let parameters: [String: String]
+    private let resolve: @Sendable (String) -> [String]
+    private let memory = Mutex(Memory())
+
+    /// - Parameters:
+    ///   - passwordFile: read again for each session; nil for authentication without a password.
+    ///   - timeout: the limit for opening a session.
+    ///   - application: the name of the sessions on the server.
+    ///   - resolve: returns the numeric addresses of a name; may block.
+    package init(
+        _ url: PostgreSQLURL, passwordFile: String?, timeout: Duration, application: String,
+        resolve: @escaping @Sendable (String) -> [String] = PostgreSQLHosts.addresses(of:)
+    ) {
+        self.url = url
+        self.passwordFile = passwordFile
+        self.timeout = timeout
+        self.resolve = resolve
+        parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
+    }
+
+    /// Opens a session with the host that accepts writes. The resolver may block beyond `deadline`: call this on a
+    /// thread that no caller waits for.
+    package func connect(
+        until deadline: ContinuousClock.Instant
+    ) throws(PostgreSQLOpeningFailure) -> PostgreSQLConnection {
+        let deadline = min(deadline, .now + timeout)
+        // Read each time, because a service file may change.
+        let inForce = PostgreSQLConnection.parametersInForce(parameters)
+        let limit = inForce["connect_timeout"].flatMap { Int64($0) }.map { $0 > 0 ? Duration.seconds($0) : timeout }
+        var places = ordered(Self.places(inForce))
+        var failures: [PostgreSQLOpeningFailure] = []
+        while !places.isEmpty {
+            let now = ContinuousClock.now
+            guard now < deadline else {
+                failures.append(.late)
+                break
+            }
+            let place = places.removeFirst()
+            if let name = place.name {
+                let addresses = resolve(name).map { Place(host: name, address: $0, port: place.port) }
+                if addresses.isEmpty { failures.append(.unreachable) }
+                places = ordered(addresses) + places
+                continue
+            }
+            // A part for each place that is left, and one for the statements that follow; all of it for an only place.
+            let isOnly = places.isEmpty && failures.isEmpty
+            let share = now.duration(to: deadline) / (isOnly ? 1 : places.count + 2)
+            do throws(PostgreSQLOpeningFailure) {
+                let connection = try PostgreSQLConnection(
+                    parameters.merging(place.parameters) { $1 }, passwordFile: passwordFile,
+                    until: now + min(share, limit ?? share))
+                remember(place, nil)
+                return connection
+            } catch {
+                if case .passwordFile = error { throw error }
+                remember(place, error)
+                failures.append(error)
+            }
+        }
+        throw .combined(failures)
+    }
+
+    private func remember(_ place: Place, _ failure: PostgreSQLOpeningFailure?) {
+        memory.withLock { memory in
+            switch failure {
+            case nil:
+                memory.answered = place
+                memory.silent.remove(place)
+            case .late, .unreachable:
+                if memory.answered == place { memory.answered = nil }
+                memory.silent.insert(place)
+            default: memory.silent.remove(place)
+            }
+        }
+    }
+
+    private func ordered(_ places: [Place]) -> [Place] {
+        let memory = memory.withLock { $0 }
+        let first = places.filter { place in memory.answered.map(place.contains) == true }
+        let last = places.filter { !first.contains($0) && memory.silent.contains(where: $0.contains) }
+        return first + places.filter { !first.contains($0) && !last.contains($0) } + last
+    }
+
+    /// The hosts of libpq's parameters (PostgreSQL documentation, *Specifying Multiple Hosts*).
+    static func places(_ parameters: [String: String]) -> [Place] {
+        let lists = ["host", "hostaddr", "port"].map { name in
+            (parameters[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        }
+        let count = max(lists[0].count, lists[1].count)
+        // libpq refuses lists of other lengths. Without a port it has refused the parameters.
+        guard parameters["port"] != nil, [1, count].contains(lists[2].count),
+            lists[...1].allSatisfy({ $0.count == count || $0 == [""] })
+        else { return [Place()] }
+        return (0..<count).map { position in
+            let words = lists.map { $0[$0.count == 1 ? 0 : position] }
+            return Place(
+                host: words[0].isEmpty ? nil : words[0], address: words[1].isEmpty ? nil : words[1],
+                port: words[2].isEmpty ? defaultPort : words[2])
+        }
+    }
+
+    /// The port of a host for which the list of ports has an empty place.
+    private static let defaultPort = "5432"
+
+    /// Returns the addresses of a name in the resolver's order (RFC 6724 §6); none if it is not found. Blocks.
+    package static func addresses(of name: String) -> [String] {
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var first: UnsafeMutablePointer<addrinfo>?
+        guard unsafe getaddrinfo(name, nil, &hints, &first) == 0 else { return [] }
+        defer { unsafe freeaddrinfo(first) }
+        var found: [String] = []
+        var next = unsafe first
+        while let entry = unsafe next {
+            var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+            let result = unsafe getnameinfo(
+                entry.pointee.ai_addr, entry.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST)
+            if result == 0 {
+                found.append(String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
+            }
+            unsafe next = entry.pointee.ai_next
+        }
+        return found
+    }
+}
+
+extension PostgreSQLOpeningFailure {
+    /// The reason to report after all hosts have failed.
+    static func combined(_ failures: [Self]) -> Self {
+        // A login that one host refuses is the reason only if no other host was silent.
+        let isSilent = failures.contains { [.unreachable, .late].contains($0) }
+        let logins: [Self] = isSilent ? [] : [.login, .noDatabase]
+        let order: [Self] = [.tls, .tooManyConnections] + logins + [.oldServer, .readOnly, .late]
+        return order.first(where: failures.contains) ?? .unreachable
+    }
+}
