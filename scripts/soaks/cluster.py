@@ -176,6 +176,11 @@ class Cluster(service.Contexts):
     def has_standby(self):
         return self.primary.try_sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'")
 
+    def require_standby(self, is_required):
+        """From now on the primary acknowledges commits with the standby only, or alone."""
+        self.primary.sql("ALTER SYSTEM SET synchronous_standby_names = " + (f"'{STANDBYS}'" if is_required else "''"))
+        self.primary.sql("SELECT pg_reload_conf()")
+
     def promote(self):
         """Makes the standby the primary, regardless of the other server's state."""
         self.primary, self.standby = self.standby, self.primary

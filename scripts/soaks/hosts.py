@@ -31,8 +31,8 @@ import service
 
 NODES = ["node-1", "node-2", "node-3"]
 FAIL_OVERS = ["fail-over", "leader-killed"]
-FAULTS = ["race", "fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
-          "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
+FAULTS = ["race", "fail-over", "vanished-primary", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server",
+          "stopped-standby", "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
 RESTORES = ["restore", "restore-at-rest"]
 # The backup before a restore comes this many faults earlier.
 BACK_UP, FORGOTTEN = "back-up", 4
@@ -65,7 +65,7 @@ def missing(faults, there):
     """Returns, by fault, why it is not possible here."""
     found = {}
     if isinstance(there.network, network.Machine):
-        found |= {fault: there.why for fault in faults if fault.startswith("partitioned")}
+        found |= {fault: there.why for fault in faults if fault.startswith(("partitioned", "vanished"))}
     if "full-disk" in faults and not there.cluster.primary.disk:
         found["full-disk"] = "a file system for the primary alone needs root"
     return {fault: why for fault, why in found.items() if fault in faults}

@@ -146,6 +146,22 @@ class Outages:
         pair = self.cluster.primary.name, self.cluster.standby.name
         return self._without("standby", lambda: self.network.separate(*pair), lambda _: self.network.join())
 
+    def vanished_primary(self):
+        """The primary's machine leaves the network: it refuses nothing, it only falls silent. The standby is promoted, and names
+        no standby of its own until the machine is back."""
+        old, new = self.cluster.primary, self.cluster.standby
+        for other in [*self.nodes, new.name]:
+            self.network.separate(old.name, other)
+        struck = time.monotonic()
+        self.cluster.promote()
+        self.cluster.require_standby(False)
+        back = max(self.payments.wait_for_releases(self.nodes, struck, "without the primary's machine").values())
+        old.kill()
+        self.network.join()
+        self.cluster.require_standby(True)
+        how = self.cluster.rejoin()
+        return Event(struck, time.monotonic(), struck, f"{how}; released without it after {back - struck:.1f} s")
+
     # The daemons.
 
     def race(self):
