@@ -171,3 +171,230 @@ extension AuditCaller {
         writer.member("comm", comm?.text)
     }
 }
+
+// The key-usage record: its records, their lines, the hash chain and its seals, and their verification. It uses no
+// database, no clock and no HSM.
+//
+// Callers: `Ledger` makes and stores lines, the daemon lets the HSM token sign checkpoints, and `paytokenctl audit`
+// reads and verifies exports. Guarantees: a line has only one spelling; its hash covers every byte of the line and of
+// all earlier lines; `ChainVerifier` gives the same verdicts as scripts/verify-audit, word for word, as tests check.
+//
+// Where to start: `AuditRecord` and `AuditEvent` (contents), this file (lines and their chain), Checkpoint.swift
+// (seals), ChainVerifier.swift.
+
+/// One record as it is stored and exported, byte for byte, without the line feed.
+///
+/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`; then those that apply among `caller`
+/// (`name`, `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`, `protection` and
+/// `token`; the members specific to the event; and finally `hash`. Hash = SHA-256(previous ‖ body). `previous` is the
+/// hash of the same node's previous record as 32 raw bytes, which are zeros for sequence 1. `body` is the line's bytes
+/// before `,"hash":`.
+///
+/// Only ``ChainHead/append(_:)`` makes lines.
+public struct AuditLine: Sendable, Equatable {
+    /// The length above which a line cannot be a record. Lines that this program makes are much shorter.
+    public static let maximumBytes = 16_384
+
+    public let node: AuditNode
+    /// The sequence number, from 1, without gaps.
+    public let sequence: Int
+    public let hash: AuditDigest
+    /// UTF-8, at most ``maximumBytes``.
+    public let bytes: [UInt8]
+
+    init(_ record: AuditRecord, node: AuditNode, sequence: Int, previous: AuditDigest) {
+        var writer = JSONWriter(capacity: 768)
+        writer.beginObject()
+        writer.member("node", node.name)
+        writer.member("sequence", sequence)
+        record.write(into: &writer)
+        var bytes = writer.bytes
+        let hash = AuditDigest.following(previous, body: bytes[...])
+        bytes.append(contentsOf: ",\"hash\":\"".utf8)
+        bytes.append(contentsOf: hash.hex.utf8)
+        bytes.append(contentsOf: "\"}".utf8)
+        self.node = node
+        self.sequence = sequence
+        self.hash = hash
+        self.bytes = bytes
+    }
+}
+
+/// The end of a node's chain: the next record is chained to it, and a checkpoint seals it.
+///
+/// This is a value type: append to a copy, make the lines durable, then keep the copy. If the write fails, the old
+/// value is still the end of the stored chain.
+public struct ChainHead: Sendable, Equatable {
+    public let node: AuditNode
+    /// The last record's sequence; 0 before the first record.
+    public private(set) var sequence: Int
+    /// The last record's hash; zeros before the first record.
+    public private(set) var hash: AuditDigest
+
+    /// The beginning of a new chain.
+    public init(node: AuditNode) {
+        self.node = node
+        sequence = 0
+        hash = .zero
+    }
+
+    /// The chain's end after a record that is already stored. Nil if the sequence is negative, or if it is 0 and the
+    /// hash is not zeros.
+    public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
+        guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
+        self.node = node
+        self.sequence = sequence
+        self.hash = hash
+    }
+
+    /// Makes the next line, which becomes the chain's end.
+    public mutating func append(_ record: AuditRecord) -> AuditLine {
+        let line = AuditLine(record, node: node, sequence: sequence + 1, previous: hash)
+        sequence = line.sequence
+        hash = line.hash
+        return line
+    }
+}
+
+/// The parts of a record's line that the chain needs: node, sequence, the hashed bytes, and the hash.
+///
+/// The rest is covered by the hash and need not be parsed. A verifier therefore needs no JSON parser and can read
+/// records of newer versions as well.
+struct RecordFrame {
+    let node: AuditNode
+    let sequence: Int
+    /// The line's bytes before `,"hash":`.
+    let body: ArraySlice<UInt8>
+    let hash: AuditDigest
+    /// The index in the line at which the time ends.
+    private let timeEnd: Int
+
+    /// The length of `,"hash":"`, 64 digits and `"}`.
+    private static let tailLength = 75
+
+    private static let beforeHash = Array(",\"hash\":\"".utf8)
+    private static let afterHash = Array("\"}".utf8)
+
+    /// Nil unless the line begins with node, sequence and time and ends with the hash, all exactly as records are
+    /// written.
+    init?(_ line: [UInt8]) {
+        var scanner = LineScanner(line)
+        guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordUntilTime(),
+            line.count - Self.tailLength >= scanner.position
+        else { return nil }
+        let timeStart = scanner.position
+        let end = line.count - Self.tailLength
+        scanner.skip(to: end)
+        guard scanner.take(Self.beforeHash), let hash = scanner.digest(), scanner.take(Self.afterHash) else {
+            return nil
+        }
+        self.node = node
+        self.sequence = sequence
+        timeEnd = min(timeStart + AuditTime.length, end)
+        self.body = line[..<end]
+        self.hash = hash
+    }
+
+    /// The bytes that follow the time in a line of one event. Created once for each event that a reader searches for.
+    struct EventMark {
+        fileprivate let bytes: [UInt8]
+
+        init(_ name: AuditEvent.Name) { bytes = Array("\",\"event\":\"\(name.rawValue)\"".utf8) }
+    }
+
+    /// Returns true for a record of this event.
+    func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
+}
+
+/// Scans a line's fixed parts from left to right. If a part is missing, the position stays unchanged.
+struct LineScanner {
+    let line: [UInt8]
+    private(set) var position = 0
+
+    init(_ line: [UInt8]) {
+        self.line = line
+    }
+
+    var isAtEnd: Bool { position == line.count }
+
+    mutating func take(_ literal: StaticString) -> Bool {
+        take(Array(literal.description.utf8))
+    }
+
+    mutating func take(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count <= line.count - position, line[position..<position + bytes.count] == bytes[...] else {
+            return false
+        }
+        position += bytes.count
+        return true
+    }
+
+    /// Continues at `position`, which is at most the end.
+    mutating func skip(to position: Int) {
+        self.position = position
+    }
+
+    /// A number of exactly `count` decimal digits.
+    mutating func digits(_ count: Int) -> Int? {
+        guard count <= line.count - position else { return nil }
+        var value = 0
+        for character in line[position..<position + count] {
+            guard Self.isDigit(character) else { return nil }
+            value = value * 10 + Int(character - UInt8(ascii: "0"))
+        }
+        position += count
+        return value
+    }
+
+    // Created once, because a chain has millions of lines.
+    private static let beforeNode = Array("{\"node\":\"".utf8)
+    private static let beforeSequence = Array("\",\"sequence\":".utf8)
+    private static let beforeTime = Array(",\"time\":\"".utf8)
+
+    /// Reads the beginning of a record, up to its time.
+    mutating func recordUntilTime() -> (node: AuditNode, sequence: Int)? {
+        guard take(Self.beforeNode), let node = node(), take(Self.beforeSequence), let sequence = sequence(),
+            take(Self.beforeTime)
+        else { return nil }
+        return (node, sequence)
+    }
+
+    /// A sequence number: 1 to 18 digits, not beginning with 0.
+    mutating func sequence() -> Int? {
+        let end = end(of: Self.isDigit)
+        guard (1...18).contains(end - position), line[position] != UInt8(ascii: "0") else { return nil }
+        return digits(end - position)
+    }
+
+    mutating func node() -> AuditNode? {
+        let end = end(of: AuditNode.allows)
+        guard (1...AuditNode.maximumLength).contains(end - position) else { return nil }
+        defer { position = end }
+        return AuditNode(scanned: line[position..<end])
+    }
+
+    /// 64 lower-case hexadecimal digits.
+    mutating func digest() -> AuditDigest? {
+        let end = position + AuditDigest.size * 2
+        guard end <= line.count, let digest = AuditDigest(hexDigits: line[position..<end]) else { return nil }
+        position = end
+        return digest
+    }
+
+    /// The characters up to the next quotation mark.
+    mutating func untilQuotationMark() -> String {
+        let end = end(of: { $0 != UInt8(ascii: "\"") })
+        defer { position = end }
+        return String(decoding: line[position..<end], as: UTF8.self)
+    }
+
+    private func end(of belongs: (UInt8) -> Bool) -> Int {
+        var end = position
+        while end < line.count, belongs(line[end]) { end += 1 }
+        return end
+    }
+
+    private static func isDigit(_ character: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(character)
+    }
+}

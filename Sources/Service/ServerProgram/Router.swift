@@ -1,5 +1,8 @@
+package import DaemonAPI
+import Encodings
 package import HTTPListener
-import Refusals
+package import Logging
+package import Refusals
 
 /// The part of a router that depends on the kind of socket: its peers, their rights, and the way in which requests are
 /// answered.
@@ -118,5 +121,152 @@ package struct Router<Rules: RouterRules>: Sendable {
 
     private static func methods(_ routes: [Row]) -> String {
         routes.map(\.method).sorted().joined(separator: ", ")
+    }
+}
+
+/// One method on one path: the right that it needs, and its handler.
+///
+/// A class, since every request passes it on several times.
+package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRefusal>: Sendable {
+    package let method: String
+    /// A path whose segments are literal, except `{…}`, which matches any one segment. It is also the label in metrics and
+    /// logs, so that there is one label for each route.
+    package let path: String
+    private let segments: [Substring]
+    /// Returns true if the path has no `{…}`.
+    let isLiteral: Bool
+    /// The right that a caller needs, in the program's terms.
+    package let access: Access
+    package let form: DocumentForm
+    /// The maximum size of the body, which must be in ``form``; 0 for a route without a body.
+    package let bodyLimit: Int
+    package let respond: @Sendable (Request) async throws(Refused) -> EndpointAnswer
+
+    package init(
+        _ method: String, _ path: String, access: Access, form: DocumentForm = .json, bodyLimit: Int = 0,
+        respond: @escaping @Sendable (Request) async throws(Refused) -> EndpointAnswer
+    ) {
+        self.method = method
+        self.path = path
+        segments = path.split(separator: "/", omittingEmptySubsequences: false)
+        isLiteral = !path.contains("{")
+        self.access = access
+        self.form = form
+        self.bodyLimit = bodyLimit
+        self.respond = respond
+    }
+
+    /// Returns the segments that matched `{…}`, decoded and in the path's order; nil if the path does not match.
+    package func match(_ path: String) -> [String]? {
+        if isLiteral { return path == self.path ? [] : nil }
+        let found = path.split(separator: "/", omittingEmptySubsequences: false)
+        guard segments.count == found.count else { return nil }
+        var arguments: [String] = []
+        for (wanted, segment) in zip(segments, found) {
+            if wanted.hasPrefix("{") {
+                guard !segment.isEmpty, let argument = PercentEncoding.decoded(segment) else { return nil }
+                arguments.append(argument)
+            } else if wanted != segment {
+                return nil
+            }
+        }
+        return arguments
+    }
+}
+
+/// A route's answer, and its entry in the log and the metrics.
+package struct EndpointAnswer: Sendable {
+    package var http: HTTPAnswer
+    /// The `outcome` label: `ok`, another word for a success, or a refusal's code.
+    package var outcome: String
+    /// Metadata for the log. It never contains any part of a body.
+    package var metadata: Logger.Metadata
+
+    package init(http: HTTPAnswer, outcome: String = "ok", metadata: Logger.Metadata = [:]) {
+        self.http = http
+        self.outcome = outcome
+        self.metadata = metadata
+    }
+}
+
+/// A refusal for the caller: paytokend's ``Refusal``, or another program's type with further codes.
+package protocol ServerRefusal: Error, Sendable {
+    /// The `code` member of the answer, and the `outcome` in metrics and logs. It is part of the public contract.
+    var outcome: String { get }
+    /// One sentence for a person.
+    var message: String { get }
+    var details: String? { get }
+    /// Returns true for a defect of this program, which is logged as an error.
+    var isDefect: Bool { get }
+
+    /// Creates a refusal with a code that all programs have.
+    init(_ refusal: Refusal)
+
+    /// The only place that turns the program's refusals into answers.
+    func answer(as form: DocumentForm) -> HTTPAnswer
+}
+
+/// The form of a request's body and of its refusals.
+package enum DocumentForm: Sendable {
+    case json
+    case xml
+
+    /// The media types of a body in this form.
+    var mediaTypes: [String] {
+        switch self {
+        case .json: ["application/json"]
+        case .xml: ["text/xml", "application/xml"]
+        }
+    }
+
+    var name: String {
+        switch self {
+        case .json: "JSON"
+        case .xml: "XML"
+        }
+    }
+}
+
+extension Refusal: ServerRefusal {
+    package var outcome: String { code.rawValue }
+    package var isDefect: Bool { code == .internalError }
+
+    package init(_ refusal: Refusal) { self = refusal }
+
+    /// Creates the refusal of a condition that the listener itself detects.
+    package init(_ condition: HTTPCondition) {
+        let code: RefusalCode =
+            switch condition.kind {
+            case .malformed: .malformedRequest
+            case .timeout: .requestTimeout
+            case .tooLarge: .requestTooLarge
+            case .tooManyConnections: .overloaded
+            }
+        self.init(code, condition.message)
+    }
+
+    package func answer(as form: DocumentForm) -> HTTPAnswer { HTTPAnswer(refusal: self) }
+}
+
+extension HTTPAnswer {
+    /// Creates paytokend's answer.
+    ///
+    /// - Parameter audit: the refusal's audit record; nil if it was not recorded.
+    package init(refusal: Refusal, audit: AuditReference? = nil) {
+        let row = ErrorTable.row(for: refusal.code)
+        self.init(
+            refusing: RefusalAnswer(refusal, audit: audit).json, status: row.status,
+            headers: [Header(name: "Content-Type", value: "application/json")],
+            retryAfter: refusal.retryAfter ?? row.retryAfter)
+    }
+
+    /// Creates the answer of any refusal.
+    ///
+    /// - Parameter retryAfter: seconds for the Retry-After header.
+    package init(refusing body: [UInt8], status: Int, headers: [Header], retryAfter: Int?) {
+        let again = retryAfter.map { [Header(name: "Retry-After", value: String($0))] } ?? []
+        // After 408 and 413 the rest of the request may still arrive, and would be read as the next one. An unknown caller
+        // (401) keeps no connection.
+        self.init(status: status, headers: headers + again, body: body, closes: [401, 408, 413].contains(status))
     }
 }

@@ -168,7 +168,7 @@ import TokenForge
         }
         let arguments = ["key", "generate", "--merchant-identifier", "merchant.com.example.two", "--output", "json"]
         let unnamed = try await harness.paytokenctl(arguments)
-        #expect(unnamed.status == 1 && unnamed.error.contains("several tokens (primary, second)"), "\(unnamed)")
+        #expect(unnamed.status == 1 && unnamed.error.contains("several HSM tokens (primary, second)"), "\(unnamed)")
         let key = try object(try await harness.paytokenctl(arguments + ["--token", "second"]))
         #expect(key["tokens"]?.arrayValue?.compactMap(\.stringValue) == ["second"])
         #expect(key["remark"]?.stringValue?.contains("in HSM token second only") == true)

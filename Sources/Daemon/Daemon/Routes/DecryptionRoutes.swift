@@ -1,5 +1,9 @@
 import AuditChain
+import Crypto
 import DaemonAPI
+import Foundation
+import KeyTypes
+import Ledger
 import PaymentToken
 import Refusals
 import ServerProgram
@@ -57,5 +61,76 @@ extension CertificateSummary {
             subject: certificate.subject, issuer: certificate.issuer, serialNumber: certificate.serialNumber,
             notBefore: certificate.notBefore, notAfter: certificate.notAfter,
             sha256: certificate.sha256Hex)
+    }
+}
+
+/// A verified, decrypted, compared and claimed payment: the content of a 200 answer of `POST /v1/decrypt`.
+///
+/// It contains the account number and the cryptogram in the clear. Its description is therefore the transaction
+/// identifier alone, and it goes only into that one answer.
+struct ReleasedPayment: Sendable {
+    let transactionIdentifier: TransactionIdentifier
+    let merchantIdentifier: String
+    let publicKeyHash: PublicKeyHash
+    let version: PaymentTokenVersion
+    let signingTime: Date
+    let protection: ProtectionTier
+    /// The members of `expected` that were compared.
+    let checked: [String]
+    let isRepeat: Bool
+    /// The decrypted dictionary, byte for byte as Apple wrote it.
+    let paymentData: [UInt8]
+    /// The place of the release in the record.
+    let audit: AuditReference?
+
+    var json: [UInt8] {
+        DecryptAnswer(
+            transactionId: transactionIdentifier.hex, merchantIdentifier: merchantIdentifier,
+            publicKeyHash: publicKeyHash.base64, version: version.rawValue, signingTime: signingTime,
+            protection: protection.rawValue, checked: checked, repeated: isRepeat, audit: audit
+        ).json(paymentData: paymentData)
+    }
+}
+
+extension ReleasedPayment: CustomStringConvertible, CustomReflectable {
+    var description: String { "ReleasedPayment(\(transactionIdentifier.hex))" }
+    var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// A payment token with a valid signature from Apple: the content of a 200 answer of `POST /v1/verify`.
+struct VerifiedPaymentToken: Sendable {
+    let paymentToken: PaymentToken
+    let signingTime: Date
+    let chain: VerifiedChain
+}
+
+extension Release {
+    /// The claim that releasing a payment token would make, known before the payment token is decrypted.
+    init(of paymentToken: PaymentToken, for caller: Caller, _ request: DecryptRequest, at moment: Date) throws(Refusal)
+    {
+        self.init(
+            transactionId: paymentToken.transactionIdentifier, publicKeyHash: paymentToken.publicKeyHash,
+            caller: caller.name,
+            referenceDigest: request.reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
+            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), named: try NamedAttempt(of: request),
+            at: moment)
+    }
+}
+
+extension NamedAttempt {
+    /// nil if the request names no attempt.
+    fileprivate init?(of request: DecryptRequest) throws(Refusal) {
+        guard let attempt = request.attempt else { return nil }
+        self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
+    }
+}
+
+extension AttemptName {
+    fileprivate init(of text: String) throws(Refusal) {
+        guard let name = AttemptName(hex: text) else {
+            // The request's parser has the same rule. Without a name the release would count as following any attempt.
+            throw Refusal(.malformedRequest, "An attempt's name must be 16 hexadecimal digits.")
+        }
+        self = name
     }
 }

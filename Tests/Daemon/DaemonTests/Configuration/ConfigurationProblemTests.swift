@@ -174,8 +174,8 @@ struct ConfigurationProblemTests {
         "reports the problems of an HSM token's section",
         arguments: [
             ("module: gone.so", "3 tokens[0].module: the library"),
-            ("module: /etc", "3 tokens[0].module: /etc is no file"),
-            ("module: /dev/null", "3 tokens[0].module: /dev/null is no file"),
+            ("module: /etc", "3 tokens[0].module: /etc is not a file"),
+            ("module: /dev/null", "3 tokens[0].module: /dev/null is not a file"),
             ("uri: \"pkcs11:token=a?pin-value=1234\"", "4 tokens[0].uri: holds the PIN itself"),
             ("uri: \"pkcs11:slot-id=3\"", "4 tokens[0].uri: names a slot"),
             ("uri: \"pkcs11:token=a;slot-id=3\"", "4 tokens[0].uri: names a slot"),
@@ -238,7 +238,7 @@ struct ConfigurationProblemTests {
             ("deny_system_calls: [read]", "6 tokens[0].deny_system_calls[0]: read cannot be denied; "),
             (
                 "deny_system_calls: [59]",
-                "6 tokens[0].deny_system_calls[0]: 59 cannot be denied; what can: fork, execve"
+                "6 tokens[0].deny_system_calls[0]: 59 cannot be denied; use one of: fork, execve"
             ),
         ])
     func namesTokenNumbers(line: String, expected: String) throws {

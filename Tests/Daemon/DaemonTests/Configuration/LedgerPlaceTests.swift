@@ -73,7 +73,7 @@ struct LedgerPlaceTests {
                 problem: "7 ledger.url: the file of its sslrootcert, /no/hunter, cannot be read"),
             WrongDatabase(
                 "url: \"postgresql://db1/x?sslmode=hunter2\"", "node: a",
-                problem: "7 ledger.url: has a sslmode that is none of disable"),
+                problem: "7 ledger.url: has a sslmode that is not one of disable"),
             WrongDatabase(
                 "url: \"postgresql://db1,db2,db3/x?port=1,2&sslmode=verify-full\"", "node: a",
                 problem: "7 ledger.url: has 2 ports for 3 hosts"),

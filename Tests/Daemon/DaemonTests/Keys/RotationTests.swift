@@ -151,8 +151,8 @@ struct RotationTests {
         #expect(done.phase == .finish)
         #expect(refusal(done) == nil)
         // The rotation does report them.
-        #expect(unproven.remarks.contains { $0.contains("1 token that named the new key (unverified") })
-        #expect(done.remarks.contains { $0.contains("2 tokens that named the old key (unverified") })
+        #expect(unproven.remarks.contains { $0.contains("1 payment token that named the new key (unverified") })
+        #expect(done.remarks.contains { $0.contains("2 payment tokens that named the old key (unverified") })
     }
 
     @Test("reports a new key that is missing in an HSM token of the old one, and what to do before activation")
@@ -160,7 +160,8 @@ struct RotationTests {
         let new = key(1, .active, hoursAgo: 1, hsmTokens: ["primary"])
         let both = key(2, .active, hoursAgo: 9, hsmTokens: ["primary", "second"])
         let remark = try #require(try rotation(new, both).remarks.first { $0.contains("not in second") })
-        #expect(remark.contains(new.short) && remark.contains("while primary is away, the new key opens nothing"))
+        #expect(
+            remark.contains(new.short) && remark.contains("while primary is unavailable, the new key opens nothing"))
         #expect(remark.contains("cloning") && remark.contains("into each of them"))
         let waiting = key(3, .preActivation, hoursAgo: 1, origin: .generated, hsmTokens: ["second"])
         #expect(try rotation(waiting, both).remarks.contains { $0.contains("not in primary") })

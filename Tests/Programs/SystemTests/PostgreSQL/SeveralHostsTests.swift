@@ -122,7 +122,7 @@ struct SeveralHostsTests {
         let herself = try await second.run(.carol, "approval", "approve", approval)
         #expect(herself.status == 1 && herself.error.contains("account names cannot be compared"), "\(herself)")
         let approved = try await second.run(.bob, "approval", "approve", approval)
-        #expect(approved.status == 0 && approved.output.contains("the node host-1 does it"), "\(approved)")
+        #expect(approved.status == 0 && approved.output.contains("the node host-1 carries it out"), "\(approved)")
         try await wait(for: "the first host's part") { try await first.approval(approval)?.string("status") == "done" }
         let keys = try await first.run(nil, "audit", "public-key")
         #expect(keys.output.components(separatedBy: "BEGIN PUBLIC KEY").count == 3, "\(keys)")
@@ -153,7 +153,7 @@ struct SeveralHostsTests {
         #expect(herself.status == 1, "\(herself)")
         #expect(try await second.decrypt(merchant).code == "ledger_unavailable")
         let approved = try await second.run(.bob, "approval", "approve", approval)
-        #expect(approved.status == 0 && approved.output.contains("the node host-1 does it"), "\(approved)")
+        #expect(approved.status == 0 && approved.output.contains("the node host-1 carries it out"), "\(approved)")
         try await wait(for: "the first host's part") { try await first.approval(approval)?.string("status") == "done" }
         let fence = try await first.harness.restoreFence()
         #expect(try await second.harness.restoreFence() == fence)
