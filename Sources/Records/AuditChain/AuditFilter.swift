@@ -99,8 +99,8 @@ public enum FilteredExport {
     }
 
     static let proves =
-        "nothing by itself: records that do not match are left out, so the hashes cannot be followed. Every line stands "
-        + "byte for byte in an export without conditions; verify that one, and look these lines up in it."
+        "nothing by itself: records that do not match are left out, so the hashes cannot be followed. Every line is also, "
+        + "byte for byte, in an export without conditions; verify that one, and find these lines in it."
 
     private static let beginning = Array("{\"filter\":{".utf8)
 

@@ -160,7 +160,7 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
         case .anotherKey: "not signed by a given key"
         case .wrongSignature: "its signature is wrong"
         case .sealsAnother(let sealed):
-            "seals another record \(sequence): one after \(sealed) was changed and the hashes made anew"
+            "seals another record \(sequence): one after \(sealed) was changed and the hashes recomputed"
         case .differsFromHead: "not the record that the head seals: the ledger was rolled back or rewritten"
         case .endsBeforeHead(let last):
             "the export ends at record \(last): it was cut off or the ledger rolled back"

@@ -170,21 +170,21 @@ struct TamperedRecordsTests {
                     + "was changed"
             ) { $0[ground.index(1234)] = forged },
             ground.exported(
-                "all hashes made anew, the checkpoints kept",
+                "all hashes recomputed, the checkpoints kept",
                 "broken: line 1503, node a, checkpoint 1500: seals another record 1500: one after 1000 was changed "
-                    + "and the hashes made anew",
+                    + "and the hashes recomputed",
                 unsigned.export),
             ground.exported(
-                "all hashes made anew, signed by another key",
+                "all hashes recomputed, signed by another key",
                 "broken: line 1503, node a, checkpoint 1500: not signed by a given key", foreignCheckpoint.export),
             ground.exported(
-                "all hashes made anew, signed by another key in the right one's name",
+                "all hashes recomputed, signed by another key in the right one's name",
                 "broken: line 1503, node a, checkpoint 1500: its signature is wrong", pretended.export),
             ground.exported(
-                "made anew with the right key, a stated limit",
+                "recomputed with the right key, a stated limit",
                 "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z", anew.export),
             ground.exported(
-                "made anew with the right key, found with a head",
+                "recomputed with the right key, found with a head",
                 "broken: line 2501, node a, record 2497: not the record that the head seals: "
                     + "the ledger was rolled back or rewritten",
                 anew.export, head: try await ground.signer.checkpoint(ground.a.heads[2496]).line),

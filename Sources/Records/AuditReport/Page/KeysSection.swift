@@ -157,7 +157,7 @@ struct KeysSection {
                 .code(summary.publicKeyHash),
                 .text(
                     summary.condition == "external"
-                        ? "in a token, and not known to the ledger: it serves nobody"
+                        ? "in a token, and not known to the ledger: it serves no caller"
                         : "\(summary.state) by the daemon, and its arrival is not in this export"),
             ])
         }

@@ -9,15 +9,15 @@ struct LimitsSection {
         page.heading("6. What this does not show", id: "limits")
         var items = [
             isReconciled
-                ? "Uses of a key that did not pass through this program, in tokens whose own count was not given, or if somebody changed "
+                ? "Uses of a key that did not pass through this program, in tokens whose own count was not given, or if a person changed "
                     + "that count."
-                : "Uses of a key that did not pass through this program. Whoever has a token's PIN can use its keys directly, and no "
-                    + "record here tells of it; a counter or log of the token itself would.",
-            "A record that was rewritten by somebody who had both the daemon's account and the token: he can sign it again. Heads and "
+                : "Uses of a key that did not pass through this program. A person with an HSM token's PIN can use its keys directly, and no "
+                    + "record here shows it; a counter or log of the HSM token would.",
+            "A record rewritten by a person who had both the daemon's account and the HSM token, and so could sign it again. Heads and "
                 + "exports that were kept elsewhere show it.",
             "An end that was cut off, unless it is compared with a head that was kept on another host.",
-            "That a token is what it says. Model, versions and the attributes of keys are its own word; a token that lies, or a library "
-                + "that precedes it, is not found here.",
+            "That an HSM token is what it claims to be. Model, versions and the attributes of keys are its own statements. An HSM token that lies, or a library "
+                + "between it and the daemon that does, is not found here.",
             "That a caller is a person, or what it did with what it was given. Callers are accounts of the operating system.",
             "That two accounts are two people.",
             "That the clocks were right. Times are the hosts' own; the order is the sequence of each node.",

@@ -32,8 +32,8 @@ struct PeopleSection {
         let nodes = builder.system.values.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
         guard !nodes.isEmpty else {
             return page.note(
-                "Access rules are not in these records: their versions did not write configuration_values. What was done alone "
-                    + "stands below.")
+                "Access rules are not in these records: their versions did not write configuration_values. Operations without a second "
+                    + "person are below.")
         }
         // Hosts of one ledger usually have the same rules.
         let groups = Dictionary(grouping: nodes.map { ($0.key, AccessRules($0.value)) }, by: \.1).map { access, nodes in
@@ -76,7 +76,7 @@ struct PeopleSection {
             })
         page.note(
             "Root and the daemon's own account act alone: they reach the token and the ledger without asking. What they did so "
-                + "stands in the last column.")
+                + "is in the last column.")
     }
 
     private func writeApprovals(to page: inout PageWriter) {

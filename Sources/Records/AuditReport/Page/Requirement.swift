@@ -28,11 +28,11 @@ struct Requirement {
             leaves: "That those of the last three months can be looked at at once, and other logs."),
         Requirement(
             "10.6.1 to 10.6.3",
-            shows: "Steps of the hosts' clocks that the record shows, and clocks that somebody accepted.",
+            shows: "Steps of the hosts' clocks that the record shows, and clocks that a person accepted.",
             leaves: "Which time servers the hosts follow, and who may set their clocks."),
         Requirement(
             "10.7.2, 10.7.3", shows: "Ends without a stop, records that could not be written, restores.",
-            leaves: "Whether somebody was alerted and answered in time: the monitoring has that."),
+            leaves: "Whether a person was alerted and responded in time: the monitoring has that."),
     ]
 
     static let ofSystem = [
@@ -58,7 +58,7 @@ struct Requirement {
         Requirement(
             "3.6.1.3, 3.7.6",
             shows:
-                "That nobody has handled a generated key in the clear, and which keys came in by a file, by whom and with whose approval.",
+                "That no person has handled a generated key in the clear, and which keys came from a file, by whom and with whose approval.",
             leaves: "How such a file was made, carried and destroyed."),
         Requirement(
             "3.7.1", shows: "Which keys were made inside a token, of which kind and size.",
@@ -75,7 +75,7 @@ struct Requirement {
         Requirement(
             "3.7.7",
             shows:
-                "Each key that came in was asked for and approved; a key that the ledger does not know serves nobody.",
+                "Each key that came in was asked for and approved; a key that the ledger does not know serves no caller.",
             leaves: "What is done to the token without this program."),
         Requirement(
             "SP 800-57 part 1, 7", shows: "The states and their changes.",
@@ -88,7 +88,7 @@ struct Requirement {
             leaves: "What its receivers keep after the authorization."),
         Requirement(
             "10.2.1.1", shows: "Each opening of account data, with the caller as the kernel knew it.",
-            leaves: "Persons behind a program's account."),
+            leaves: "The persons who use a program's account."),
         Requirement(
             "10.2.1.4", shows: "Refused requests by their reason.",
             leaves: "What was refused before it reached this program."),

@@ -92,7 +92,7 @@ struct UseSection {
                 ]
             })
         page.note(
-            "transaction_replayed is a replay: a payment that was opened before was offered again, by somebody else, too late, or "
+            "transaction_replayed is a replay: a payment that was opened before was offered again, by another caller, too late, or "
                 + "without its reference. Nothing was given out.")
     }
 

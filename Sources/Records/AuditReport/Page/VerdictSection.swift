@@ -20,7 +20,7 @@ struct VerdictSection {
                 + "again from the export:")
         page.commands(commands)
         page.paragraph(
-            "The public keys have to come from somebody you trust, and not with the export: whoever can replace both can show you "
+            "The public keys must come from a source that you trust, and not with the export: a person who can replace both can show you "
                 + "another record. A head that was kept on another host (audit head) shows an end that was cut off: --head FILE."
         )
         page.requirements(Requirement.ofVerdict)

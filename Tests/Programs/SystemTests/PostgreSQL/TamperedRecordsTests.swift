@@ -179,7 +179,7 @@ import TokenForge
         let status = try await nodes.first.paytokenctl(["status"])
         #expect(status.status == 0, "releases go on: \(status)")
         #expect(status.error.contains("for node node-2, and no trusted key of that node endorses"), "\(status)")
-        // Once, whatever restarts; and a pin that is hidden from the daemon is not made anew without its being found.
+        // Once, whatever restarts; and a pin that is hidden from the daemon is not recomputed without its being found.
         #expect(try await nodes.first.stop().status == 0)
         try await Self.tamper(
             nodes, "UPDATE audit_record SET event = 'verify' WHERE node = 'node-1' AND event = 'audit_key_pinned'")

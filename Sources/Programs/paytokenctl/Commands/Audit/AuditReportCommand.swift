@@ -192,7 +192,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         try recordsFile.publish()
         try keys.publish()
         var trusted = TrustedKeys()
-        trusted.believe(own: CheckpointKeys(ownKeys), of: node)
+        trusted.trust(own: CheckpointKeys(ownKeys), of: node)
         return Source(
             export: records, keyFiles: ["\(node.name)=\(Self.name(keyFile))"], trusted: trusted,
             heads: heads + remembered, pinning: node, live: live, tokenUses: tokenUses)

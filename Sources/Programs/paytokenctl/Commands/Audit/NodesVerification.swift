@@ -27,7 +27,7 @@ struct NodesVerification {
                         + "key: --public-key \(pinning.name)=FILE")
             }
             let verifier = try verified(export, trusted, only: pinning, readsPins: true)
-            trusted.believe(verifier.pins, of: pinning)
+            trusted.trust(verifier.pins, of: pinning)
             // The record that the trusted keys come from is part of the verdict.
             if let only, only != pinning { report.add(verifier, onlyIfFaulty: true) }
         }
@@ -73,7 +73,7 @@ struct NodesVerification {
         var trusted = trusted
         var report = NodesReport()
         if trusted.keys(of: ownNode) == nil {
-            trusted.believe(
+            trusted.trust(
                 own: CheckpointKeys(try VerificationInputs.keys(own.keys)), of: ownNode)
         }
         let beginning = archives.beginning(otherwise: .afterArchive)
@@ -86,7 +86,7 @@ struct NodesVerification {
                 beginning: beginning)
             try archives.read(of: ownNode) { Self.take($0, &verifier) }
             try await read(nil, connection, into: &verifier)
-            trusted.believe(verifier.pins, of: ownNode)
+            trusted.trust(verifier.pins, of: ownNode)
             report.add(verifier, onlyIfFaulty: only != nil && only != ownNode)
         }
         let others = Set(nodes.filter { !$0.isOwn }.compactMap { AuditNode($0.node) })
