@@ -61,12 +61,12 @@ import Testing
         try files.makeDirectory("scripts")
         try files.makeDirectory("bin")
         try files.makeDirectory("tmp")
-        for (name, mode) in [("test", 0o700), ("checks.py", 0o600)] {
+        for (name, mode) in [("test", 0o700), ("checks.py", 0o600), ("sandbox.sh", 0o600)] {
             try files.write(
                 String(contentsOf: own.appending(path: name), encoding: .utf8), to: "scripts/\(name)", mode: mode)
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: own.path)
-        where !["test", "checks.py", "soak", "soaks"].contains(name) {
+        where !["test", "checks.py", "sandbox.sh", "soak", "soaks"].contains(name) {
             try files.write("#!/bin/sh\necho \(name) is content\n", to: "scripts/\(name)", mode: 0o700)
         }
         try files.write(
