@@ -1,7 +1,7 @@
 """Counts the source files that execute a line between the acceptance of a connection and the answer to one release.
 
 The programs keep their counters in files while they run (LLVM's continuous mode), so a copy before and one after a request show
-what ran between them. Other work of the daemon is left out: a file counts only if it ran in each of five such requests.
+what ran between them. Other work of the daemon is left out: a file counts only if it ran in each of fifteen such requests.
 """
 import argparse
 import collections
@@ -16,7 +16,7 @@ import deployment
 import load
 import service
 
-TOP, MOST, REQUESTS = pathlib.Path(os.environ.get("PATH_TOP", ".")), 85, 5
+TOP, MOST, REQUESTS = pathlib.Path(os.environ.get("PATH_TOP", ".")), 85, 15
 
 
 class CountedToken(deployment.SoftHSMToken):
