@@ -308,7 +308,8 @@ extension CallQueue {
             } else if terms.waitsForNextWorker, !failure.hasLostWorker {
                 return (.failure(failure), queue)
             }
-            // If the HSM token that could take over is unavailable by now, this HSM token's next worker gets the call.
+            // The HSM token that could take over may have become unavailable since. The call then stays in this queue
+            // for the next worker.
             terms.isRepetition = terms.isRepetition || wasAttempted
             terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
         }

@@ -92,7 +92,7 @@ final class RunningWorkers: Sendable {
             receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: number) },
             closed: { [self] in
                 end.close()
-                // The end of the socket is the end of the worker, even if its process still runs.
+                // A worker counts as ended once its socket is closed, even if its process still runs.
                 ended(number, calls.ended(number))
                 Task { await self.reap(process, number: number, end) }
             })
@@ -167,8 +167,8 @@ final class RunningWorkers: Sendable {
 
     // MARK: Stopping
 
-    /// Ends the worker that is opening the HSM token, since nothing needs it any more and opening may take a minute;
-    /// but lets a started login finish. Every worker that is started after this is killed.
+    /// Ends the worker that is opening the HSM token: no call needs it, and opening may take a minute. A login that
+    /// has started may finish. Every worker that is started after this is killed.
     func stopOpening() {
         let opening = state.withLock { state in
             state.isStopping = true

@@ -52,8 +52,8 @@ final class SignatureShare: Sendable {
                     state.underWay += 1
                     return true
                 }
-                // A caller may have at most as many waiting as there are free places, so one that has filled its share
-                // leaves some for others.
+                // A caller may have at most as many signatures waiting as there are free places. A caller at its limit
+                // thus leaves places for others.
                 guard state.waiting.count(of: requester.caller) < capacity - state.waiting.count else { return false }
                 state.waiting.append(place, of: requester.caller, named: requester.client)
                 return nil

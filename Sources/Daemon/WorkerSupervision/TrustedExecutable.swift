@@ -88,7 +88,7 @@ package final class TrustedExecutable: Sendable {
     }
 }
 
-/// A file descriptor that is closed with its last user; negative for none.
+/// A file descriptor that is closed when the last reference to this object goes; a negative number means none.
 final class OwnedDescriptor: Sendable {
     let number: CInt
     var isOpen: Bool { number >= 0 }

@@ -33,7 +33,7 @@ struct LedgerSettings: Sendable, Equatable {
         /// The absolute path of the directory for archive files.
         var directory: String
 
-        /// Thirteen months of any lengths.
+        /// At least thirteen months, whichever months they are.
         static let shortest = DurationText.days(397)
     }
 

@@ -113,7 +113,7 @@ struct CSVExport: Sendable {
     /// The last sequence of an export that does not follow.
     let last: Int
     let follows: Bool
-    /// False after another node's rows.
+    /// False if another node's rows precede these, since the header is then already written.
     var hasHeader = true
     /// The time that a follower waits before it reads again.
     var pause = Duration.milliseconds(200)

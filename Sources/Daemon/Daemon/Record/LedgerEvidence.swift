@@ -181,7 +181,7 @@ struct RememberedHeads: Sendable {
         newest(signedBy: keys) { $0.node == node }
     }
 
-    /// Returns the same for any node.
+    /// Returns the head with the highest sequence among those of all nodes that one of the keys signed.
     func newest(signedBy keys: CheckpointKeys) -> SignedCheckpoint? { newest(signedBy: keys) { _ in true } }
 
     private func newest(signedBy keys: CheckpointKeys, where isMeant: (Checkpoint) -> Bool) -> SignedCheckpoint? {

@@ -128,7 +128,8 @@ final class LedgerGate: Sendable {
         return hold.map { .held(.foundBeneath($0.finding)) } ?? .open
     }
 
-    /// Publishes changes of the widest window to the ledger, where it limits what a restored ledger may have forgotten.
+    /// Stores the widest signing-time window in the ledger when it has changed. The fence after a restore depends on
+    /// it.
     func publishSigningTimeWindow() async throws(Refusal) {
         let window = widestWindow()
         guard toldWindow.withLock({ $0 != .some(window) }) else { return }

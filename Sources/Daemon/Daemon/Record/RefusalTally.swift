@@ -108,7 +108,7 @@ final class RefusalTally: Sendable {
         }.compactMap { bucket, count in
             let since = AuditTime(Date(timeIntervalSince1970: Double(bucket.minute)))
             guard let summary = RefusalSummary(since: since, counts: count.codes) else { return nil }
-            // No process is named: many of one uid may have been refused.
+            // Omits the process: the refusals may come from several processes of this uid.
             let caller = count.peer.map { peer in
                 AuditCaller(name: bucket.name.map { AuditText($0) }, uid: peer.uid, gid: peer.gid)
             }

@@ -39,10 +39,10 @@ struct ClaimPruning: Sendable {
     }
 }
 
-/// Expires undecided approvals with an audit record, and removes long-ended ones from the list: at start and then once
-/// a minute.
+/// Expires undecided approvals with an audit record, and removes old ended approvals from the list. Runs at start and
+/// then once a minute.
 ///
-/// Late approvals are prevented without it, since every decision checks the clock.
+/// No late approval depends on this task: every decision checks the clock.
 struct ApprovalExpiry: Sendable {
     let ledger: any Ledger
     let clock: WallClock
@@ -67,8 +67,8 @@ struct ApprovalExpiry: Sendable {
                 keeping: Self.listedCount)
             if forgotten > 0 { logger.info("old approvals removed", metadata: ["approvals": "\(forgotten)"]) }
         } catch {
-            // The ledger's fault is logged elsewhere. Undecided approvals expire all the same, since decisions check
-            // the clock.
+            // The ledger's fault is logged elsewhere. An expired approval still cannot be granted, since decisions
+            // check the clock.
             logger.info("approvals could not be checked for expiry", metadata: ["reason": "\(error)"])
         }
     }

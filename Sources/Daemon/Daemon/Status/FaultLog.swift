@@ -17,7 +17,7 @@ final class FaultLog: Sendable {
         var unlogged = 0
         /// The time of the first request since the last success.
         var lastingSince: ContinuousClock.Instant
-        /// The time since when the fault is absent; nil while it is present.
+        /// The time of the first success since the last failure; nil while the fault lasts.
         var awaySince: ContinuousClock.Instant?
     }
 
