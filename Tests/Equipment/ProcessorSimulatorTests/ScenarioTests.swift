@@ -96,7 +96,7 @@ import Testing
             try await expect(status)
         case .nothing:
             try await wait(for: "the submission's line") { try simulator.events == row.log }
-            // The next question uses another connection; this one is open and silent.
+            // The next request uses another connection; this one is open and silent.
             _ = try await simulator.ask(for: payment)
             #expect(connection.text.isEmpty && !connection.isClosed)
         case .cut: #expect(try await connection.everything().isEmpty)

@@ -255,7 +255,7 @@ import WorkerProtocol
         for method in RSASignatureMethod.allCases {
             #expect(try method.sign([1, 2, 3], with: key, in: &session)?.count == 256, "\(method)")
         }
-        // No tier opens anything with it either.
+        // No tier decrypts with an identity key either.
         let transaction = try TestTransaction(for: key.publicKey)
         for tier in [OAEPInTokenTier(), BareRSATier(), UnwrappedKeyTier(form: .withVectorBits)] as [any RestorationTier]
         {

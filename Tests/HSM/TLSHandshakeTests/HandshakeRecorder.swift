@@ -34,7 +34,7 @@ struct HandshakeRecorder {
                 }
             }
             .connect(host: "127.0.0.1", port: port).get()
-        // The refused signature ends the connection, as does a server of another version.
+        // The connection ends when the signature is refused, or when the server speaks another TLS version.
         try await channel.closeFuture.get()
         return try #require(key.inputs.current.first)
     }

@@ -48,7 +48,7 @@ struct BoundaryPrice {
         let (began, before) = (ContinuousClock.now, ProcessorTime.used(by: worker.identifier))
         let count = try run(began + .seconds(seconds))
         let (took, after) = (ContinuousClock.now - began, ProcessorTime.used(by: worker.identifier))
-        // Not by print: the program ends without flushing its buffer.
+        // `print` is unsuitable: the program ends without flushing its buffer.
         FileHandle.standardOutput.write(Data("\(who) \(count) \(took / .seconds(1)) \(after - before)\n".utf8))
     }
 }

@@ -115,7 +115,7 @@ struct Load: ~Copyable {
         }
     }
 
-    /// Drops a connection without a new one: lost answers are a result, and end the measurement on it.
+    /// Drops a connection without replacing it. Lost answers are a result, and end the measurement on that connection.
     private mutating func drop(_ number: Int) {
         connections[number].close()
         measurement.loseConnection(wasBusy: connections[number].isBusy)

@@ -116,7 +116,7 @@ struct Truth: Encodable {
     struct ClockStep: Encodable {
         let node: String
         let secondsAhead: Int
-        /// The records between are of a clock that was ahead.
+        /// The records in between come from a clock that was ahead.
         let lastBefore: Int
         var lastAhead = 0
         var accepted: Step?

@@ -4,7 +4,7 @@ import Foundation
 
 /// Writes a simulated year of the audit record of three nodes, as an export of all of them, and its actual events.
 ///
-/// A report about the record can so be compared with the actual events. The same seed gives the same year, except for
+/// This allows a report on the record to be compared with the actual events. The same seed gives the same year, except for
 /// the audit checkpoints' signatures.
 @main
 struct YearOfRecords: AsyncParsableCommand {

@@ -96,8 +96,8 @@ struct PKCS12Tests {
 
     @Test("opens a bundle made without a password, which old programs encode differently from an empty one")
     func noPassword() throws {
-        // MAC over the AuthenticatedSafe with the derivation's password of no bytes, not even the two zero bytes of
-        // an empty BMPString (RFC 7292 appendix B.1).
+        // The MAC covers the AuthenticatedSafe. Its password is zero bytes long for the derivation, without even the
+        // two zero bytes of an empty BMPString (RFC 7292 appendix B.1).
         let safe = Bundle.authenticatedSafe(keys: [merchant.key.pkcs8], certificates: [merchant.certificate])
         let salt: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
         for password: [UInt8] in [[], [0, 0]] {

@@ -32,7 +32,7 @@ struct SignatureEvidenceTests {
         }
     }
 
-    /// Each deviation with a part of its refusal, so that no other check can cause it.
+    /// Each deviation with part of its refusal, which shows that no other check caused it.
     static let deviations: [(Deviation, String)] = [
         (.notCMS, "not a CMS signedData structure"), (.truncatedSignature, "not a CMS signedData structure"),
         (.trailingBytes, "not a CMS signedData structure"), (.encapsulatedContent, "not detached"),

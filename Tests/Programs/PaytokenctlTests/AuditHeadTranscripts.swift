@@ -209,7 +209,7 @@ struct AuditHeadTranscripts {
         let first = try await keep(["--first"], from: daemon)
         #expect(first.status == 0 && first.error == "" && first.output.contains("the first head here"), "\(first)")
         #expect(try kept() == [lateName])
-        // It does not bypass a kept head.
+        // `--first` does not bypass a kept head.
         let back = try await keep(["--first"], from: self.daemon(newest: [early]))
         #expect(back.status == 1 && back.error.hasPrefix("chain_broken: "), "\(back)")
         #expect(try await Command.paytokenctl(["audit", "head", "--first"]).status == 64)

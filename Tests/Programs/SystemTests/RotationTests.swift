@@ -232,7 +232,7 @@ import TokenForge
         }
     }
 
-    /// Replaces the key's hash, which Apple's signature does not cover, with another's.
+    /// Replaces the key's hash, which Apple's signature does not cover, with the other merchant's.
     private func rewritten(_ paymentToken: MintedToken, to other: Merchant) -> [UInt8] {
         func base64(_ hash: [UInt8]) -> String { Data(hash).base64EncodedString() }
         return Array(

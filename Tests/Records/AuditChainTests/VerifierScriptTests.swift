@@ -98,7 +98,7 @@ enum VerifierScript {
         let output: String
     }
 
-    /// Runs the script for many arguments in one Python process, in order. This saves Python's start only.
+    /// Runs the script for many arguments in one Python process, in order, to avoid starting Python for each run.
     static func verdicts(_ runs: [[String]]) async throws -> [Verdict] {
         let driver = """
             import contextlib, importlib.machinery, importlib.util, io, json, sys

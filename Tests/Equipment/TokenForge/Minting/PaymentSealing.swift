@@ -70,7 +70,7 @@ enum PaymentSealing {
             DEREncoder.bitString(point))
     }
 
-    /// All 32 bytes of Z, which swift-crypto reveals by a pointer only.
+    /// All 32 bytes of Z, which swift-crypto exposes only through a pointer.
     private static func sharedBytes(
         _ ephemeral: P256.KeyAgreement.PrivateKey, _ merchant: P256.KeyAgreement.PublicKey
     ) throws -> [UInt8] {
