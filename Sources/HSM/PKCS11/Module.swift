@@ -38,9 +38,9 @@ public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
 public final class Module: @unchecked Sendable {
     /// The arguments of C_Initialize.
     public enum Initialization: Sendable, Equatable {
-        /// As the standard specifies, with CKF_OS_LOCKING_OK only.
+        /// The arguments of the standard, with CKF_OS_LOCKING_OK only.
         case standard
-        /// As the standard specifies, with an additional parameter string, which NSS softokn needs.
+        /// The arguments of the standard, with an additional parameter string, which NSS softokn needs.
         case libraryParameters(String)
     }
 

@@ -119,8 +119,8 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     public var merchantIdentifier: String = ""
     public var algorithm: KeyAlgorithm = .ec
     public var use: KeyUse = .processing
-    /// If true, the worker generates no new pair but finishes one that an earlier generation for this merchant left
-    /// unfinished; `keyNotFound` if there is none. The daemon sets it to find out the result after a worker ended.
+    /// True to finish a pair that an earlier generation for this merchant left unfinished, and to generate none;
+    /// `keyNotFound` if there is none. The daemon sets it to find out the result after a worker ended.
     public var onlyFinishes: Bool = false
 
     public init(

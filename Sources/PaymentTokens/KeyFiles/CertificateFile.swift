@@ -2,7 +2,7 @@ internal import SwiftASN1
 
 /// A merchant's certificate from a file: X.509 in PEM or DER, alone or among others in PEM or PKCS#7.
 ///
-/// Of several certificates, the Payment Processing Certificate is taken. Its issuer's signature is checked if the
+/// The Payment Processing Certificate is taken if there are several. Its issuer's signature is checked if the
 /// issuer's certificate is in the same file. This type only distinguishes a merchant's certificate from other files;
 /// the daemon checks that it belongs to the right merchant.
 public struct CertificateFile: Sendable, Equatable {

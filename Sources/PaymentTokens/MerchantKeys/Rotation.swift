@@ -5,7 +5,7 @@ public import PaymentToken
 /// A merchant's change from one key to the next, derived from the keys themselves. No record of a rotation exists that
 /// could contradict them.
 ///
-/// Of several active keys, the one that arrived last is the new key, and the others are old. While only one key is
+/// The active key that arrived last is the new key, and the others are old. While only one key is
 /// active, a generated key without a certificate is the new key. EC and RSA keys are rotated separately, since payment
 /// tokens of both versions may arrive. Keys of different uses are rotated separately as well. ``RotationFinishError``
 /// lists the obstacles to finishing a rotation.

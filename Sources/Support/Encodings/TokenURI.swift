@@ -2,7 +2,7 @@
 ///
 ///     pkcs11:token=paytokend;serial=1a2b3c4d5e6f7081?pin-source=file:/etc/paytokend/pin
 ///
-/// Of the RFC's attributes, `token`, `serial`, `manufacturer` and `model` are allowed in the path, and `pin-source` in
+/// The RFC's attributes `token`, `serial`, `manufacturer` and `model` are allowed in the path, and `pin-source` in
 /// the query. All others are refused, with the reason in ``TokenURIError``. The daemon parses its configuration with
 /// this type, and the worker the URI from the daemon, so that both accept exactly the URIs that `--check` accepts.
 public struct TokenURI: Sendable, Hashable {

@@ -11,7 +11,7 @@ import Synchronization
 /// It has four sessions with the primary, each on its own thread. One writes, one reads what decisions need, one reads
 /// for searches, and one follows other nodes' changes. A session that ends is reopened without a restart.
 ///
-/// Where to start: PostgreSQLWriter.swift (how writes share a commit), PostgreSQLBatch.swift (how releases are
+/// Start with PostgreSQLWriter.swift (how writes share a commit), PostgreSQLBatch.swift (how releases are
 /// decided), PostgreSQLDoubt.swift (commits that were not acknowledged), PostgreSQLNodeLease.swift (why no other daemon
 /// writes under this node's name), PostgreSQLFollower.swift (other nodes' changes), PostgreSQLTables.swift.
 public final class PostgreSQLLedger: StoredLedger {

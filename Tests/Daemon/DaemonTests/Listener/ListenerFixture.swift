@@ -14,7 +14,7 @@ import TestSupport
 struct EchoHandler: PeerRequestHandler {
     /// The number of bodies that the handler received.
     let answered = Shared(0)
-    /// While closed, it makes requests to /held wait.
+    /// Makes requests to /held wait while it is closed.
     let latch = Latch(isOpen: false)
     var bodyLimit = 65_536
     /// The bodies for the paths with streamed responses.

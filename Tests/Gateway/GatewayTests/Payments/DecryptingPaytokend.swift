@@ -25,7 +25,7 @@ final class DecryptingPaytokend: Sendable {
     /// The last release of each transaction. paytokend repeats it for no other reference, and for no attempt that does
     /// not name its own.
     let releases = Shared<[String: DecryptRequest]>([:])
-    /// While closed, it holds responses back.
+    /// Holds responses back while it is closed.
     let latch = Latch(isOpen: true)
     let server: SimulatedPaytokend
 

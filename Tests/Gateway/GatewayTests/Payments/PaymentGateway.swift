@@ -17,7 +17,7 @@ struct ScriptedProcessor: Processor {
     /// The outcomes in the order of submissions; the last one is repeated.
     let outcomes: [SubmissionOutcome]
     let submissions = Shared<[Submission]>([])
-    /// While closed, it holds responses back.
+    /// Holds responses back while it is closed.
     let latch = Latch(isOpen: true)
     /// The callbacks for responses after the deadline, in the order of submissions.
     let late = Shared<[LateOutcome]>([])

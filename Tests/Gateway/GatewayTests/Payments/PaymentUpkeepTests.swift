@@ -15,7 +15,7 @@ struct PaymentUpkeepTests {
         let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure], tellsStatus: true)
         let status = Shared<@Sendable (String) -> ProcessorStatus>({ _ in .noTrace })
         let questions = Shared(0)
-        /// While closed, it holds responses back.
+        /// Holds responses back while it is closed.
         let latch = Latch(isOpen: true)
 
         func authorize(

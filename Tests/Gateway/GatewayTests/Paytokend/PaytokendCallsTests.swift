@@ -8,7 +8,7 @@ import Testing
 @Suite("Calls to paytokend")
 struct PaytokendCallsTests {
     private let directory: FreshDirectory
-    /// While closed, it holds back responses to all requests except `GET /readyz`.
+    /// Holds back responses to all requests except `GET /readyz` while it is closed.
     private let latch = Latch(isOpen: true)
     /// The next statuses, after which it responds with 200.
     private let statuses = Shared<[Int]>([])

@@ -15,7 +15,7 @@ struct GatewayFixture {
     let assembly: GatewayAssembly
     let listener: Listener
     let log = Shared<[String]>([])
-    /// While closed, it makes requests to /held wait.
+    /// Makes requests to /held wait while it is closed.
     let latch: Latch
     /// The number of bodies that the handlers received.
     let answered: Shared<Int>

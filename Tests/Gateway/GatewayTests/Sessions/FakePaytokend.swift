@@ -17,7 +17,7 @@ final class FakePaytokend: Sendable {
     var requests: [String] { asked.current }
     /// The trace header of each request; empty if it had none.
     let traceparents = Shared<[[String]]>([])
-    /// While closed, it holds responses back.
+    /// Holds responses back while it is closed.
     let latch = Latch(isOpen: true)
 
     /// - Parameter refusal: the response to every request, if any.

@@ -28,7 +28,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
     let inputs = Shared<[ClientCertificateVerifyInput]>([])
     let algorithms = Shared<[TLSSignatureAlgorithm]>([])
     let listed = Shared(0)
-    /// While closed, it holds signatures back.
+    /// Holds signatures back while it is closed.
     let latch = Latch(isOpen: true)
 
     init(_ keys: [String: [Key]]) { self.keys = Shared(keys) }
