@@ -80,7 +80,7 @@ extension PeerCredentials {
 
 /// The name of a process (proc(5), /proc/pid/comm); a process can call itself anything.
 enum ProcessName {
-    /// nil if the process has ended or must not be read, or if its name is not UTF-8.
+    /// Returns the name; nil if the process has ended or must not be read, or if its name is not UTF-8.
     static func of(process pid: Int32) -> String? {
         ProcessFile.text("comm", of: pid).map { String($0.trimmingTrailingNewline) }
     }
@@ -94,7 +94,7 @@ package enum LoginUID: Sendable, Hashable {
     /// The process has ended or must not be read, so it can have any login uid.
     case unreadable
 
-    /// nil if none is set, and if none could be read.
+    /// The login uid; nil if none is set or it could not be read.
     package var number: UInt32? {
         if case .set(let uid) = self { uid } else { nil }
     }
@@ -120,8 +120,8 @@ extension LoginUID {
         self = uid == UInt32.max ? .unset : .set(uid)
     }
 
-    /// True if the kernel keeps login uids. A kernel without CONFIG_AUDIT has no such file, not even for this process. If
-    /// /proc is missing altogether nothing is known, and a login uid is not assumed to be unset.
+    /// True if the kernel keeps login uids. A kernel without CONFIG_AUDIT has no loginuid file, even for this process.
+    /// Without /proc this is true as well, so that an unread login uid counts as unreadable and not as unset.
     static let isKept = unsafe access("/proc/self/loginuid", F_OK) == 0 || access("/proc/self/stat", F_OK) != 0
 }
 
@@ -134,15 +134,16 @@ extension String {
 
 /// The process that connected. When its files under /proc are read, its pid may already belong to another process.
 protocol ConnectedProcess: ~Copyable {
-    /// Returns equal values before and after a reading if one running process was read; nil if it has ended.
+    /// Returns evidence that the process still runs; nil if it has ended. If the evidence is equal before and after a
+    /// file is read, the file belongs to that process.
     func life() -> ProcessLife?
-    /// The text of its login uid; nil if it cannot be read.
+    /// Returns the text of the process's login uid; nil if it cannot be read.
     func loginUID() -> String?
 }
 
 /// The evidence that distinguishes a process from others with the same pid.
 enum ProcessLife: Equatable {
-    /// The process runs, according to a descriptor that can mean no other process.
+    /// The process runs: its descriptor, which never refers to another process, reports so.
     case runs
     /// The process runs, and started at this time (proc(5), /proc/pid/stat, field 22).
     case startedAt(UInt64)
@@ -187,8 +188,8 @@ struct NumberedProcess: ConnectedProcess {
         guard pid > 0, let stat = ProcessFile.text("stat", of: pid), let name = stat.lastIndex(of: ")"),
             ProcessFile.effectiveUID(of: pid) == uid
         else { return nil }
-        // The name in parentheses can contain anything. After it, the state is field 0 and the start time field 19 (the 3rd
-        // and the 22nd of proc(5)).
+        // The name in parentheses can contain anything, so the fields are counted after it: the state (the 3rd field of
+        // proc(5)) is at index 0, the start time (the 22nd) at 19.
         let fields = stat[stat.index(after: name)...].split(separator: " ")
         guard fields.count > 19, !["Z", "X"].contains(fields[0]), let start = UInt64(fields[19]) else { return nil }
         return .startedAt(start)
@@ -199,7 +200,7 @@ struct NumberedProcess: ConnectedProcess {
 
 /// Files of a process under /proc (proc(5)).
 enum ProcessFile {
-    /// nil if the process has ended or must not be read, or if the file is not UTF-8.
+    /// Returns the file's text; nil if the process has ended or must not be read, or if the file is not UTF-8.
     static func text(_ name: String, of pid: Int32) -> String? {
         // The kernel reports pid 0 for a peer in another PID namespace, which is not visible in this one.
         guard pid > 0 else { return nil }
@@ -208,7 +209,7 @@ enum ProcessFile {
 
     static func loginUID(of pid: Int32) -> String? { text("loginuid", of: pid) }
 
-    /// The second number of `Uid:` in status.
+    /// Returns the effective uid, which is the second number of `Uid:` in the file `status`.
     fileprivate static func effectiveUID(of pid: Int32) -> UInt32? {
         let line = text("status", of: pid)?.split(separator: "\n").first { $0.hasPrefix("Uid:") }
         return line.flatMap { line in
@@ -218,8 +219,8 @@ enum ProcessFile {
     }
 }
 
-/// One entry of a configuration's list of accounts: the peers of a Unix socket that it matches. The rights that it gives are
-/// defined by the program: the daemon's roles and merchants, the gateway's roles.
+/// An entry of a configuration's access rules. It matches peers of a Unix socket. Each program defines the rights that
+/// a match gives, such as the daemon's roles and merchants.
 package protocol PeerRule {
     /// The user of the peer's process.
     var user: Account? { get }
@@ -235,7 +236,7 @@ extension PeerRule {
         return user != nil || group != nil
     }
 
-    /// The accounts that the rule admits by a group alone; nil if it names the user.
+    /// The set of accounts that the rule admits by a group alone; nil if the rule names the user.
     package var unnamedAccounts: UnnamedAccounts? { user == nil ? group.map { .group($0.id) } : nil }
 
     /// Returns true if the rule matches every peer that the later rule matches, according to the system's users and groups. A
@@ -255,10 +256,10 @@ extension Sequence where Element: PeerRule {
         first { $0.matches(peer, overflow: overflow) }
     }
 
-    /// The accounts with which the peer's connections are counted; nil for an account that its rule names.
+    /// Returns the set of accounts that the peer's connections count for; nil if its rule names the peer's account.
     ///
-    /// A group's accounts, and those outside the rules, can have as many uids as one account has subordinate ones
-    /// (subuid(5)).
+    /// One account can have thousands of subordinate uids (subuid(5)), so accounts that no rule names are counted
+    /// together.
     package func unnamedAccounts(of peer: PeerCredentials, overflow: OverflowIdentifiers) -> UnnamedAccounts? {
         guard let rule = first(matching: peer, overflow: overflow) else { return .unmatched }
         return rule.unnamedAccounts
@@ -267,9 +268,9 @@ extension Sequence where Element: PeerRule {
 
 /// Accounts that no rule names.
 package enum UnnamedAccounts: Sendable, Hashable {
-    /// A rule admits them by this group.
+    /// Accounts that a rule admits by this group.
     case group(UInt32)
-    /// No rule admits them.
+    /// Accounts that no rule admits.
     case unmatched
 }
 

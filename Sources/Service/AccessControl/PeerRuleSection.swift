@@ -34,8 +34,8 @@ extension ConfigurationSection {
         return Set(names.compactMap(Role.init(rawValue:)))
     }
 
-    /// Reports the keys of a rule that have no value. Elsewhere an empty value means the default; in a rule the default would
-    /// be every peer, or everything.
+    /// Reports keys of a rule that have no value. Elsewhere an empty value means the default; in a rule, the default
+    /// would match every peer or permit everything.
     package func refuseEmptyRuleValues(of keys: [String]) {
         for name in keys where isEmpty(name) {
             problem(name, "has no value; give one, or leave it out")
@@ -44,7 +44,7 @@ extension ConfigurationSection {
 
     /// Warns of each rule that is never reached because an earlier one matches the same peers.
     ///
-    /// - Parameter rules: the rules, each with its section.
+    /// - Parameter rules: all rules in the file's order, each with its section.
     package static func warnOfUnreached(_ rules: [(rule: some PeerRule, section: ConfigurationSection)]) {
         for (place, later) in rules.enumerated() {
             guard let first = rules[..<place].first(where: { $0.rule.takesAll(of: later.rule) }) else { continue }

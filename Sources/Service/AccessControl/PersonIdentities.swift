@@ -7,7 +7,7 @@
 public struct PersonIdentities: Sendable, Hashable {
     /// The peer's uid at connect.
     public let uid: UInt32
-    /// nil if the process comes from no login, or from one under `uid`.
+    /// The login uid; nil if no person logged in, or if it equals ``uid``.
     public let loginUID: UInt32?
     /// The names of the accounts of ``uid`` and ``loginUID``; nil if the host has no such account, or if the name is unknown.
     public let account: String?
@@ -20,14 +20,15 @@ public struct PersonIdentities: Sendable, Hashable {
         self.loginAccount = self.loginUID == nil ? nil : loginAccount
     }
 
-    /// Returns true if these count as two persons: they share no number. Root's is ignored, since many persons can use it.
+    /// Returns true if the two count as different persons: they share neither a uid nor a login uid. Root's number is
+    /// ignored, since many persons can use that account.
     public func isAnother(than other: PersonIdentities) -> Bool {
         numbers.isDisjoint(with: other.numbers)
     }
 
     private var numbers: Set<UInt32> { Set([uid, loginUID ?? uid]).subtracting([0]) }
 
-    /// The names of all accounts except root, whose uid is ignored too; nil if one is unknown.
+    /// The names of the accounts except root's, which many persons can use; nil if a name is unknown.
     public var accountNames: Set<String>? {
         var names: Set<String> = []
         for (number, name) in [(uid, account), (loginUID ?? 0, loginAccount)] where number != 0 {
