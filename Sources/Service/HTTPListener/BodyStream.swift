@@ -64,10 +64,11 @@ package struct BodyWriter: Sendable {
 
     private let send: @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void
 
-    /// A reader that accepts no piece within the idle time-out is closed. So a piece is small enough for a slow reader.
+    /// The connection of a reader that accepts no piece within the idle timeout is closed, so pieces suit a slow
+    /// reader.
     private static let pieceBytes = 64 * 1024
 
-    /// - Parameter send: returns when the bytes have been accepted for the peer.
+    /// - Parameter send: sends one piece, and returns when its bytes have been accepted for the peer.
     package init(send: @escaping @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void) {
         self.send = send
     }
@@ -177,7 +178,7 @@ enum BodyTransfer: Equatable {
         return count <= left
     }
 
-    /// Returns true if no announced byte is missing.
+    /// True if no announced byte is missing.
     var isWhole: Bool {
         if case .counted(let left) = self { left == 0 } else { true }
     }

@@ -15,8 +15,7 @@ final class BoundedInput: ChannelInboundHandler {
     /// The maximum number of chunks of one body. Each costs the decoder as much as a kilobyte. A peer that writes its JSON
     /// piece by piece needs a few hundred.
     static let mostChunks = 1024
-    /// The number of chunks that are passed on at once. The decoder makes a part of each, and this many take about as long as
-    /// one signature.
+    /// The maximum number of chunks passed on in one turn. Decoding this many takes about as long as one signature.
     static let chunksAtOnce = 32
 
     private static let lineFeed = UInt8(ascii: "\n")
@@ -33,11 +32,11 @@ final class BoundedInput: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     /// The number of chunks of the current body so far.
     private(set) var chunkCount = 0
-    /// The sum of these chunks' sizes. Only bytes of the last chunk can be still to come.
+    /// The sum of the sizes of the current body's chunks so far. Only the last chunk can be incomplete.
     private(set) var announcedBytes = 0
-    /// True if the last bytes passed on were cut to limit the work. The bytes after them wait for another turn.
+    /// True if the work of one turn was limited: the bytes after those last passed on wait for another turn.
     private(set) var endsTurn = false
-    /// The number of bytes that are still read and discarded while lingering; nil before.
+    /// The number of further bytes to read and discard after the last answer; nil until that answer.
     private(set) var discardAllowance: Int?
 
     /// The position of the next byte in a chunked body (RFC 9112 §7.1). A chunk's data must be passed on whole. If it were
@@ -68,7 +67,7 @@ final class BoundedInput: ChannelInboundHandler {
         }
     }
 
-    /// nil outside a chunked body, and in its trailers.
+    /// The position in a chunked body; nil outside such a body, and in its trailers.
     private var chunk: Chunk?
     /// The number of bytes that are still to come of a body whose length the head declared.
     private var bodyLeft = 0
@@ -103,10 +102,10 @@ final class BoundedInput: ChannelInboundHandler {
         kept.removeAll()
     }
 
-    /// Returns true while there are bytes to pass on.
+    /// True while there are bytes to pass on.
     var holdsBytes: Bool { !kept.isEmpty }
 
-    /// Returns true once the peer has sent its last byte and it has been passed on.
+    /// True once the peer has sent its last byte and it has been passed on.
     var isExhausted: Bool { hasSeenEnd && kept.isEmpty }
 
     /// Passes the next bytes to the decoder, at most up to the next possible end of a head or a message.

@@ -98,7 +98,8 @@ final class ConnectionHandler: ChannelInboundHandler {
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body(let bytes):
-            // A body's part is not queued: in a chunked body it can be a single byte, and a queued part takes dozens.
+            // A part of a body is not queued. In a chunked body it can be a single byte, and each queued part takes
+            // dozens of bytes.
             if queue.isEmpty { return receive(bytes) }
         case .end: input.messageEnded()
         }
@@ -232,8 +233,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         admitted.origin = origin
         switch handler.admit(admitted) {
         case .refuse(let answer):
-            // The rest of a small body is read and discarded, so that a pool of connections survives its 403s. Otherwise no
-            // more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
+            // The rest of a small body is read and discarded, so that a client's pooled connections stay open after a
+            // 403. Otherwise no more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
             guard let length, length <= limits.discardedBody, !message.expectsContinue else {
                 return last(answer, context)
             }

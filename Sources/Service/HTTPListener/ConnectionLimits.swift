@@ -17,9 +17,10 @@ package enum ConnectionSource: Sendable, Hashable {
     /// A client that has proved its identity.
     case client(String)
 
-    /// Returns the sources that connections of an IP address count for. An IPv6 host has a network of 64 bits and can use any
-    /// address in it (RFC 4291 §2.5.4), so these addresses count as one. One party can have a network of 56 or 48 bits (RFC
-    /// 6177 §2). IPv4 addresses in IPv6 notation (§2.5.5.2) are not combined.
+    /// Returns the sources that connections of an IP address count for. An IPv6 host can use any address in its network
+    /// of 64 bits (RFC 4291 §2.5.4), so these addresses count as one source. The networks of 56 and 48 bits around it
+    /// count too, since one party can have them (RFC 6177 §2). IPv4 addresses in IPv6 notation (§2.5.5.2) are not
+    /// combined.
     ///
     /// - Parameter address: 4 or 16 bytes in network byte order.
     /// - Returns: the sources, the narrowest first.
@@ -63,10 +64,10 @@ package final class ConnectionLimits: Sendable {
         /// Connections reserved for root and the daemon's own user, in addition to `total`. An administrator can still
         /// connect, no matter how many uids fill the socket.
         package var reserved = 0
-        /// The part of `total` for connections whose client is not known yet; the rest is for known clients. A new connection
-        /// beyond this part closes the oldest one of the largest source. Connections that only occupy places cannot be told
-        /// from those that need one, and a client can open a closed connection again without harm. nil if sources are known
-        /// from the start; an excess connection is then refused.
+        /// The part of `total` for connections whose client is not known yet; the rest is for known clients. A new
+        /// connection beyond this part closes the oldest one of the largest source: unused connections cannot be
+        /// distinguished from needed ones, and a client can reconnect without harm. nil if sources are known from the
+        /// start; an excess connection is then refused.
         package var unidentified: Int?
 
         package init(total: Int, perSource: Int, reserved: Int = 0, unidentified: Int? = nil) {
@@ -90,9 +91,9 @@ package final class ConnectionLimits: Sendable {
         self.ownUID = ownUID
     }
 
-    /// Returns false if one more connection of this source would be closed without an answer, after `arriving` ones that were
-    /// not admitted yet. If old connections are closed for new ones, a source with as many arriving connections as may be
-    /// served would only close its own.
+    /// Returns false if one more connection of this source, after `arriving` ones that are not admitted yet, would be
+    /// closed without an answer. Where new connections replace old ones, a source whose arriving connections already
+    /// fill the maximum would only replace its own.
     func answers(_ source: ConnectionSource, after arriving: Int) -> Bool {
         guard maximum.unidentified == nil else { return arriving < maximum.perSource }
         let served = places.withLock { $0.count(of: source) }
@@ -192,8 +193,8 @@ package enum DescriptorLimit {
     ///
     /// - Parameters:
     ///   - outgoing: the maximum number of connections that the program makes itself.
-    ///   - ofRequests: the number that it makes for requests under way, one for each; at most half of the remaining
-    ///     descriptors are for them.
+    ///   - ofRequests: the maximum number of further connections that the program makes, one for each request under
+    ///     way. At most half of the remaining descriptors are for them.
     package static func connections(wanted: Int, limit: Int, outgoing: Int = 0, ofRequests: Int = 0) -> Int {
         let free = limit - reserve - outgoing
         return min(wanted, max(16, free - ofRequests, free / 2))
@@ -203,7 +204,7 @@ package enum DescriptorLimit {
     ///
     /// - Parameters:
     ///   - setting: the setting's name in the configuration.
-    ///   - fitting: returns the number that fits under a limit, if the program makes connections itself.
+    ///   - fitting: returns the number that fits under a limit; nil if the program makes no connections itself.
     package static func connections(
         _ setting: String, _ wanted: Int, _ logger: Logger, fitting: ((_ limit: Int) -> Int)? = nil
     ) -> Int {
@@ -240,7 +241,7 @@ package struct RequestLimits: Sendable {
 
 /// The served connections of one socket, by source.
 struct ConnectionPlaces {
-    /// A source and its number of connections. An object, so that a place reads the number without a look-up.
+    /// A source and its number of connections. A class, so that a place reads the number without a dictionary look-up.
     final class Counted {
         let source: ConnectionSource
         var connections = 0
@@ -250,7 +251,7 @@ struct ConnectionPlaces {
 
     struct Place {
         let channel: any Channel
-        /// The narrowest first.
+        /// The sources that the connection counts for, the narrowest first.
         var sources: [Counted]
         /// Incremented with each connection that is served.
         let number: Int

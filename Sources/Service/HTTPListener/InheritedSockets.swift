@@ -4,7 +4,7 @@ import Glibc
 /// A listening stream socket that the service manager opened.
 package struct InheritedSocket: Sendable, Equatable {
     package enum Address: Sendable, Equatable {
-        /// Its file belongs to the service manager.
+        /// A Unix socket, whose file belongs to the service manager.
         case unix(path: String)
         case network(NetworkAddress)
 

@@ -9,7 +9,7 @@ import Synchronization
 /// A socket to listen on, and the way in which its connections are served.
 package struct ListeningSocket: Sendable {
     package enum Place: Sendable {
-        /// Already bound and listening; its file belongs to its owner.
+        /// A socket that is already bound and listening; its file belongs to its owner.
         case inherited(InheritedSocket)
         case path(String, mode: UInt32, group: Account?)
         case network(SocketAddress)
@@ -20,7 +20,7 @@ package struct ListeningSocket: Sendable {
     package let place: Place
     package let service: any ConnectionService
     package let connectionLimits: ConnectionLimits
-    /// True answers requests on their connection's thread. Not for answers that may take long.
+    /// True if requests are answered on their connection's event loop. Only for answers that never take long.
     package let answersOnEventLoop: Bool
     package let limits: RequestLimits
 
@@ -50,7 +50,7 @@ package final class Listener: Sendable {
     /// One listening socket while it is open.
     private struct Opening: Sendable {
         let acceptor: SocketAcceptor
-        /// nil if the file belongs to the service manager, and for a network socket.
+        /// The socket's file; nil if the service manager owns it, and for a network socket.
         let file: SocketFile?
         let connectionLimits: ConnectionLimits
     }

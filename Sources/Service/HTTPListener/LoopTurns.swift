@@ -5,7 +5,8 @@ import HostSystem
 package import NIOCore
 import NIOPosix
 
-/// The owner whose turns some work takes, and the name under it; the owner's turns rotate among its names (``FairQueue``).
+/// An owner of turns, and optionally a name for which it works. The owner's turns rotate among its names
+/// (``FairQueue``).
 package struct TurnShare: Sendable, Equatable {
     package let owner: ConnectionSource
     package let name: String?
@@ -31,21 +32,21 @@ package struct TurnShare: Sendable, Equatable {
 package final class LoopTurns: Sendable {
     private struct State {
         var waiting = FairQueue<ConnectionSource, () -> Void>()
-        /// A turn has begun and not ended.
+        /// True while a turn is under way.
         var isTaken = false
         var began = NIODeadline.now()
         /// The time that turns took since the sockets were polled.
         var spent = TimeAmount.zero
-        /// The next turn is scheduled: as a task, or after the next poll.
+        /// True while the next turn is scheduled: as a task, or after the next poll.
         var isServing = false
-        /// A task is scheduled that runs after the loop's current work.
+        /// True while a task is scheduled that runs after the loop's current work.
         var isMarked = false
-        /// The end of a socket pair whose other end the loop reads; nil after ``stop()``.
+        /// One end of a socket pair, whose other end the loop reads; nil after ``stop()``.
         var poll: CInt?
     }
 
-    /// The amount of work before sockets are polled again. A source waits for this much work of others at each of its steps. A
-    /// poll costs a few microseconds.
+    /// The time that turns may take before sockets are polled again. A source may wait that long at each step of its
+    /// work. A poll costs a few microseconds.
     static let quantum = TimeAmount.microseconds(200)
 
     package let eventLoop: any EventLoop
@@ -86,7 +87,7 @@ package final class LoopTurns: Sendable {
 
     // All of the following runs on the event loop.
 
-    /// Runs work when it is its owner's turn; before this returns, if the loop is free.
+    /// Runs work when its owner has a turn. If the loop is free, the work runs before this returns.
     ///
     /// - Parameter work: must call ``end()`` once, when it is done.
     func take(of share: TurnShare, _ work: @escaping () -> Void) {
@@ -225,11 +226,11 @@ package struct UnnamedShares: Sendable {
 
     package init(total: Int) { self.total = total }
 
-    /// The maximum for all these accounts together.
+    /// The maximum for all accounts that no rule names, together.
     private var all: Int { share(3, of: 4) }
-    /// The maximum for the accounts of one rule.
+    /// The maximum for the accounts that one rule admits by a group.
     private var ofRule: Int { share(1, of: 2) }
-    /// The maximum for accounts that no rule admits, whose requests are refused.
+    /// The maximum for accounts that no rule admits; their requests are refused.
     private var unmatched: Int { share(1, of: 4) }
 
     package func bounds(for accounts: UnnamedAccounts?) -> [ConnectionBound] {
@@ -246,7 +247,7 @@ package struct UnnamedShares: Sendable {
     /// also counts for that rule.
     ///
     /// - Parameters:
-    ///   - accounts: returns the accounts with which a peer is counted; nil for an account that a rule names.
+    ///   - accounts: returns the set of accounts that a peer counts for; nil for an account that a rule names.
     ///   - handler: returns the handler of the connection's requests.
     package func accept(
         _ connection: CInt, counting accounts: (PeerCredentials) -> UnnamedAccounts?,
@@ -255,7 +256,8 @@ package struct UnnamedShares: Sendable {
         // The kernel recorded these when the peer connected and does not change them, so they are read only once.
         let peer = try PeerCredentials(connectedSocket: connection)
         let unnamed = accounts(peer)
-        // One account can have thousands of uids in user namespaces, and would have as many turns.
+        // One account can have thousands of uids in user namespaces. They share turns, so that the account gets no more
+        // of them than others do.
         let share = unnamed.map { TurnShare(of: $0.source, named: "\(peer.uid)") } ?? TurnShare(of: .user(peer.uid))
         return AcceptedConnection(
             source: .user(peer.uid), within: bounds(for: unnamed), share: { share }, handler: { _ in handler(peer) })
@@ -263,7 +265,7 @@ package struct UnnamedShares: Sendable {
 }
 
 extension UnnamedAccounts {
-    /// The source that their connections count for, and whose turns their work takes.
+    /// The source that these accounts' connections count for, and whose turns their work takes.
     fileprivate var source: ConnectionSource {
         switch self {
         case .group(let group): .accounts("group \(group)")

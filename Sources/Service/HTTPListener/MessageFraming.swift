@@ -169,7 +169,7 @@ enum RequestAuthority {
         return colon == UInt8(ascii: ":") && rest.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
     }
 
-    /// An unreserved character, a subordinate delimiter, or the percent sign.
+    /// Returns true for an unreserved character, a subordinate delimiter, or the percent sign.
     private static func isInName(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -181,8 +181,8 @@ enum RequestAuthority {
 }
 
 extension HTTPServerRequestPart {
-    /// The part without the white space after its fields' values, which is no part of them (RFC 9112 §5.1) but which the
-    /// decoder keeps.
+    /// The part without the white space after field values. The decoder keeps that space, which is not part of the
+    /// values (RFC 9112 §5.1).
     var trimmed: HTTPServerRequestPart {
         let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         guard case .head(var head) = self, head.headers.contains(where: { $0.value.utf8.last.map(isSpace) == true })

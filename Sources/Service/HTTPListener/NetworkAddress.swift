@@ -8,7 +8,7 @@ package struct NetworkAddress: Sendable, Equatable {
     package let port: Int
     package let isIPv6: Bool
 
-    /// `192.0.2.1:443`, `[2001:db8::1]:443`
+    /// Parses a text such as `192.0.2.1:443` or `[2001:db8::1]:443`.
     package init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":") else { return nil }
         var host = text[..<colon]
@@ -28,7 +28,7 @@ package struct NetworkAddress: Sendable, Equatable {
         isIPv6 = address.protocol == .inet6
     }
 
-    /// 127.0.0.0/8 (RFC 1122 §3.2.1.3) or ::1 (RFC 4291 §2.5.3).
+    /// True for an address in 127.0.0.0/8 (RFC 1122 §3.2.1.3), and for ::1 (RFC 4291 §2.5.3).
     package var isLoopback: Bool { isIPv6 ? ip == "::1" : ip.hasPrefix("127.") }
 
     /// Returns the address in network byte order, 4 or 16 bytes; nil if the text is no address (RFC 4291 §2.2).

@@ -42,18 +42,19 @@ package enum Admission: Sendable {
 
 /// A request without its body, decoded and bounded.
 package struct RequestHead: Sendable {
-    /// The method as sent; known ones in upper case: `GET`, `POST`.
+    /// The method as sent, such as `GET` or `POST`; methods are case-sensitive.
     package let method: String
-    /// Valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS). Percent-decoded except for `%2F` and `%25`, so
-    /// that its slashes are those between segments. A segment taken from it must be decoded.
+    /// The target's path, valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS). It is percent-decoded
+    /// except for `%2F` and `%25`, so that its slashes are those between segments. A segment taken from it must be
+    /// decoded.
     package let path: String
-    /// Percent-decoded; `+` means a space; each name occurs once.
+    /// The query, percent-decoded; `+` means a space, and each name occurs once.
     package var query: [String: String] = [:]
     /// The media type without its parameters, in lower case: `application/json`.
     package var contentType: String?
     /// The declared length of the body in bytes; nil if chunked, 0 if there is none.
     package var contentLength: Int? = 0
-    /// nil if the request did not arrive on a connection.
+    /// The request's connection; nil if the request did not arrive on one.
     package var origin: RequestOrigin?
     private let fields: HTTPHeaders
 
@@ -77,7 +78,7 @@ package struct RequestHead: Sendable {
 /// The connection on which a request arrived, for the work on that request.
 package final class RequestOrigin: Sendable {
     private let share: @Sendable () -> TurnShare
-    /// nil if requests are not answered on the connection's event loop.
+    /// The turns of the connection's event loop; nil if requests are not answered on it.
     private let turns: LoopTurns?
     private let left = Atomic(false)
 
@@ -86,7 +87,7 @@ package final class RequestOrigin: Sendable {
         self.turns = turns
     }
 
-    /// Returns true once the connection is closed and cannot be answered any more.
+    /// True once the connection is closed and cannot be answered any more.
     ///
     /// A peer that has only finished sending has not left.
     package var hasLeft: Bool { left.load(ordering: .relaxed) }
@@ -136,7 +137,7 @@ package struct HTTPAnswer: Sendable {
     /// Names and values come from this program, never from a request. Neither may contain CR or LF.
     package var headers: [Header]
     package var body: Body
-    /// True closes the connection after this answer.
+    /// True if the connection is closed after this answer.
     package var closes: Bool
 
     package struct Header: Sendable, Equatable {

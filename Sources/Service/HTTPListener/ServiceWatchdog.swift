@@ -60,7 +60,7 @@ package final class ServiceWatchdog: Sendable {
         self.notification = notification
         self.socket = socket
         rounds = executors.map(ExecutorRounds.init)
-        // The whole time is enough for one check that fails after two pauses, one pause, and another check.
+        // The watchdog time then covers a check that fails (two pauses), a pause, and another check (two pauses).
         pause = time / 5
     }
 
@@ -101,7 +101,7 @@ package final class ServiceWatchdog: Sendable {
         case blocked([String])
     }
 
-    /// Takes at most twice ``pause``.
+    /// Checks the program once. Takes at most twice ``pause``.
     private func check() -> Finding {
         let end = DispatchTime.now() + 2 * (pause / .seconds(1))
         for round in rounds { round.begin() }
@@ -135,7 +135,7 @@ package final class ServiceWatchdog: Sendable {
 
     private static let question = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-    /// Takes at most twice ``pause``: once to connect, once for the answer.
+    /// Sends one request. Takes at most twice ``pause``: once to connect, once for the answer.
     private func ask() -> Answer {
         let connection = Glibc.socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard connection >= 0 else { return .silent(SystemError(call: "socket", errno: errno)) }
@@ -199,7 +199,9 @@ private final class ExecutorRounds: Sendable {
         }
     }
 
-    /// - Returns: true if the work that was started last has run, for which this waits until `end`.
+    /// Waits until `end` for the work that was started last.
+    ///
+    /// - Returns: true if that work has run.
     func ended(by end: DispatchTime) -> Bool {
         state.withLock { $0.hasEnded }.wait(timeout: end) == .success
     }

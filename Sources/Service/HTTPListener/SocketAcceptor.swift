@@ -14,7 +14,8 @@ package enum ArrivingPeer: Sendable, Hashable {
     /// A network socket; the peer's IP address in network byte order, 4 or 16 bytes.
     case address([UInt8])
 
-    /// The sources that its connections count for until their client is known, the narrowest first; at least one.
+    /// The sources that the peer's connections count for until their client is known, the narrowest first; at least
+    /// one.
     package var sources: [ConnectionSource] {
         switch self {
         case .user(let uid): [.user(uid)]
@@ -206,18 +207,18 @@ package struct AcceptedConnection: Sendable {
     package var source: ConnectionSource
     /// The larger sources that `source` is a part of, the nearest first.
     package var wider: [ConnectionBound]
-    /// Returns the source whose turns on an event loop the connection's work takes. Called each time, since the source may be
-    /// known better later.
+    /// Returns the share of an event loop's turns that the connection's work takes. It is called for each piece of
+    /// work, since the client may become known later.
     package var share: @Sendable () -> TurnShare
     /// Makes the handler that answers the connection's requests. Called on the connection's event loop.
     package var handler: @Sendable (any Channel) -> any RequestHandler
-    /// True if an answer costs more than serving, as with TLS, whose handshake precedes it. If there are too many
-    /// connections, such a connection is closed without an answer.
+    /// True if even a refusal is costly, as with TLS, whose handshake precedes it. An excess connection is then closed
+    /// without an answer.
     package var isCostly: Bool
     /// Adds the handlers between the socket and HTTP, such as TLS; nil for none. Called on the connection's event loop.
     package var addTransport: (@Sendable (ChannelPipeline.SynchronousOperations) throws -> Void)?
 
-    /// - Parameter share: nil for the turns of `source`.
+    /// - Parameter share: returns the share of turns; nil for the turns of `source`.
     package init(
         source: ConnectionSource, within wider: [ConnectionBound] = [], share: (@Sendable () -> TurnShare)? = nil,
         isCostly: Bool = false, addTransport: (@Sendable (ChannelPipeline.SynchronousOperations) throws -> Void)? = nil,
