@@ -7,7 +7,7 @@ package import NIOCore
 package final class AnswerByteCount: ChannelInboundHandler {
     package typealias InboundIn = ByteBuffer
 
-    /// Ends the answer. It is sent through the pipeline once, after the bytes that exceed the bound.
+    /// The error that ends the answer. It is sent through the pipeline once, after the bytes that exceed the bound.
     package struct Exceeded: Error {}
 
     private let mostHeadBytes: Int
@@ -24,9 +24,9 @@ package final class AnswerByteCount: ChannelInboundHandler {
         most = mostHeadBytes
     }
 
-    /// Returns a count of all bytes that arrive while one answer is awaited, for use before TLS. Session tickets (RFC 8446
-    /// §4.6.1), for example, belong to no answer. 256 KiB are enough for a handshake and the largest answer in records of any
-    /// usual size.
+    /// Returns a handler for use before TLS, which counts all bytes that arrive while one answer is awaited. Session
+    /// tickets (RFC 8446 §4.6.1), for example, belong to no answer. 256 KiB are enough for a handshake and the largest
+    /// answer in records of any usual size.
     package static func ofConnection() -> AnswerByteCount {
         AnswerByteCount(mostHeadBytes: 256 << 10, mostBodyBytes: 0)
     }

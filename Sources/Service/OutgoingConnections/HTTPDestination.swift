@@ -70,7 +70,8 @@ package struct HTTPDestination: Sendable {
             case .unix(let path): bootstrap.connect(unixDomainSocketPath: path)
             }
         connected.flatMapThrowing { channel in
-            // A name with several addresses is tried on several connections, and more than one may succeed. This one is used.
+            // A name with several addresses is tried on several connections, and more than one may succeed. Only the
+            // connection that NIO returned is used.
             try channel.pipeline.syncOperations.handler(type: HTTPExchange.self).open(before: deadline, ready)
         }.whenFailure { ready.fail(HTTPFault($0)) }
         return ready.futureResult

@@ -19,7 +19,7 @@ package struct HTTPRequest: Sendable {
     /// Runs once on the event loop if the request was sent and the deadline passes before the answer. Returns the additional
     /// time for the answer; zero ends the wait.
     package var atDeadline: @Sendable () -> Duration = { .zero }
-    /// True ends the connection if the task that waits for the answer is cancelled.
+    /// True if the connection ends when the task that waits for the answer is cancelled.
     package var endsWithTask = false
 
     package init(_ method: HTTPMethod, _ target: String, _ headers: HTTPHeaders, body: ByteBuffer? = nil) {
@@ -51,7 +51,7 @@ package struct HTTPRequest: Sendable {
 package struct HTTPResponse: Sendable {
     package let head: HTTPResponseHead
     package let body: HTTPBody
-    /// False for a body without a length that was not read to its end: a truncated one would look complete.
+    /// False for a body without a declared length that was not read to its end: a truncated one would look complete.
     package let isFramed: Bool
     /// True if the connection may serve another request.
     package let isReusable: Bool
@@ -68,7 +68,8 @@ package enum HTTPBody: Sendable {
     >
     /// The gathered body, within ``HTTPDestination/mostBodyBytes``.
     case whole([UInt8])
-    /// Ends when the other side has ended the body, and throws ``HTTPFault`` if the connection ends first.
+    /// The body's pieces. The sequence ends when the other side has ended the body, and throws ``HTTPFault`` if the
+    /// connection ends first.
     case pieces(Pieces)
 }
 

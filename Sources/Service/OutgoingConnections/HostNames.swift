@@ -3,7 +3,7 @@ package import NIOCore
 package import NIOPosix
 import Synchronization
 
-/// The addresses of the hosts that this process connects to.
+/// Looks up the addresses of the hosts that this process connects to.
 ///
 /// NIO's own resolver calls getaddrinfo(3) on one serial queue per event loop. If a name server does not answer for one host,
 /// the connections to all others wait. Here each name has at most one look-up at a time, on its own thread. Found addresses
@@ -57,7 +57,7 @@ package final class HostNames: Sendable {
     private let lookUp: @Sendable (String) throws -> [SocketAddress]
     private let state = Mutex(State())
 
-    /// - Parameter lookUp: blocks until it has a name's addresses; their port does not matter.
+    /// - Parameter lookUp: returns a name's addresses, whose ports are ignored; may block.
     package init(
         _ limits: Limits = Limits(),
         lookUp: @escaping @Sendable (String) throws -> [SocketAddress] = HostNames.addresses(of:)
@@ -71,6 +71,8 @@ package final class HostNames: Sendable {
         ConnectionResolver(names: self, eventLoop: eventLoop)
     }
 
+    /// Looks up a name.
+    ///
     /// - Returns: the addresses, and a function that cancels the wait for them.
     fileprivate func ask(
         _ host: String, on eventLoop: any EventLoop
