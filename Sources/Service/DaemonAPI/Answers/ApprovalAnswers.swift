@@ -2,7 +2,7 @@ public import Foundation
 
 /// The 202 answer of an operation that waits for a second person.
 public struct PendingAnswer: Codable, Sendable, Equatable {
-    /// `pending`.
+    /// Always `pending`.
     public var status: String
     /// The approval's identifier, which `paytokenctl approval approve` takes.
     public var approval: String
@@ -20,7 +20,7 @@ public struct PendingAnswer: Codable, Sendable, Equatable {
 
 /// One approval as `GET /v1/approvals` and decisions show it.
 public struct ApprovalSummary: Codable, Sendable, Equatable {
-    /// 16 hex characters.
+    /// The approval's identifier, 16 hex characters.
     public var approval: String
     /// The operation's name in the record, such as `key_destroy`.
     public var operation: String

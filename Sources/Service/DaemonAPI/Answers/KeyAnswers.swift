@@ -28,7 +28,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var lastUse: Date?
     /// Releases or signatures with this key since this process started.
     public var uses: Int
-    /// `served`, `external`, `inconsistent` or `missing`.
+    /// The key's availability: `served`, `external`, `inconsistent` or `missing`.
     public var condition: String
     /// The reason for a condition other than `served`.
     @Nullable public var remark: String?
@@ -122,7 +122,7 @@ extension ListAnswer {
 /// One page of a list.
 public struct ListAnswer<Item: Codable & Sendable>: Codable, Sendable {
     public var items: [Item]
-    /// Opaque; as `?after=` it continues the list. Absent on the last page.
+    /// An opaque cursor that continues the list as `?after=`; absent on the last page.
     public var next: String?
 
     public init(items: [Item], next: String? = nil) {
@@ -133,7 +133,8 @@ public struct ListAnswer<Item: Codable & Sendable>: Codable, Sendable {
 
 extension ListAnswer: Equatable where Item: Equatable {}
 
-/// The 200 answer of `POST /v1/keys?dry_run=true`, which makes nothing. Without the dry run the answer is a ``KeySummary``.
+/// The 200 answer of `POST /v1/keys?dry_run=true`, which makes no key. Without the dry run the answer is a
+/// ``KeySummary``.
 public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     public var merchantIdentifier: String
     /// `EC` or `RSA`.

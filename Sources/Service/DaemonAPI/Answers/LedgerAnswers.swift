@@ -1,17 +1,18 @@
 public import Foundation
 
-/// The body of `POST /v1/ledger/accept-clock`: the current clock is accepted as right.
+/// The answer of `POST /v1/ledger/accept-clock`, which accepts the current clock as right.
 public struct AcceptClockAnswer: Codable, Sendable, Equatable {
     /// `accepted`, or `unchanged` in a dry run.
     public var status: String
     /// The daemon's clock, to be checked in a dry run before it is accepted.
     public var clock: Date
-    /// The time of the newest record, written while a clock was ahead; absent or null if the clock is not earlier.
+    /// The time of the newest record if it is later than the clock, and so was written while a clock was ahead.
+    /// Otherwise absent or null.
     public var newestRecord: Date?
-    /// Payment tokens signed before this were refused until now; absent or null if none were.
+    /// The signing time before which payment tokens were refused until now; absent or null if none were.
     public var forgottenBefore: Date?
-    /// Payment tokens signed before this are refused from now on (in a dry run: would be); later ones are served. Absent or
-    /// null if that does not change.
+    /// The signing time before which payment tokens are refused from now on (in a dry run: would be); later ones are
+    /// served. Absent or null if that does not change.
     public var servedFrom: Date?
 
     public init(status: String, clock: Date, newestRecord: Date?, forgottenBefore: Date?, servedFrom: Date?) {
@@ -23,16 +24,16 @@ public struct AcceptClockAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `POST /v1/ledger/accept-restore`: an older ledger is in service.
+/// The answer of `POST /v1/ledger/accept-restore`, which puts an older ledger into service.
 public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     /// `accepted`, or `unchanged` in a dry run.
     public var status: String
-    /// The last record of the ledger before the acceptance was recorded in it; 0 for an empty ledger.
+    /// The sequence of the ledger's last record before the acceptance was recorded; 0 for an empty ledger.
     public var ledgerSequence: Int
-    /// The record that the HSM token remembered; absent or null if it remembered none.
+    /// The sequence of the record that the HSM token remembered; absent or null if it remembered none.
     public var tokenSequence: Int?
-    /// Payment tokens signed before this are refused from now on unless the ledger has their release; later ones are served.
-    /// Absent in a dry run, since it depends on the time of the acceptance.
+    /// The signing time before which payment tokens are refused from now on unless the ledger has their release; later
+    /// ones are served. Absent in a dry run, since it depends on the time of the acceptance.
     public var servedFrom: Date?
 
     public init(status: String = "accepted", ledgerSequence: Int, tokenSequence: Int?, servedFrom: Date?) {
@@ -43,9 +44,10 @@ public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `POST /v1/ledger/backup?dry_run=true`, which copies nothing. Without the dry run the body is the copy itself.
+/// The answer of `POST /v1/ledger/backup?dry_run=true`, which copies nothing. Without the dry run the answer is the
+/// copy.
 public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
-    /// The last record that a copy would contain now; 0 if there is none.
+    /// The sequence of the last record that a copy would contain now; 0 if there is none.
     public var ledgerSequence: Int
 
     public init(ledgerSequence: Int) {
@@ -53,7 +55,7 @@ public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `GET /v1/audit/public-key`: the data that a verification of the record needs in addition to an export.
+/// The answer of `GET /v1/audit/public-key`: the data that a verification of the record needs in addition to an export.
 public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
     /// A key that has signed audit checkpoints.
     public struct Key: Codable, Sendable, Equatable {
@@ -73,11 +75,13 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
         public var node: String
         /// True for the node of the answering daemon.
         public var isOwn: Bool
-        /// The newest first. Those of another node come from the ledger, where the server's superuser could change them.
+        /// The node's audit keys, the newest first. Another node's keys come from the ledger, where the server's
+        /// superuser could change them.
         public var keys: [Key]
-        /// The last record; 0 for none.
+        /// The sequence of the node's last record; 0 for none.
         public var lastSequence: Int
-        /// The record of the node's last audit checkpoint, with which its export ends; absent or null if there is none.
+        /// The sequence that the node's last audit checkpoint seals, where its export ends; absent or null if there is
+        /// none.
         public var sealedSequence: Int?
         public var sealedAt: Date?
 
@@ -93,7 +97,7 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// The newest first. Empty until the HSM token has been open for the first time.
+    /// The node's audit keys, the newest first. Empty until the HSM token has been open for the first time.
     public var keys: [Key]
     /// The line of the newest audit checkpoint that the HSM token remembers; absent or null if it remembers none.
     public var head: String?
@@ -107,7 +111,7 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `POST /v1/audit/key`: another key signs the audit checkpoints.
+/// The answer of `POST /v1/audit/key`, which makes another key sign the audit checkpoints.
 public struct AuditKeyChangeAnswer: Codable, Sendable, Equatable {
     /// `changed`, or `unchanged` in a dry run.
     public var status: String

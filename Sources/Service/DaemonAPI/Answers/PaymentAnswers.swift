@@ -103,10 +103,10 @@ public struct VerifyAnswer: Codable, Sendable, Equatable {
 
 /// The parts of a certificate that a person needs.
 public struct CertificateSummary: Codable, Sendable, Equatable {
-    /// RFC 4514.
+    /// The distinguished name in the form of RFC 4514.
     public var subject: String
     public var issuer: String
-    /// Hex, lower case.
+    /// The serial number in hex, lower case.
     public var serialNumber: String
     public var notBefore: Date
     public var notAfter: Date

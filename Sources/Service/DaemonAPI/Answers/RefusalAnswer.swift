@@ -3,7 +3,7 @@ import StrictJSON
 
 /// The body of every refusal: `{"code", "message", "details"?, "audit"?}`.
 public struct RefusalAnswer: Codable, Sendable, Equatable {
-    /// A string, since a newer daemon may send codes that this program does not know.
+    /// The refusal's code. A string, since a newer daemon may send codes that this program does not know.
     public let code: String
     /// One sentence for a person.
     public let message: String

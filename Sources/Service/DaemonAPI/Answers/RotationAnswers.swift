@@ -72,7 +72,7 @@ public struct RotationKey: Codable, Sendable, Equatable {
     /// Payment tokens with this key's publicKeyHash that this process refused within the last hour, without replays.
     /// Unverified, since Apple's signature does not cover the publicKeyHash.
     public var refusedLastHour: Int
-    /// The reason why no available HSM token uses it now, in any state of the key; absent while one does.
+    /// The reason why no available HSM token can use the key now, regardless of the key's state; absent while one can.
     public var fault: String?
 
     public init(
@@ -126,7 +126,7 @@ public struct RotationFinishAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
     /// The old keys that were deactivated (in a dry run: would be), base64 of 32 bytes each.
     public var retired: [String]
-    /// The time until which they still open payment tokens; null if they no longer do.
+    /// The time until which the old keys still open payment tokens; null if they no longer do.
     @Nullable public var cutOff: Date?
 
     public init(rotation: RotationStatus, retired: [String], cutOff: Date?) {

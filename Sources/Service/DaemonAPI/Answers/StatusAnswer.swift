@@ -101,11 +101,11 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     /// The reason why it cannot be written.
     public var message: String?
     public var schemaVersion: Int?
-    /// The last record of this node; 0 before the first.
+    /// The sequence of this node's last record; 0 before the first.
     public var lastSequence: Int?
-    /// The last record that was moved to an archive; nil while all are in the ledger.
+    /// The sequence of the last record that was moved to an archive; nil while all are in the ledger.
     public var archivedSequence: Int?
-    /// The last record that an audit checkpoint seals, and the time of that checkpoint.
+    /// The sequence that the last audit checkpoint seals, and the time of that checkpoint.
     public var sealedSequence: Int?
     public var sealedAt: Date?
     /// The server; absent for SQLite, and while PostgreSQL does not answer.
@@ -215,7 +215,7 @@ public struct TrustStatus: Codable, Sendable, Equatable {
 
 /// The body of `GET /readyz`, with status 200 if `ready`, otherwise 503.
 public struct ReadinessAnswer: Codable, Sendable, Equatable {
-    /// One thing that keeps the daemon from serving.
+    /// A cause that keeps the daemon from serving.
     public struct Reason: Codable, Sendable, Equatable {
         /// `ledger`, or `token` followed by the HSM token's configured name: `token primary`.
         public var component: String
@@ -231,7 +231,7 @@ public struct ReadinessAnswer: Codable, Sendable, Equatable {
     }
 
     public var ready: Bool
-    /// nil for a peer that no access rule matches.
+    /// The reasons why the daemon is not ready; nil for a peer that no access rule matches.
     public var reasons: [Reason]?
 
     public init(ready: Bool, reasons: [Reason]? = nil) {

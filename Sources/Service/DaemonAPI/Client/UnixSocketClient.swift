@@ -139,7 +139,8 @@ extension HTTPResponse {
 }
 
 extension ClientRequest {
-    /// Returns the request as it is sent. Cancelling its task ends it.
+    /// Returns the request in the form in which it is sent. Cancelling the task that waits for the answer ends the
+    /// exchange.
     func wire(accept: String) -> HTTPRequest {
         var headers: HTTPHeaders = ["Host": "localhost", "Accept": accept]
         if body != nil { headers.add(name: "Content-Type", value: "application/json") }
@@ -163,9 +164,10 @@ public struct ClientRequest: Sendable, Equatable {
     public var method: String
     /// Path and query, percent-encoded as they go on the wire: `/v1/keys?limit=10`.
     public var target: String
-    /// Sent with `Content-Type: application/json`; nil for none.
+    /// The JSON body, sent with `Content-Type: application/json`; nil for none.
     public var body: [UInt8]?
-    /// The header of that name (W3C Trace Context §3.2), for a request on behalf of another one; nil for none.
+    /// The value of the `traceparent` header (W3C Trace Context §3.2), for a request on behalf of another one; nil for
+    /// none.
     public var traceparent: String?
     /// The client on whose behalf the caller asks; nil for the caller itself.
     public var onBehalfOf: ClientName?

@@ -18,8 +18,8 @@ public struct ReasonRequest: StrictRequest {
 public struct AcceptRestoreRequest: StrictRequest {
     /// The reason, for the record. The record shortens it if it is too long: an emergency must not fail for its wording.
     public var reason: String
-    /// True sets the fence even if nothing has shown that the ledger is behind: for releases that a lost process made in its
-    /// last minute. False if absent.
+    /// True if the fence is to be set although no finding shows that the ledger is older: for releases that a lost
+    /// process made in its last minute. False if absent.
     public var withoutFinding: Bool?
 
     public init(reason: String, withoutFinding: Bool? = nil) {

@@ -81,9 +81,9 @@ public struct KeyImportRequest: StrictRequest {
     public var merchantIdentifier: String?
     /// Base64 of the certificate's DER.
     public var certificate: String
-    /// One for each HSM token that is to hold the key.
+    /// One sealed copy of the private key for each HSM token that is to hold it.
     public var sealedKeys: [SealedKey]
-    /// True accepts an expired certificate, too; false if absent.
+    /// True if an expired certificate is accepted too; false if absent.
     public var allowExpired: Bool
     /// The approval of a second person, if the import needs one: 16 hex characters.
     public var approval: String?
@@ -124,7 +124,7 @@ public struct KeyImportRequest: StrictRequest {
 public struct CertificateImportRequest: StrictRequest {
     /// Base64 of the certificate's DER.
     public var certificate: String
-    /// True accepts an expired certificate, too; false if absent.
+    /// True if an expired certificate is accepted too; false if absent.
     public var allowExpired: Bool
 
     public init(certificate: String, allowExpired: Bool = false) {

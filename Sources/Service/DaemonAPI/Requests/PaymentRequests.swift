@@ -63,7 +63,7 @@ public struct DecryptRequest: Sendable {
         guard attempt != nil || members.object["after"] == nil else {
             throw Refusal(.malformedRequest, "after needs an attempt.", details: "after")
         }
-        // The same request, sent twice, would then be released twice.
+        // If an attempt named itself, the same request sent twice would be released twice.
         guard attempt.map({ !after.contains($0) }) ?? true else {
             throw Refusal(.malformedRequest, "after names the attempt itself.", details: "after")
         }
@@ -94,7 +94,7 @@ public struct DecryptRequest: Sendable {
     ///   - paymentToken: one JSON value.
     ///   - attempt: a new name for this request; see ``isAttempt(_:)``.
     ///   - after: only with an attempt: the attempts after whose release this one may be released too, at most ``mostAfter``.
-    ///   - merchants: ``merchants``.
+    ///   - merchants: the patterns of ``merchants``.
     public static func body(
         paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],
         merchants: [String]? = nil

@@ -39,8 +39,8 @@ public struct RotationFinishRequest: StrictRequest {
     /// `EC` or `RSA`; required if keys of both types are being rotated.
     public var type: String?
     public var cutOff: CutOff
-    /// True finishes even if payment tokens still arrive under the old key, or none has arrived under the new one; false if
-    /// absent.
+    /// True if the rotation finishes even though payment tokens still arrive under the old key, or none has arrived
+    /// under the new one. False if absent.
     public var force: Bool
     /// The reason, for the record: 1 to 200 characters; `rotated` if absent.
     public var reason: String

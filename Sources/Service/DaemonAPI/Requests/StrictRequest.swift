@@ -160,7 +160,7 @@ extension StrictDecoder: SingleValueDecodingContainer {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        // Another defect: no request has a member of this type, so its bounds are not defined.
+        // A defect in the request's type: no request has a member of this kind, so its bounds are not defined.
         throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
     }
 }
