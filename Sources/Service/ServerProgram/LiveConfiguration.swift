@@ -16,7 +16,7 @@ package protocol ServerConfiguration: Sendable {
     /// Settings that are allowed but weaken the service, or deserve attention for another reason.
     var warnings: [ConfigurationWarning] { get set }
 
-    /// The parts that need a restart, by the names of their sections, and true for each part that is the same in `new`.
+    /// Returns each part that needs a restart: its section's name, and true if `new` has the same values.
     func fixedParts(in new: Self) -> [(name: String, isUnchanged: Bool)]
     /// Copies the parts that can change while the program runs.
     mutating func takeWhatMayChange(from new: Self)

@@ -19,8 +19,7 @@ package struct RequestLog: Sendable {
         package let endpoint: String
         package var sender: Sender
         let started = ContinuousClock.now
-        /// The time that the program took, if more time follows that is not its own: a streamed answer takes as long as its
-        /// reader.
+        /// The program's own part of the time, for a streamed answer, which also takes as long as its reader.
         package var took: Duration?
 
         package init(endpoint: String, sender: Sender) {
@@ -31,7 +30,7 @@ package struct RequestLog: Sendable {
         package var elapsed: Duration { took ?? started.duration(to: .now) }
     }
 
-    /// The refusals that share a log line.
+    /// A key for the refusals that share a log line.
     private struct CheapRefusal: Hashable {
         let source: ConnectionSource
         let code: String

@@ -25,7 +25,7 @@ package protocol RouterRules: Sendable {
     func identify(
         _ sender: inout Sender, by head: RequestHead, from peer: Peer, here: [Row], route: Row?
     ) throws(Refused)
-    /// The end of the sentence that says that there is nothing at a path.
+    /// Returns the end of the sentence that refuses an unknown path.
     func place(of peer: Peer) -> String
     /// The last check before the body is read.
     func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)
@@ -133,7 +133,7 @@ package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRe
     /// logs, so that there is one label for each route.
     package let path: String
     private let segments: [Substring]
-    /// Returns true if the path has no `{…}`.
+    /// True if the path has no `{…}`.
     let isLiteral: Bool
     /// The right that a caller needs, in the program's terms.
     package let access: Access
@@ -196,7 +196,7 @@ package protocol ServerRefusal: Error, Sendable {
     /// One sentence for a person.
     var message: String { get }
     var details: String? { get }
-    /// Returns true for a defect of this program, which is logged as an error.
+    /// True for a defect of this program, which is logged as an error.
     var isDefect: Bool { get }
 
     /// Creates a refusal with a code that all programs have.

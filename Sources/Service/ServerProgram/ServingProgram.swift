@@ -1,9 +1,8 @@
 // The frame of a program that serves HTTP, shared by `paytokend` and `paytoken-gateway`:
 //     ServingProgram.swift         the program's life, from the configuration file to the exit status
 //     LiveConfiguration.swift      the configuration in force, and SIGHUP
-//     Router.swift                 from a request's head to the route that answers it (Route.swift)
+//     Router.swift                 from a request's head to the route that answers it; refusals and their answers
 //     RequestLog.swift             one line and one count for each request
-//     ServerRefusal.swift          refusals, and their answers
 // A program adds the parts that it opens, its routes, the rights that they need, and the parts that a reload replaces.
 
 package import DaemonAPI
