@@ -5,7 +5,8 @@ package import WorkerProtocol
 /// Every function is idempotent and may be called again after a failure.
 ///
 /// They throw ``WorkerFailure``: `auditRefused` when the HSM token works but does not support the operation (read-only,
-/// no data objects, no such mechanism), `keyNotFound` when there is no such audit key, else as a decryption does.
+/// no data objects, no such mechanism), `keyNotFound` when there is no such audit key, and otherwise the failures of a
+/// decryption.
 package protocol AuditHSMToken: Sendable {
     /// Returns the audit keys that the HSM token shows, at most 1,024; more are an error. A private key without its
     /// public key is not included.
@@ -20,7 +21,8 @@ package protocol AuditHSMToken: Sendable {
     /// - Parameters:
     ///   - message: the value of `checkpoint`, at most 4096 bytes; a message that does not begin with `{"node":` is
     ///     refused.
-    ///   - identifier: the audit key's CKA_ID.
+    ///   - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the HSM
+    ///     token.
     /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the token.
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8]
 
@@ -29,7 +31,7 @@ package protocol AuditHSMToken: Sendable {
     /// with the PIN can write them.
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]]
 
-    /// Stores a line as a data object and then destroys the node's other ones, so that there is always one. Calls for
+    /// Stores a line as a data object, and then destroys the node's older lines, so that there is always one. Calls for
     /// one node must not overlap.
     /// - Parameters:
     ///   - line: an audit checkpoint's line without the line feed, 1 to 4096 bytes.

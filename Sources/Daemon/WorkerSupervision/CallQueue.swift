@@ -60,7 +60,7 @@ final class CallQueue: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - refusedInputs: shared by all HSM tokens.
+    ///   - refusedInputs: the inputs that no worker gets, shared by all HSM tokens.
     ///   - recycleDue: receives the serving worker's number when it has answered as many calls as it may.
     init(
         limits: Limits, events: WorkerEvents, refusedInputs: RefusedInputs = RefusedInputs(),

@@ -33,7 +33,7 @@ package final class HSMToken: Sendable {
     ///   - executable: the worker's program.
     ///   - logger: receives starts, ends with their reasons, and replacements; never a call's content.
     ///   - events: receives metrics, and the key list after each (re)opening.
-    ///   - refusedInputs: inputs that no worker gets; shared by HSM tokens with the same keys.
+    ///   - refusedInputs: inputs that no worker gets, shared by HSM tokens with the same keys.
     ///   - memoryGrowth: the number of bytes by which a worker may grow before a new one replaces it.
     ///   - eventLoop: the event loop on which the worker's answers arrive.
     package init(
@@ -83,7 +83,7 @@ package final class HSMToken: Sendable {
 
     package var isServing: Bool { load != nil }
 
-    /// Bytes of secrets that its processes could not lock in memory.
+    /// Bytes of secrets that the HSM token's processes could not lock in memory.
     package var unlockedSecrets: Int { calls.unlockedSecrets }
 
     /// The serving process.
@@ -114,7 +114,7 @@ package final class HSMToken: Sendable {
         try await KeyPages.all { [self] (request) async throws(WorkerFailure) in try await call(request) { $0 } }
     }
 
-    /// Reads what the HSM token shows of one key now; empty if it shows none.
+    /// Reads the descriptions of one key that the HSM token shows now; empty if it shows none.
     package func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
         try await call(.describeKey(publicKeyHash: hash.bytes)) {
             if case .keys(let keys) = $0 { keys } else { nil }
@@ -230,7 +230,7 @@ package enum HSMTokenCondition: Sendable, Equatable {
     /// A worker is being started, for the first time or after one that ended.
     case starting
     case ready(HSMTokenDescription)
-    /// The reason, one sentence for a person. The daemon keeps trying.
+    /// The HSM token cannot serve for this reason. The daemon keeps trying.
     case unavailable(WorkerFailure)
 }
 
@@ -248,9 +248,9 @@ package struct HSMTokenSettings: Sendable, Equatable {
     package var sessions: Int
     /// The limit beyond which a call ends the worker.
     package var callTimeout: Duration
-    /// The number of operations after which a new worker replaces the worker.
+    /// The number of operations after which a worker is replaced.
     package var recycleAfter: Int
-    /// Tier C: one transaction's symmetric key may be read into the worker's memory.
+    /// True if tier C is permitted, in which one transaction's symmetric key is read into the worker's memory.
     package var allowExtractableSecret: Bool
     /// The worker's environment variables, in addition to the few that it always has.
     package var environment: [String: String]
@@ -300,9 +300,9 @@ package struct WorkerEvents: Sendable {
         /// The worker had grown past its limit.
         case memory
 
-        /// The time that its process has to end once its socket is closed. A worker that can end by itself does so, and
-        /// then never in the middle of a login, which can destroy an HSM token that is stored in files (SoftHSM). One
-        /// that hangs cannot.
+        /// The time that the worker's process has to end after its socket is closed. A worker that responds ends by
+        /// itself, and never in the middle of a login: that can destroy an HSM token that is stored in files (SoftHSM).
+        /// A worker that hangs or has died gets less time.
         var timeToEnd: Duration {
             switch self {
             case .died, .timeout: .seconds(1)
@@ -312,7 +312,7 @@ package struct WorkerEvents: Sendable {
     }
 
     /// Receives the key pairs that the HSM token shows, after each (re)opening and before the worker serves, and the
-    /// time at which their listing began. Later known changes are newer than the listing.
+    /// time at which their listing began. Changes that become known after that time are newer than the listing.
     var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
     var condition: @Sendable (HSMTokenCondition) -> Void
     /// Receives the seconds that a call waited for a session: `paytokend_hsm_wait_seconds`.

@@ -72,7 +72,7 @@ package final class HSMTokenPool: Sendable {
     /// - Parameters:
     ///   - holders: the names of the HSM tokens that show the key.
     ///   - requester: the caller; callers are served round robin.
-    /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, no other failure is.
+    /// - Throws: ``WorkerFailure``. Only `decryptionFailed` is caused by the input.
     package func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester = Requester()
     ) async throws(WorkerFailure) -> OpenedTransaction {
@@ -97,8 +97,8 @@ package final class HSMTokenPool: Sendable {
         callTimeout + longestWait(callTimeout: callTimeout)
     }
 
-    /// The part of it that a call may wait while the worker answers other calls: enough time must remain for the call
-    /// itself.
+    /// The part of ``deadline(callTimeout:)`` that a call may wait while the worker answers other calls. Enough time
+    /// must remain for the call itself.
     static func longestWait(callTimeout: Duration) -> Duration {
         max(callTimeout, .seconds(10))
     }
@@ -115,8 +115,8 @@ package final class HSMTokenPool: Sendable {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
         let hsmToken = next(among: holders, where: signs) ?? waitable(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
-        // Repeated at the same HSM token only, whose share is in use: a failing HSM token must not overload another
-        // one.
+        // A signature is repeated only at the HSM token whose share it uses: a failing HSM token must not overload
+        // another one.
         let signature = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
             () async throws(WorkerFailure) in
             try await hsmToken.call(.signTLS(signing), terms: terms) {
@@ -142,8 +142,8 @@ package final class HSMTokenPool: Sendable {
         guard all.count > 1 else {
             return failed.isEmpty ? first : nil
         }
-        // A search for a second HSM token does not advance the offset: with two HSM tokens each request would begin at
-        // the same one.
+        // A search for a second HSM token does not advance the offset. Otherwise, with two HSM tokens, every request
+        // would begin at the same one.
         let start =
             failed.isEmpty ? offset.wrappingAdd(1, ordering: .relaxed).newValue : offset.load(ordering: .relaxed)
         var best: (hsmToken: HSMToken, load: Int)?
@@ -167,9 +167,9 @@ package final class HSMTokenPool: Sendable {
 
 /// One transaction's decrypted data.
 package struct OpenedTransaction: Sendable {
-    /// The content before encryption.
+    /// The decrypted payment data.
     package let plaintext: [UInt8]
-    /// The tier that decrypted it.
+    /// The tier at which the data was decrypted.
     package let tier: ProtectionTier
     /// The HSM token's name in the configuration.
     package let hsmToken: String
@@ -183,7 +183,7 @@ extension HSMToken {
     /// The tier at which payment tokens of this version are decrypted now; nil if they are not.
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
 
-    /// The algorithms with which it signs TLS handshakes now.
+    /// The algorithms with which the HSM token signs TLS handshakes now.
     var tlsAlgorithms: [TLSSignatureAlgorithm] {
         if case .ready(let description) = condition { description.tlsSignatures.algorithms } else { [] }
     }
@@ -201,7 +201,8 @@ extension HSMTokenCondition {
     }
 }
 
-/// The reason why a call was not answered, and how far it came. Both determine whether and where it is repeated.
+/// The reason why a call was not answered, and the stage that it reached. Both determine whether and where the call is
+/// repeated.
 struct CallFailure: Error, Sendable, Equatable {
     enum Reach: Sendable {
         /// The call waited in the daemon: no worker received it.
@@ -221,7 +222,7 @@ struct CallFailure: Error, Sendable, Equatable {
 }
 
 extension Result where Failure == CallFailure {
-    /// Returns the answer; throws the failure without how far the call came.
+    /// Returns the answer, or throws the failure without the stage that the call reached.
     func answer() throws(WorkerFailure) -> Success {
         do {
             return try get()
@@ -268,8 +269,8 @@ struct CallTerms: Sendable {
 
 extension CallQueue {
     /// Makes a call, and repeats it once if a second attempt may succeed. This is the only place that repeats calls:
-    /// ``submit(_:terms:)`` makes one attempt, and no caller of this function repeats. It happens before the claim, so
-    /// the ledger sees one request.
+    /// ``submit(_:terms:)`` makes one attempt, and no caller of this function repeats. Repetition happens before the
+    /// claim, so the ledger sees one request.
     ///
     /// - A failure that the input causes, or a deadline, is final.
     /// - Otherwise the call goes to another HSM token that can process it.

@@ -14,9 +14,9 @@ struct HeldCalls {
         let sentAt: ContinuousClock.Instant
         /// The position in the order of all sent calls.
         let place: UInt64
-        /// The time at which a session started it, derived from the number of sessions.
+        /// The time at which a session started the call, derived from the number of sessions.
         var begun: ContinuousClock.Instant?
-        /// The time since when a session certainly has it: the worker has answered a call that was sent later.
+        /// The time since which a session certainly has the call: the worker has answered a call that was sent later.
         var overtakenSince: ContinuousClock.Instant?
     }
 
@@ -30,17 +30,17 @@ struct HeldCalls {
     private var lastPlaceAnswered: UInt64 = 0
 
     private(set) var lastAnswer: ContinuousClock.Instant?
-    /// The number of answers since it serves.
+    /// The number of answers since the worker began to serve.
     private(set) var answersServing = 0
-    /// Bytes of secrets that it could not lock in memory, by its last report.
+    /// Bytes of secrets that the worker could not lock in memory, by its last report.
     private(set) var unlockedSecrets: UInt32 = 0
-    /// True if it serves, or has served and ends after its last call.
+    /// True if the worker serves, or has served and ends after its last call.
     var hasServed = false
-    /// True if it ends because its HSM token failed, not because of a call.
+    /// True if the worker ends because its HSM token failed, not because of a call.
     var hsmTokenHasFailed = false
 
     /// - Parameters:
-    ///   - sessions: the number of calls that it processes at a time.
+    ///   - sessions: the number of calls that the worker processes at a time.
     ///   - waited: receives the seconds that a call has waited when a session starts it.
     init(_ worker: ConnectedWorker, sessions: Int, waited: @escaping @Sendable (Double) -> Void) {
         self.worker = worker
@@ -155,12 +155,12 @@ struct CallPace {
 
     /// Returns the number of calls that a worker may have.
     /// - Parameters:
-    ///   - sessions: the number of calls that it processes at a time.
+    ///   - sessions: the number of calls that the worker processes at a time.
     ///   - most: the upper limit, however fast the HSM token is.
     func window(sessions: Int, atMost most: Int) -> Int {
         guard sessions < most else { return most }
         guard let average else { return sessions + 1 }
-        // An HSM token that takes no time at all would need more than fit.
+        // The lower limit avoids a division by zero.
         let wanted = (Double(sessions) * Self.roundTrip / max(average, 1e-9)).rounded(.up)
         return sessions + Int(min(max(wanted, 1), Double(most - sessions)))
     }
@@ -172,14 +172,14 @@ typealias CallResult = Result<WorkerAnswer, CallFailure>
 package struct PendingCall: Sendable {
     let identifier: UInt64
     let operation: WorkerOperation
-    /// True if it opens the HSM token: its worker does not serve yet.
+    /// True if the call opens the HSM token, before the worker serves.
     let isOpening: Bool
-    /// The whole frame.
+    /// The encoded request, a whole frame.
     let frame: [UInt8]
     let continuation: CheckedContinuation<CallResult, Never>
     let waitingSince: ContinuousClock.Instant
     let terms: CallTerms
-    /// True if its caller has already been answered while the worker is still processing it.
+    /// True if the caller has already been answered while the worker is still processing the call.
     var isAbandoned = false
 
     func finish(

@@ -8,7 +8,7 @@ enum KeyPages {
     static let attempts = 3
 
     /// - Parameters:
-    ///   - readers: the number of concurrent requests for pages: the worker reads them in as many sessions.
+    ///   - readers: the number of concurrent requests for pages, which the worker serves in as many sessions.
     ///   - ask: makes one call at the same worker.
     static func all(
         readers: Int = 1, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer

@@ -42,7 +42,8 @@ final class RunningWorkers: Sendable {
 
     /// - Parameters:
     ///   - eventLoop: the event loop on which the workers' answers arrive.
-    ///   - ended: called when a worker has ended, whether it served or not. `wasUseful`: it had answered calls.
+    ///   - ended: called when a worker has ended, whether it served or not; `wasUseful` is true if it had answered
+    ///     calls.
     init(
         settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
         eventLoop: any EventLoop, calls: CallQueue, ended: @escaping @Sendable (UInt64, _ wasUseful: Bool) -> Void
@@ -184,7 +185,7 @@ final class RunningWorkers: Sendable {
             return Array(state.processes.values)
         }
         let calls = calls.giveUp(failure)
-        // Closed first, so that the workers killed here do not count as died.
+        // The inputs are closed first, so that the workers killed here do not count as died.
         self.calls.closeAll()
         if !processes.isEmpty {
             logger.warning(

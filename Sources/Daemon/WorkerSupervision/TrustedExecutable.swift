@@ -25,7 +25,7 @@ package final class TrustedExecutable: Sendable {
     /// The descriptor, for execution through `/proc/self/fd`.
     var descriptor: CInt { file.number }
 
-    /// - Parameter path: absolute.
+    /// - Parameter path: an absolute path.
     package init(path: String) throws(Objection) {
         var place = try Self.root()
         // The path's components in reverse order.

@@ -1,10 +1,10 @@
 /// The command that prints an HSM token's own counter or log of its keys' uses: `tokens[].use_log`. ``UseLogRun`` runs
 /// it.
 package struct UseLogProgram: Sendable, Equatable {
-    /// The absolute path.
+    /// The absolute path of the program.
     package var path: String
     package var arguments: [String]
-    /// The longest time that it may run.
+    /// The longest time that the program may run.
     package var timeout: Duration
     /// The variables in addition to `PAYTOKEND_NODE`, `PAYTOKEND_TOKEN`, `PAYTOKEND_SINCE` and `PAYTOKEND_UNTIL`, and
     /// the few that every program needs.

@@ -6,8 +6,9 @@ import Synchronization
 /// One run of a ``UseLogProgram``. Its output is read as it arrives; the first bytes of its standard error go to the
 /// log.
 ///
-/// ``read(_:)`` runs it to its end, on the calling thread. However it ends, the program and its process group are then
-/// gone, it is reaped and its pipes are closed. A process that left the group survives.
+/// ``read(_:)`` runs the program to its end, on the calling thread. The program and its process group are gone
+/// afterwards, however the run ended; the program is reaped and its pipes are closed. A process that left the group
+/// survives.
 package final class UseLogRun: Sendable {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case notStarted
@@ -43,7 +44,7 @@ package final class UseLogRun: Sendable {
     private let timeout: Duration
     private let state = Mutex((pieces: 0, isStopped: false))
 
-    /// Starts it in its own process group. From this process it inherits only its three standard files and, as
+    /// Starts the program in its own process group. The program inherits only its three standard files and, as
     /// descriptor 3, its own file.
     package init(
         _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]
@@ -73,9 +74,9 @@ package final class UseLogRun: Sendable {
 
     /// Runs the program to its end on a separate thread.
     ///
-    /// - Parameter lease: kept until then.
-    /// - Returns: its output, read no faster than ``took()`` reports its consumption. Without a reader the run is
-    ///   stopped.
+    /// - Parameter lease: a lease that is kept until the program has ended.
+    /// - Returns: the program's output, read no faster than ``took()`` reports its consumption. Without a reader the
+    ///   run is stopped.
     package func pieces(keeping lease: some Sendable) -> AsyncThrowingStream<[UInt8], any Error> {
         let (stream, continuation) = AsyncThrowingStream.makeStream(of: [UInt8].self)
         continuation.onTermination = { [weak self] _ in self?.stop() }
@@ -121,7 +122,7 @@ package final class UseLogRun: Sendable {
                 guard total <= Self.maximumBytes else { throw Failure.tooLong(limit: Self.maximumBytes) }
                 try take(data)
             }
-            // It has closed its output but may continue to run.
+            // The program has closed its output but may continue to run.
             while paytokend_has_ended(process) == 0 {
                 guard !state.withLock({ $0.isStopped }) else { throw Failure.stopped }
                 _ = try pipes.next(takesOutput: false, within: min(.milliseconds(10), left(until: deadline)))
@@ -131,7 +132,8 @@ package final class UseLogRun: Sendable {
             _ = reap()
             throw error
         }
-        // Before it is reaped: until then no other process or group can have its identifier.
+        // The group is killed before the program is reaped: until then no other process or group can have its
+        // identifier.
         killGroup()
         let end = ContinuousClock.now + Self.grace
         while pipes.hasErrors, let left = try? left(until: end) {
@@ -165,7 +167,7 @@ private struct UseLogPipes {
     private var output: OwnedDescriptor?
     private var errors: OwnedDescriptor?
     private let wake: WakePipe
-    /// The first bytes of standard error.
+    /// The first bytes of the program's standard error.
     private(set) var said: [UInt8] = []
 
     var hasOutput: Bool { output != nil }
@@ -196,7 +198,7 @@ private struct UseLogPipes {
         return data.isEmpty ? nil : data
     }
 
-    /// Returns an empty array at the end, and if reading fails.
+    /// Returns the bytes that have arrived; an empty array at the end, and if reading fails.
     private static func read(from descriptor: OwnedDescriptor) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: piece)
         let count = unsafe Glibc.read(descriptor.number, &bytes, piece)

@@ -16,10 +16,10 @@ final class WorkerSupervisor: Sendable {
         case stop
     }
 
-    /// The growth in bytes since it opened its HSM token at which a worker is replaced. SoftHSM 2.6.1 loses about 265
-    /// bytes with each derivation; this is a million of them, as many as `recycle_after` allows by default. A worker
-    /// that grows faster loses objects, which slows its sessions long before memory runs out. A worker with thousands
-    /// of keys is large from the start, so growth counts and not size.
+    /// The growth in bytes, since a worker opened its HSM token, at which the worker is replaced. SoftHSM 2.6.1 loses
+    /// about 265 bytes with each derivation. The limit allows a million derivations, as many as `recycle_after` does by
+    /// default. A worker that grows faster loses objects, which slows its sessions long before memory runs out. Growth
+    /// counts and not size, since a worker with thousands of keys is large from the start.
     static let memoryGrowth = 256 * 1024 * 1024
 
     private struct State {
