@@ -19,7 +19,7 @@ package struct RequestLog: Sendable {
         package let endpoint: String
         package var sender: Sender
         let started = ContinuousClock.now
-        /// The program's own part of the time, for a streamed answer, which also takes as long as its reader.
+        /// The program's own time, set for a streamed answer, whose total time depends on its reader.
         package var took: Duration?
 
         package init(endpoint: String, sender: Sender) {
