@@ -139,7 +139,7 @@ func withCStrings<Result>(
 package final class WorkerExecutable: Sendable {
     static let name = "paytokend-hsm"
 
-    /// The path at which it was opened, for messages.
+    /// The path at which the program was opened, for messages.
     let path: String
     private let file: OwnedDescriptor
     var descriptor: CInt { file.number }

@@ -55,11 +55,11 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     /// The primary or a supplementary group. With `user` too, both must match.
     var group: Account?
     var roles: Set<Role>
-    /// nil allows all merchants, an empty list none.
+    /// The merchants whose keys the callers may use; nil allows all, an empty list none.
     var merchants: [MerchantPattern]?
     /// The members of `expected` that each decrypt request must contain.
     var requireExpected: Set<String> = []
-    /// nil means the window of `verification`.
+    /// The signing-time window of these callers; nil means the window of `verification`.
     var signingTimeWindow: SigningTimeWindow?
 
     /// Returns true if its callers decrypt and are identified by their uids, which another host may have given to other
@@ -93,11 +93,11 @@ struct Caller: Sendable, Equatable {
     /// The rule's name, or the uid in decimal. A repeat must come from the same name.
     let name: String
     let peer: PeerCredentials
-    /// Includes the implied roles.
+    /// The caller's roles, including the implied ones.
     let roles: Set<Role>
     /// The members of `expected` that each of its decrypt requests must contain.
     let requireExpected: Set<String>
-    /// nil means the window of `verification`.
+    /// The signing-time window of these callers; nil means the window of `verification`.
     let signingTimeWindow: SigningTimeWindow?
     /// The accounts that its rule admits by a group alone; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?

@@ -58,8 +58,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
-    /// Refuses an approval that is already decided or expired for that reason, before the key's state can give another
-    /// reason. The transaction checks it again.
+    /// Refuses an approval that was already decided or has expired. This check comes first, so that the refusal names
+    /// that reason and not the key's state. The transaction checks it again.
     private func requirePending(_ approval: Approval, _ now: Date) throws(Refusal) {
         let conflict: ApprovalConflict
         switch approval.status(at: now) {

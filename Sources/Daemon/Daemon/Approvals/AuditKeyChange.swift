@@ -31,7 +31,7 @@ struct AuditKeyChange: Sendable {
     /// Locked during a change: the second of two concurrent changes sees the result of the first.
     private let lock = AsyncLock()
 
-    /// The approval covers replacing this key, not a later one.
+    /// Returns the parameters that an approval covers: the replacement of this key, not of a later one.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)

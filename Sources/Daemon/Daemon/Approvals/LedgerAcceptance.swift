@@ -76,7 +76,7 @@ struct ClockAcceptance: ClockAccepting {
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
-    /// The approval covers only what was ahead of the clock when it was requested.
+    /// Returns the parameters that an approval covers: only the times that were ahead of the clock at the request.
     static func parameters(_ plan: Plan) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptClock)
         parameters.add(plan.newestRecord.map { AuditTime($0).text })

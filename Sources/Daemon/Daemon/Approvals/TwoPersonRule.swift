@@ -44,8 +44,7 @@ struct TwoPersonRule: Sendable {
 extension Caller {
     /// Returns the caller's person, for requesting and approving on this host or another one.
     ///
-    /// The account names are the system's present ones. Looking them up can block, so it runs on a thread that may
-    /// block.
+    /// The account names are the system's present ones. Their look-up runs on a thread that may block.
     ///
     /// - Throws: `forbidden` when the person is unknown.
     func person() async throws(Refusal) -> PersonIdentities {

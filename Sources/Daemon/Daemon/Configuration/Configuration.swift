@@ -56,7 +56,8 @@ extension Configuration: ServerConfiguration {
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
-        // In a directory that only the daemon's user can read; names are unique and fit into a path.
+        // The files are in a directory that only the daemon's user can read. HSM tokens' names are unique and fit into
+        // a path.
         let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"

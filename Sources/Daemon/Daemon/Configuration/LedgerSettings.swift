@@ -33,17 +33,18 @@ struct LedgerSettings: Sendable, Equatable {
         /// The absolute path of the directory for archive files.
         var directory: String
 
-        /// At least thirteen months, whichever months they are.
+        /// The shortest permitted ``retain``: thirteen months, whichever months they are.
         static let shortest = DurationText.days(397)
     }
 
     var place: Place
-    /// nil, possible only for a file, means the host name at the first start, which the ledger keeps.
+    /// The node's name. nil, which is possible only for a file, means the host name at the first start, which the
+    /// ledger keeps.
     var node: String?
     var retainClaims: Duration
-    /// nil if records stay in the ledger for ever.
+    /// The archiving of old records; nil if records stay in the ledger for ever.
     var archive: Archive?
-    /// Zero if repeats are not permitted.
+    /// The time for which repeats are permitted; zero if they are not.
     var repeatFor: Duration
     /// The longest wait for the ledger.
     var timeout: Duration
@@ -130,7 +131,7 @@ extension LedgerSettings {
 }
 
 extension LedgerSettings.Place {
-    /// Checks everything that can be checked without the server.
+    /// Parses the URL, and checks everything that can be checked without the server.
     fileprivate init?(_ url: String, _ section: ConfigurationSection) {
         guard let place = Self.isPostgreSQL(url) ? Self.postgresql(url, section) : Self.sqlite(url, section) else {
             return nil

@@ -5,7 +5,7 @@ import HostSystem
 
 /// `listener`: the two sockets and their limits.
 struct ListenerSettings: Sendable, Equatable {
-    /// Absolute paths.
+    /// The absolute path of the payments socket; ``adminSocket`` is the administration socket's.
     var socket: String
     var adminSocket: String
     /// Permission bits of the socket files.

@@ -21,7 +21,7 @@ extension Configuration {
         listener.write(into: &values)
         log.write(into: &values)
         for (place, hsmToken) in hsmTokens.enumerated() {
-            // The first one holds the audit key.
+            // The place is recorded, since the first HSM token holds the audit key.
             values.set("tokens.\(place + 1)", ConfigurationValue(hsmToken.name))
             hsmToken.write(into: &values)
         }

@@ -6,9 +6,9 @@ import X509
 
 /// `trust`: the roots and the distrusted certificates.
 struct TrustSettings: Sendable, Equatable {
-    /// Absolute paths of the PEM or DER files named.
+    /// The absolute paths of the configured PEM or DER files.
     var rootFiles: [String] = []
-    /// The certificates in them; empty means the built-in Apple Root CA - G3.
+    /// The certificates in ``rootFiles``; empty means the built-in Apple Root CA - G3.
     var roots: [Certificate] = []
     /// SHA-256 fingerprints, 32 bytes each.
     var distrusted: Set<[UInt8]> = []

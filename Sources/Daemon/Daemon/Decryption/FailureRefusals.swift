@@ -53,8 +53,8 @@ extension WorkerFailure {
     var refusal: Refusal {
         switch kind {
         case .decryptionFailed:
-            // The same refusal as for a point off the curve and for a payload that is not JSON: a separate message
-            // would distinguish them.
+            // A point off the curve and a payload that is not JSON have the same refusal: separate messages would
+            // distinguish the three failures.
             .decryptionFailed
         case .keyNotFound:
             Refusal(.hsmUnavailable, "The ledger has the merchant key, but the HSM token does not list it at present.")
@@ -86,8 +86,8 @@ extension WorkerFailure {
     }
 }
 
-// The same failures for a caller that requested a signature: no payment token was decrypted, and a signature has no
-// reference to repeat with.
+// Maps the same failures for a caller that requested a signature: no payment token was decrypted, and a signature has
+// no reference to repeat with.
 
 extension WorkerFailure {
     var signatureRefusal: Refusal {

@@ -105,7 +105,8 @@ struct TokenDecryptor: Sendable {
         try requireDecrypting(of: key, at: keyTime)
 
         if repeatability == .byOther { throw Self.releasedByOther }
-        // Before the HSM is called: a caller that repeats without end must not take the HSM's time from the others.
+        // This check precedes the HSM call: a caller that repeats without end must not take the HSM's time from the
+        // others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
             throw Self.repeatedTooOften
         }
@@ -161,11 +162,11 @@ struct TokenDecryptor: Sendable {
         return (evidence, try await trust.evaluate(evidence))
     }
 
-    /// Refuses a payment token outside the window unless it repeats a release. The contract exempts repeats from the
-    /// window and from nothing else. The claim then decides whether it is a repeat.
+    /// Refuses a payment token outside the signing-time window unless it may repeat a release. The contract exempts
+    /// repeats from the window and from nothing else. The claim later decides whether this is a repeat.
     ///
-    /// - Returns: nil inside the window, where a transaction not yet known may be claimed. Outside, the kind of repeat;
-    ///   ``Repeatability/no`` is refused.
+    /// - Returns: nil inside the window, where a new transaction may be claimed; outside, the kind of repeat.
+    ///   ``Repeatability/no`` is refused and not returned.
     private func checkWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
@@ -196,7 +197,7 @@ struct TokenDecryptor: Sendable {
             throw Refusal(
                 .keyNotActive, "The merchant key was made outside paytokend and has not been adopted; adopt it first.")
         case .inconsistent:
-            // A worker cannot test a key if its HSM token has no tier for it, and lists the key as inconsistent too.
+            // If the HSM token has no tier for a key, its worker cannot test the key, and lists it as inconsistent too.
             if key.decrypts(at: now), let lack = hsm.missingTier(for: key) {
                 throw Refusal(
                     .hsmUnavailable, "The HSM that holds the merchant key cannot open payments for keys of its type.",
@@ -257,7 +258,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// The HSM's name in fault log lines.
+    /// The component name of the HSM in fault log lines.
     private static let hsmComponent = "hsm"
 
     private static let repeatedTooOften = Refusal(

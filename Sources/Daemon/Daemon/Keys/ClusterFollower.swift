@@ -62,7 +62,7 @@ struct ClusterFollower: Sendable {
         }
     }
 
-    /// The name of operations approved on another node in fault log lines.
+    /// The component name, in fault log lines, of operations that were approved on another node.
     private static let approvals = "approved operation"
 
     private func noteHeldKeys() async {

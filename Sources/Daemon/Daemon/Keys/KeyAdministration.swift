@@ -36,13 +36,14 @@ struct KeyAdministration: Sendable {
         try await refusing(ledger: await ledger.keyRecord(hash))
     }
 
-    /// Checked before a key comes into an HSM token: with a full disk it would remain there without a record.
+    /// Requires that the ledger can be written. Called before a key comes into an HSM token, where it would otherwise
+    /// remain without a record when the disk is full.
     func requireWritableLedger() async throws(Refusal) {
         try gate.admit()
         try await refusing(ledger: await ledger.probe())
     }
 
-    /// Updates the index with what an HSM token shows of a key now.
+    /// Reads a key from an HSM token and updates the index.
     func refresh(_ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering) async throws(Refusal) {
         let shown = try await refusing(hsm: await hsmToken.describeKey(hash))
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: [(hsmToken.name, shown)]))
@@ -63,9 +64,9 @@ struct KeyAdministration: Sendable {
 /// The operations of administration on an HSM token.
 protocol HSMTokenAdministering: Sendable {
     var name: String { get }
-    /// True if a worker has opened it and takes calls.
+    /// True if a worker has opened the HSM token and takes calls.
     var isServing: Bool { get }
-    /// Returns what it shows of one key now; empty if it shows none.
+    /// Returns the descriptions of one key that the HSM token shows now; empty if it shows none.
     func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription]
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
     func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure)

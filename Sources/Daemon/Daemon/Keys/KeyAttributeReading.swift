@@ -7,7 +7,7 @@ import WorkerSupervision
 /// A source of private key attributes.
 protocol KeyAttributeSource: Sendable {
     var name: String { get }
-    /// True if a worker has opened it and takes calls.
+    /// True if a worker has opened the HSM token and takes calls.
     var isServing: Bool { get }
     /// Returns the present attributes of the private keys with this CKA_ID; none if it shows none.
     func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes]
@@ -17,8 +17,8 @@ extension HSMToken: KeyAttributeSource {}
 
 /// Reads a key's present attributes from the HSM tokens that show it.
 ///
-/// One key at a time: in some HSM tokens a search reads every object, and these requests must take no more than one
-/// session of each HSM token from the payments.
+/// It reads one key at a time. In some HSM tokens a search reads every object, and these requests must take no more
+/// than one session of each HSM token from the payments.
 struct KeyAttributeReading: Sendable {
     let hsmTokens: [any KeyAttributeSource]
     private let lock = AsyncLock()

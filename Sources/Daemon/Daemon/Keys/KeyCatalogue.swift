@@ -35,7 +35,7 @@ final class KeyCatalogue: Sendable {
         var notedVersion: Int?
     }
 
-    /// Longer than any listing takes.
+    /// The time for which single keys' descriptions are kept: longer than any listing takes.
     private static let recentTime = Duration.seconds(15 * 60)
 
     /// - Parameter hsmTokens: the configured names.
@@ -49,7 +49,7 @@ final class KeyCatalogue: Sendable {
 
     /// Updates one key after its record, or what these HSM tokens show of it, has changed.
     ///
-    /// - Parameter shown: by HSM token, what it shows under the key's hash now; the others keep what they showed.
+    /// - Parameter shown: the descriptions of the key that HSM tokens show now, by HSM token. The others keep theirs.
     func keyChanged(
         _ hash: PublicKeyHash, shown: [(hsmToken: String, keys: [KeyDescription])] = []
     ) async throws(LedgerFailure) {
@@ -89,8 +89,8 @@ final class KeyCatalogue: Sendable {
         }
     }
 
-    /// Reads the ledger's records before any HSM token: a recorded key that no HSM token has shown yet must not count
-    /// as unknown.
+    /// Reads the ledger's key records. Called before any HSM token is opened: a recorded key that no HSM token has
+    /// shown yet must not count as unknown.
     func recall() async throws(LedgerFailure) {
         index.rebuild(hsmTokens: [], keyRecords: try await ledger.keyRecords(), now: clock.now())
     }

@@ -13,7 +13,7 @@ extension KeyAdministration {
         let merchantIdentifier: String
         let algorithm: KeyAlgorithm
         var use = KeyUse.processing
-        /// The configured name; nil if there is only one HSM token.
+        /// The HSM token's configured name; nil if there is only one HSM token.
         let hsmToken: String?
     }
 

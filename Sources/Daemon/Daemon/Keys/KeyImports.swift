@@ -14,7 +14,7 @@ extension KeyAdministration {
     struct KeyImport: Sendable {
         let merchantIdentifier: String?
         let certificate: [UInt8]
-        /// One for each HSM token that will hold the key; each HSM token once.
+        /// The private key, sealed once for each HSM token that will hold it.
         let sealedKeys: [SealedKey]
         let allowExpired: Bool
         /// The second person's approval, if one is needed: without it, the import requests one.
@@ -111,7 +111,7 @@ extension KeyAdministration {
         draft.setSubject(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
             if certificate.purpose.use == nil {
-                // The kind of the certificate says more than that its key is not here.
+                // A certificate of the wrong kind is refused as such, which says more than that its key is not here.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
             }
             throw Refusal(
@@ -171,7 +171,8 @@ extension KeyAdministration {
         return use
     }
 
-    /// A check before an HSM token is changed; the transaction that activates the key decides.
+    /// Checks, before an HSM token is changed, that the merchant has room for another identity. The transaction that
+    /// activates the key decides.
     private func requireRoomForIdentity(_ certificate: MerchantCertificate, merchant: String) throws(Refusal) {
         guard certificate.purpose == .merchantIdentity else { return }
         let active = catalogue.index.entries.filter {

@@ -266,7 +266,7 @@ struct KeyLifecycle: Sendable {
         }
     }
 
-    /// The name of failed destructions in fault log lines.
+    /// The component name of failed destructions in fault log lines.
     private static let destruction = "destroyed key"
 
     private func refresh(_ hash: PublicKeyHash, emptied hsmTokens: [String] = []) async throws(Refusal) {

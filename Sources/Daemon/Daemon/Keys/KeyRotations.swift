@@ -20,7 +20,7 @@ struct KeyRotations: Sendable {
     static let standardCutOff: TimeInterval = 7 * 86_400
     /// The time for which a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
-    /// The time before now in which a new key's first payment token is searched.
+    /// The period up to now that is searched for a new key's first payment token.
     private static let longestLook: TimeInterval = 30 * 86_400
 
     private var index: KeyIndex { administration.catalogue.index }
@@ -105,9 +105,9 @@ struct KeyRotations: Sendable {
     struct Start: Sendable {
         let merchantIdentifier: String
         var use = KeyUse.processing
-        /// nil for the algorithm of the merchant's present key.
+        /// The new key's algorithm; nil for that of the merchant's present key.
         let algorithm: KeyAlgorithm?
-        /// nil for the HSM token of the merchant's present key.
+        /// The new key's HSM token; nil for that of the merchant's present key.
         let hsmToken: String?
     }
 
@@ -115,7 +115,7 @@ struct KeyRotations: Sendable {
         let rotation: Rotation
         /// True if the key was made now, or in a dry run would be.
         let created: Bool
-        /// nil in a dry run.
+        /// The new key's certificate request; nil in a dry run.
         let request: CertificateRequest?
     }
 
@@ -259,7 +259,7 @@ struct KeyRotations: Sendable {
     struct Finish: Sendable {
         var use = KeyUse.processing
         let algorithm: KeyAlgorithm?
-        /// nil if the old keys decrypt nothing from now on.
+        /// The time until which the old keys decrypt; nil if they decrypt nothing from now on.
         let cutOff: Date?
         let force: Bool
         let reason: AuditReason

@@ -29,7 +29,7 @@ struct KeySummaries: Sendable {
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
     }
 
-    /// Returns the tier, which only payment tokens have.
+    /// Returns the tier of a key that decrypts payment tokens; nil for other keys.
     private func tier(_ use: KeyUse?, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
         use == .identity ? nil : tier(algorithm, hsmTokens)?.rawValue
     }

@@ -93,7 +93,7 @@ struct Instruments: Sendable {
         "paytokend_hsm_token_ready", help: "1 for each HSM token that is open and tested, 0 for one that is not.",
         labels: ["token"])
 
-    /// From 100 µs, below the fastest HSM token, to 10 s, the timeout of a call.
+    /// The histograms' bounds in seconds: from 100 µs, below the fastest HSM token, to 10 s, the timeout of a call.
     private static let latencies: [Double] = [
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]

@@ -208,7 +208,7 @@ struct ArchiveFile: Sendable {
         try? await Self.onAnotherThread { () throws(ArchiveFailure) in _ = unsafe unlink(partial) }
     }
 
-    /// nil if the file cannot be read.
+    /// Returns the digest of a file; nil if the file cannot be read.
     private static func digest(ofFile path: String, reading: ([UInt8]) -> Void = { _ in }) -> AuditDigest? {
         guard let file = try? FileHandle(forReadingFrom: URL(filePath: path)) else { return nil }
         defer { try? file.close() }

@@ -11,7 +11,7 @@ struct ChainExport: Sendable {
     /// The first and the last requested sequence; nil if no record is requested. The export begins and ends at audit
     /// checkpoints, so it may contain more records on either side.
     let wanted: ClosedRange<Int>?
-    /// The audit checkpoint made for this export, of its end or of a later record.
+    /// The audit checkpoint made for this export. It seals the export's last record or a later one.
     let seal: SignedCheckpoint?
     /// True if the export continues with what is recorded and sealed later.
     let follows: Bool
@@ -26,7 +26,7 @@ struct ChainExport: Sendable {
                 end.pass(page.lines)
             }
         } else if let seal {
-            // No record, but a signed statement of the chain's end.
+            // The export has no record, only a signed statement of the chain's end.
             let line = StoredLine.checkpoint(sequence: seal.checkpoint.sequence, seal.line)
             try await writer.write([line].exported)
             end.pass([line])
@@ -60,7 +60,7 @@ struct ChainExport: Sendable {
         var end = start
         while true {
             try Task.checkCancellation()
-            // From the last record on, since its audit checkpoint may have been stored since.
+            // Reading starts at the last record, since its audit checkpoint may have been stored in the meantime.
             let lines = try await trail.lines(max(end.record, 1)...Int.max, limit: 500).filter(end.isNew)
             if lines.isEmpty {
                 try await Task.sleep(for: pause)
@@ -165,6 +165,6 @@ private struct RecordPages {
         return records
     }
 
-    /// More may have been recorded since the end was reached.
+    /// Allows further reading after the end was reached, since more may have been recorded.
     mutating func continuePastEnd() { isAtEnd = false }
 }

@@ -33,7 +33,7 @@ struct AuditSigningKey: Sendable {
     /// - Throws: hsm_unavailable when the HSM token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
         let challenge = Hexadecimal.encode(Release.randomIdentifier())
-        // Not an audit checkpoint: those have a node and a sequence.
+        // The message cannot be taken for an audit checkpoint, which has a node and a sequence.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
         return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)
     }

@@ -38,10 +38,10 @@ final class Checkpoints: CheckpointSealing {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - unsealed: receives from the ledger's writer what is recorded.
+    ///   - unsealed: the end of the record, as the ledger's writer reports it, and of its sealed part.
     ///   - patience: the longest wait for a seal. An HSM call that hangs costs its call_timeout, and the next worker
     ///     makes it once more.
-    ///   - check: checks what a due audit checkpoint is about to seal.
+    ///   - check: the check of the record that runs before a due audit checkpoint.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(),
         clock: WallClock,
@@ -67,7 +67,7 @@ final class Checkpoints: CheckpointSealing {
         check?.reset()
     }
 
-    /// Stops sealing, so that the HSM token continues to remember what it does.
+    /// Stops sealing, so that the HSM token keeps the audit checkpoint that it remembers.
     func withhold() { state.withLock { $0.key = nil } }
 
     /// Seals whenever a seal is due, until cancelled.
@@ -90,7 +90,8 @@ final class Checkpoints: CheckpointSealing {
     /// - Returns: false when the HSM token or the ledger failed.
     private func sealIfDue() async -> Bool {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return true }
-        // Regardless of the result, only an audit checkpoint can prove what is recorded from here on (Record.md).
+        // The seal is made even if the check fails: only an audit checkpoint can prove what is recorded from here on
+        // (Record.md).
         await check?.run()
         do throws(Refusal) {
             _ = try await seal()

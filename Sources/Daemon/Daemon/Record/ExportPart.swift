@@ -38,7 +38,7 @@ struct ExportPart: Sendable {
         }
     }
 
-    /// Excludes records after another node's last seal.
+    /// Returns the wanted sequences without the records after another node's last seal.
     private func sequences(through end: Int) -> ClosedRange<Int>? {
         guard let wanted else { return nil }
         let last = query.filter.until == nil || !chain.isOwn && wanted.upperBound > end ? end : wanted.upperBound

@@ -6,9 +6,9 @@ import Refusals
 
 /// Compares the daemon's clock with the times in the ledger.
 ///
-/// In payments a wrong clock appears only as refusals. A clock that is late makes all payment tokens come from the
-/// future. If it was ahead at an earlier start, recent claims may have been pruned, and payment tokens are refused as
-/// replays for as long as it was ahead.
+/// A caller sees a wrong clock only as refusals. If the clock is late, all payment tokens appear to be signed in the
+/// future. If it was ahead at an earlier start, recent claims may have been pruned. Payment tokens are then refused as
+/// replays for as long as the clock was ahead.
 struct LedgerClock: Sendable {
     let ledger: any Ledger
     let clock: WallClock
@@ -19,7 +19,7 @@ struct LedgerClock: Sendable {
     struct Comparison: Sendable, Equatable {
         let now: Date
         let times: LedgerTimes
-        /// nil when one is off.
+        /// The widest signing-time window; nil when a window is off.
         let window: Duration?
 
         /// The time by which the clock is behind the newest record or the limit of forgotten claims; 0 when it is

@@ -16,7 +16,7 @@ final class LedgerGate: Sendable {
         case waiting
         /// Ledger and HSM token agree.
         case open
-        /// They disagree. Nothing is released until an operator accepts the ledger.
+        /// Ledger and HSM token disagree. Nothing is released until an operator accepts the ledger.
         case held(LedgerDisagreement)
     }
 
@@ -33,7 +33,7 @@ final class LedgerGate: Sendable {
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
     private let firstVerdict: AsyncStream<Position>.Continuation
-    /// The first position after `waiting`, once.
+    /// Yields the first position after `waiting`, once.
     let verdicts: AsyncStream<Position>
 
     /// - Parameter widestWindow: returns the widest signing-time window in force; nil while one is off.
@@ -62,6 +62,7 @@ final class LedgerGate: Sendable {
 
     func take(_ position: Position) { state.withLock { $0 = position } }
 
+    /// Admits a release or a change.
     /// - Throws: ledger_unavailable while nothing may be released.
     func admit() throws(Refusal) {
         switch position {
@@ -122,7 +123,8 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored file is marked as such: the HSM token may have been restored from the same day.
+        // A restored file is marked as such. A comparison may not detect it, since the HSM token may have been restored
+        // from the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.foundBeneath($0.finding)) } ?? .open
@@ -137,6 +139,8 @@ final class LedgerGate: Sendable {
         toldWindow.withLock { $0 = .some(window) }
     }
 
+    /// Compares the ledger with the HSM token.
+    ///
     /// - Parameter serves: true to put the audit key into service when they agree.
     /// - Returns: nil when they agree.
     func disagreement(serves: Bool = true) async throws(Refusal) -> LedgerDisagreement? {

@@ -48,7 +48,7 @@ struct MergedRecords: Sendable {
 
     struct Page: Sendable {
         let records: [StoredRecord]
-        /// nil on the last page.
+        /// The position of the next page; nil on the last page.
         let next: Cursor?
     }
 
@@ -119,8 +119,7 @@ struct MergedRecords: Sendable {
             return record
         }
 
-        /// The sequence after which the next page continues. For an exhausted chain, a sequence after which there is
-        /// none.
+        /// The sequence after which the next page continues. For an exhausted chain, no record follows that sequence.
         func shown(_ order: AuditOrder) -> Int {
             if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
             return last ?? (order == .newestFirst ? Int.max : 0)

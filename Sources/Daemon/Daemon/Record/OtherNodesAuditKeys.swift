@@ -74,7 +74,7 @@ actor OtherNodesAuditKeys {
         conflicts.withLock { $0 = sentences }
     }
 
-    /// Reads from this node's record what it says of other nodes' keys.
+    /// Reads the trusted keys and the conflicts of other nodes from this node's record.
     private func recall() async throws(LedgerFailure) -> (KeyPins, [AuditNode: Set<CheckpointKey>]) {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]

@@ -57,7 +57,7 @@ final class RecordArchiving: Sendable {
     }
 
     func run() async {
-        // A ledger that has not been compared, or is held, may not be the one to shorten.
+        // A ledger that has not been compared, or is held, may be an older copy, whose records must not be removed.
         guard gate.position == .open, let node = AuditNode(ledger.node) else { return }
         do {
             if try await ledger.unsealedArchive() != nil { try await checkpoints.seal() }

@@ -98,7 +98,8 @@ final class RecordCheck: Sendable {
         do throws(LedgerFailure) {
             var fault = try await check(generation)
             if fault != nil {
-                // If the audit key changed between reading the keys and the lines, a valid signature appeared invalid.
+                // The audit key may have changed between reading the keys and the lines, so that a valid signature
+                // appeared invalid.
                 update(generation) { $0.progress = nil }
                 fault = try await check(generation)
             }
@@ -134,7 +135,7 @@ final class RecordCheck: Sendable {
         }
         var progress = try await progress(upTo: head)
         defer { update(generation) { $0.progress = progress } }
-        // An audit checkpoint made since then, of the record at which the last check ended.
+        // An audit checkpoint of the record at which the last check ended may have been made since then.
         if let sealed = try await ledger.firstCheckpoint(from: progress.position),
             sealed.checkpoint.sequence == progress.position
         {

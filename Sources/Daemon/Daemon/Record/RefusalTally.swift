@@ -8,9 +8,9 @@ import Synchronization
 /// Counts refusals that are not recorded individually: those before a request was read completely, and, above a rate,
 /// those of an authorized caller for which no key was used.
 ///
-/// A flood of any size becomes one record per uid and minute; one per rule if the groups of a uid's processes match
-/// several. Among the accounts that one rule admits by a group, or that no rule admits, ``mostUnnamed`` have their own
-/// records in a minute. All others share one, since an account can have thousands of uids (subuid(5)).
+/// A flood of any size becomes one record per uid and minute, or one per rule if the groups of a uid's processes match
+/// several rules. Among the accounts that one rule admits by a group, or that no rule admits, ``mostUnnamed`` have
+/// their own records in a minute. All others share one, since an account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
     /// The number of recorded refusals without use of a key, per caller and minute. A backend that forwards everything
     /// it receives stays below this in quiet times, so that each refusal is found by its transaction.
@@ -24,14 +24,14 @@ final class RefusalTally: Sendable {
     private struct Bucket: Hashable {
         /// The start of the minute, in seconds since 1970.
         let minute: Int
-        /// nil for the accounts without their own bucket.
+        /// The peer's uid; nil for the accounts without their own bucket.
         let uid: UInt32?
         /// The rule's name; nil if no rule matched.
         let name: String?
     }
 
     private struct Count {
-        /// nil for the accounts without their own bucket.
+        /// The peer whose refusals are counted; nil for the accounts without their own bucket.
         let peer: PeerCredentials?
         let unnamed: UnnamedAccounts?
         var codes: [RefusalCode: Int] = [:]
@@ -69,10 +69,11 @@ final class RefusalTally: Sendable {
         }
     }
 
-    /// Counts a refusal of an authorized caller if no key was used for it and this minute has too many such records of
-    /// that caller. One payment token from Apple, for example an old one, is enough to cause any number of them.
+    /// Counts a refusal of an authorized caller if no key was used for it, and if this minute already has
+    /// ``mostRecorded`` records of such refusals. A caller needs only one payment token from Apple, for example an old
+    /// one, to cause any number of them.
     ///
-    /// - Parameter facts: the facts known of the request.
+    /// - Parameter facts: the facts that are known about the request.
     /// - Returns: true if it was counted, and must not be recorded individually.
     func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
         // Every failed decryption has the same answer, including its place in the record, whether a key was used or

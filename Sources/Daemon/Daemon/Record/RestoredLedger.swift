@@ -8,7 +8,7 @@ import Refusals
 struct DetectedRestore: Sendable, Equatable {
     let node: String
     let disagreement: LedgerDisagreement?
-    /// Empty in a ledger of one node.
+    /// The findings of all nodes; empty in a ledger of one node.
     let holds: [LedgerHold]
 
     /// True if nothing was found. An acceptance then only sets the fence.
@@ -19,8 +19,8 @@ struct DetectedRestore: Sendable, Equatable {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
     }
 
-    /// The newest time at which something was sealed that the ledger does not contain; it released payments at least
-    /// until then.
+    /// The newest time of a seal that the ledger does not contain. The lost ledger released payments at least until
+    /// then.
     fileprivate var rememberedTime: Date? {
         ([disagreement?.remembered] + holds.map(\.finding.remembered)).compactMap { $0?.time?.date }.max()
     }
@@ -28,6 +28,7 @@ struct DetectedRestore: Sendable, Equatable {
 
 // Taking an older ledger into service.
 extension LedgerGate {
+    /// Returns the findings that an acceptance would cover.
     /// - Throws: ledger_unavailable before this node has compared, since its finding must be included.
     func detectedRestore() async throws(Refusal) -> DetectedRestore {
         if position == .waiting { try admit() }
@@ -41,6 +42,7 @@ extension LedgerGate {
         return DetectedRestore(node: ledger.node, disagreement: disagreement, holds: status.holds)
     }
 
+    /// Requires that every signing-time window has a limit.
     /// - Throws: invalid_state while a window is off, since what was forgotten then has no limit.
     func requireBoundedWindows() async throws(Refusal) {
         try await publishSigningTimeWindow()
@@ -184,7 +186,7 @@ extension LedgerGate {
     func sharedPosition() async throws(Refusal) -> Position {
         let status = try await refusing(ledger: await ledger.releaseStatus())
         let own = status.holds.first { $0.node == ledger.node } ?? status.accepted
-        // While this node's own finding is open, the HSM token continues to remember what it does.
+        // While this node's own finding is open, the HSM token keeps the audit checkpoint that it remembers.
         if let disagreement = try await disagreement(serves: own == nil) {
             try await hold(disagreement, own)
             return try await takenUp(own, disagreement) ? .open : .held(disagreement)
@@ -252,11 +254,11 @@ extension LedgerGate {
             if let accepted = status.accepted { _ = try await takenUp(accepted, disagreement) }
         case .open:
             if let own = status.holds.first(where: { $0.node == ledger.node }) {
-                // The writer's finding: the database is older than what this process has written.
+                // The ledger's writer found that the database is older than what this process has written.
                 checkpoints.withhold()
                 take(.held(.foundBeneath(own.finding)))
             } else if let accepted = status.accepted {
-                // The writer's finding, which another node has accepted since the last check.
+                // Another node has accepted the writer's finding since the last check.
                 let disagreement = LedgerDisagreement.foundBeneath(accepted.finding)
                 checkpoints.withhold()
                 take(.held(disagreement))

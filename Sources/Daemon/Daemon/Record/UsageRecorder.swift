@@ -83,7 +83,7 @@ struct UsageRecorder: AuditReadRecording {
         }
     }
 
-    /// Records what is about to be answered, so that nothing is shown or done that is not in the record.
+    /// Records a request before it is answered, so that nothing is shown or done that is not in the record.
     ///
     /// - Throws: ledger_unavailable; the answer must then not be shown, and the operation not done.
     @discardableResult
@@ -148,6 +148,7 @@ struct LifecycleRecords: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
 
+    /// Records the daemon's start and its configuration.
     /// - Throws: when they cannot be recorded; the daemon then does not start.
     func started(with configuration: Configuration) async throws(StartFailure) {
         try await append(
@@ -157,7 +158,7 @@ struct LifecycleRecords: Sendable {
             ] + configuration.recordedValues.events())
     }
 
-    /// Must be called before the configuration takes effect.
+    /// Records a reloaded configuration. Must be called before it takes effect.
     ///
     /// - Parameter values: the values that will be in force; nil if the record already has them, with the file's
     ///   digest.
@@ -210,10 +211,11 @@ struct UseCommit: Sendable {
 
     struct Outcome<Verdict: Sendable>: Sendable {
         let verdict: Verdict
-        /// nil if the ledger had no room for the record; a replay is refused all the same.
+        /// The reference of the use's audit record; nil if the ledger had no room for it. A replay is refused all the
+        /// same.
         let audit: AuditReference?
-        /// True if the answer would come too late. A process that was suspended in between may know a key state that
-        /// has ended since, on another host too.
+        /// True if the answer would come too late. If the process was suspended in between, the key's state may have
+        /// changed, on another host too.
         let isTooLate: Bool
     }
 
@@ -341,7 +343,7 @@ extension AuditCaller {
         self.init(caller.peer, name: AuditText(caller.name))
     }
 
-    /// - Parameter name: nil for a peer that no rule matched.
+    /// - Parameter name: the rule's name; nil for a peer that no rule matched.
     init(_ peer: PeerCredentials, name: AuditText?) {
         self.init(
             name: name, uid: peer.uid, gid: peer.gid, loginUID: peer.loginUID.number,

@@ -19,7 +19,7 @@ struct AuditRoutes: Sendable {
 
     private var chains: NodeChains { NodeChains(trail: trail, nodes: nodes) }
 
-    /// A page of records, their lines verbatim; `next` goes into `cursor`.
+    /// Returns a page of records, their lines verbatim. The next page is requested with `next` as `cursor`.
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
@@ -52,8 +52,8 @@ struct AuditRoutes: Sendable {
         }
         let readRecord = try await reads.recordRead(
             Self.event(query, wanted.count == 1 ? wanted[0] : nil, ofNode: Self.name(query.node, chosen)), by: request)
-        // Without a seal an export proves nothing about its end. So while the HSM token cannot sign, there is none of
-        // this node.
+        // Without a seal an export proves nothing about its end. So while the HSM token cannot sign, this node's
+        // records are not exported.
         let seal =
             query.format == .jsonl && chosen.contains(where: \.isOwn) ? try await checkpoints.seal() : nil
         let parts = zip(chosen, wanted).enumerated().map { index, part in
@@ -131,7 +131,7 @@ struct AuditRoutes: Sendable {
             sealedAt: sealed.map(\.time.date))
     }
 
-    /// Newest first.
+    /// Returns the keys as the API shows them, newest first.
     private static func shown(_ keys: [CheckpointKey]) -> [AuditPublicKeyAnswer.Key] {
         keys.reversed().map { AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem) }
     }
@@ -148,7 +148,7 @@ struct AuditRoutes: Sendable {
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {
         let filter = query.filter
         if query.from != nil || filter.since == nil && filter.until == nil {
-            // An export does not contain archived records, so its own record does not count them.
+            // An export does not contain archived records, so the record of the export does not count them.
             let first = max(query.from ?? 1, (try await chain.lastArchive()?.last ?? 0) + 1)
             return first...max(first, try await chain.head().sequence)
         }

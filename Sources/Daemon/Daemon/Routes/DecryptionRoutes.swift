@@ -35,10 +35,10 @@ struct DecryptionRoutes: Sendable {
 
     /// Verifies that Apple signed the payment token. No key is used, and no claim is made.
     ///
-    /// The transactionId in the answer is the one that the payment token names. The signature covers data ‖
-    /// transactionId ‖ applicationData without their lengths. A payment token in which 32 bytes were moved from one to
-    /// the other therefore verifies too; only decryption detects it (`PaymentToken` permits no other length). A caller
-    /// that must be sure of the transactionId has to decrypt.
+    /// The transactionId in the answer is the one that the payment token names. Apple's signature covers data ‖
+    /// transactionId ‖ applicationData without their lengths. A payment token in which 32 bytes were moved from one
+    /// field to another therefore verifies too (`PaymentToken` permits no other length). Only decryption detects it. A
+    /// caller that must be sure of the transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.setEvent(.verify)
@@ -118,7 +118,7 @@ extension Release {
 }
 
 extension NamedAttempt {
-    /// nil if the request names no attempt.
+    /// Returns nil if the request names no attempt.
     fileprivate init?(of request: DecryptRequest) throws(Refusal) {
         guard let attempt = request.attempt else { return nil }
         self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))

@@ -14,7 +14,7 @@ struct KeyRoutes: Sendable {
     let administration: KeyAdministration
     let lifecycle: KeyLifecycle
     let summaries: KeySummaries
-    /// nil if only one node uses the ledger.
+    /// The ledger, which knows the nodes that hold each key; nil if only one node uses it.
     let holders: (any Ledger)?
     let attributes: KeyAttributeReading
 

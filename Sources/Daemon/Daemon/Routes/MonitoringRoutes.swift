@@ -30,12 +30,12 @@ struct MonitoringRoutes: Sendable {
     let clock: WallClock
     let startedAt: Date
 
-    /// Answers that the process serves, and nothing else, to any peer of either socket.
+    /// Reports that the process serves, and nothing else, to any peer of either socket.
     func health(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try .json(HealthAnswer())
     }
 
-    /// Returns true if a payment token would be decrypted now, for any peer of either socket.
+    /// Reports to any peer of either socket whether a payment token would be decrypted now.
     func ready(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let answer = await readiness.answer(for: request.caller)
         return try .json(answer, status: answer.ready ? 200 : 503, outcome: answer.ready ? "ok" : "not_ready")
@@ -50,7 +50,7 @@ struct MonitoringRoutes: Sendable {
         showDatabase()
         showMemory()
         showRecord()
-        // Concurrently, since both wait for a ledger that hangs.
+        // These run concurrently, since both wait for a ledger that hangs.
         async let isReady = readiness.reasons().isEmpty
         await showLedger()
         showReadiness(await isReady)
@@ -61,7 +61,8 @@ struct MonitoringRoutes: Sendable {
                 body: Array(instruments.exposition().utf8)))
     }
 
-    /// Leaves out keys that are not renewed: an alert on a retired key's certificate would never end.
+    /// Shows the certificates' expiries, except for keys that are not renewed: an alert on a retired key's certificate
+    /// would never end.
     private func showExpiries() {
         instruments.keyNotAfter.replaceAll(
             index.entries.filter(\.needsCertificate).compactMap { entry in
@@ -71,7 +72,7 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// Shows each HSM token, since payments may find the daemon ready while one of several is unavailable.
+    /// Shows the readiness of each HSM token, since the daemon may be ready while one of several is unavailable.
     private func showReadiness(_ isReady: Bool) {
         instruments.ready.set(to: isReady ? 1 : 0)
         instruments.hsmTokenReady.replaceAll(
@@ -80,7 +81,7 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// Leaves out the lease's age for a ledger file, which has no leases.
+    /// Shows the insecure settings, and the lease's age, which a ledger file does not have.
     private func showDatabase() {
         instruments.show(warnings: live.warnings, ledger: ledger.database?.insecureSettings ?? [])
         guard let database = ledger.database else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }

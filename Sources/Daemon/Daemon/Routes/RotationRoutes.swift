@@ -85,7 +85,8 @@ struct RotationRoutes: Sendable {
 }
 
 extension RotationStatus {
-    /// - Parameter ledger: its node has counted the refusals, if other nodes use it too.
+    /// - Parameter ledger: the ledger whose node has counted the refusals. The node is named if other nodes use the
+    ///   ledger too.
     init(_ rotation: Rotation, on ledger: any Ledger) {
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,

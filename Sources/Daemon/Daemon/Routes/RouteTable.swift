@@ -36,9 +36,9 @@ struct RouteTable: Sendable {
             ]
     }
 
-    /// Enough for a few names and a reason.
+    /// The body limit for a few names and a reason.
     private static let fewWords = 4096
-    /// Enough for a certificate in base64.
+    /// The body limit for a certificate in base64.
     private static let oneCertificate = 65_536
 
     static func payments(_ payments: DecryptionRoutes, bodyLimit: Int) -> [Endpoint] {

@@ -18,7 +18,7 @@ struct Assembly: Sendable {
     let opening: FirstOpening
     let checkpoints: Checkpoints
     let recordCheck: RecordCheck
-    /// nil if records are kept for ever.
+    /// The archiving of old records; nil if records are kept for ever.
     let archiving: RecordArchiving?
     let lifeRecords: LifecycleRecords
     let refusalSummaries: RefusalSummaries

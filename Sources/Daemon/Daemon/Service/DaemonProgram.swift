@@ -17,7 +17,7 @@ package enum DaemonProgram {
     /// - Parameters:
     ///   - awaitsRestore: true to keep running without releasing payments if the ledger is not the one that the HSM
     ///     token remembers, until an operator accepts it. If false, the daemon then exits with status 78.
-    ///   - ledger: replaces the configuration's ledger, to measure that one's cost.
+    ///   - ledger: a ledger that replaces the configuration's, so that the cost of the latter can be measured.
     package static func run(
         configurationFile: String, awaitsRestore: Bool = false, ledger: (any Ledger)? = nil
     ) async -> ExitStatus {
@@ -44,8 +44,8 @@ extension StartFailure {
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
-            // An older schema too: a newer program that is started before the upgrade waits for it. Its callers wait in
-            // the socket, and no second start by hand is needed.
+            // An older schema is temporary too: a newer program that is started before the upgrade waits for it. Its
+            // callers wait in the socket, and no second start by hand is needed.
             case .inUse, .notNow, .unreachable, .nodeInUse, .olderSchema: .tryAgainLater
             default: .configuration
             }

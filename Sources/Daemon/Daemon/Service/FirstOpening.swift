@@ -8,7 +8,8 @@ import Synchronization
 /// This applies only then, and only for ``longest``. An HSM token that is unavailable after that, or is lost later, is
 /// reported at once.
 final class FirstOpening: Sendable {
-    /// SoftHSM takes a tenth of a second, a network HSM seconds. Callers that wait longer have often given up.
+    /// The longest wait. SoftHSM takes a tenth of a second, a network HSM seconds. Callers that wait longer have often
+    /// given up.
     static let longest = Duration.seconds(5)
     private static let pause = Duration.milliseconds(2)
 
@@ -69,7 +70,7 @@ final class FirstOpening: Sendable {
             let end = ContinuousClock.now + longest
             // No event reports when the last of several HSM tokens, and the ledger's comparison, are done.
             while !isOver(), ContinuousClock.now < end, !Task.isCancelled {
-                // Evaluated without the lock, which every request takes.
+                // The conditions are evaluated without the lock, which every request takes.
                 let served = Set(state.withLock { $0.waiting }.filter { $0.isServed() }.map(\.number))
                 let passing = state.withLock { state in
                     let boundary = state.waiting.partition { served.contains($0.number) }

@@ -33,7 +33,7 @@ extension LedgerSettings {
 /// the socket lose no time to another start. After ``longest`` the daemon exits with 75, and its service manager starts
 /// it again.
 enum SchemaUpgrade {
-    /// Short, so that a start by hand does not appear to hang.
+    /// The longest wait, short so that a start by hand does not appear to hang.
     static let longest = Duration.seconds(10)
     private static let pause = Duration.milliseconds(100)
 

@@ -42,7 +42,7 @@ struct ClaimPruning: Sendable {
 /// Expires undecided approvals with an audit record, and removes old ended approvals from the list. Runs at start and
 /// then once a minute.
 ///
-/// No late approval depends on this task: every decision checks the clock.
+/// The refusal of late approvals does not depend on this task: every decision checks the clock.
 struct ApprovalExpiry: Sendable {
     let ledger: any Ledger
     let clock: WallClock

@@ -51,7 +51,8 @@ final class LiveConfiguration: Sendable {
             + "since uids differ between hosts."
     }
 
-    /// Must be called before `new` takes effect. The caller then records the result.
+    /// Determines what to record before `new` takes effect, and marks the record as in doubt until then. The caller
+    /// records the result.
     ///
     /// - Returns: the values that will be in force; nil if the record's last values and file are the same.
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
@@ -61,7 +62,7 @@ final class LiveConfiguration: Sendable {
         let values = next.recordedValues
         let isRecorded = next.fileDigest == old.fileDigest && values == old.recordedValues
         return recordingInDoubt.withLock { inDoubt in
-            // Until the new configuration has taken effect.
+            // The record is in doubt until the new configuration has taken effect.
             defer { inDoubt = true }
             return isRecorded && !inDoubt ? nil : values
         }
@@ -137,7 +138,7 @@ extension Assembly: ReloadableParts {
     ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning]) {
         if let objection = live.objection(to: new) { throw StartFailure(.configuration, objection) }
         let policies = try Policies(new)
-        // Before it takes effect: no decision uses rules that are not in the record.
+        // The configuration is recorded before it takes effect: no decision uses rules that are not in the record.
         try await lifeRecords.reloaded(new.fileDigest, values: live.valuesToRecord(with: new))
         let pending = live.replace(with: new, policies: policies)
         // A PIN that was refused is tried again now that its file may have changed.

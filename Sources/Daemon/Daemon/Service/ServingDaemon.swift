@@ -26,8 +26,8 @@ struct ServingDaemon: ServingProgram {
 
     /// The longest time that a stopping daemon lives, even if something hangs.
     private static let drainTime = Duration.seconds(30)
-    /// The part of it for which requests under way may wait for the HSM. After that, the daemon gives up the HSM
-    /// tokens, and the waiting requests are answered.
+    /// The part of the drain time for which requests under way may wait for the HSM. After that, the daemon gives up
+    /// the HSM tokens, and the waiting requests are answered.
     private static let hsmTime = Duration.seconds(20)
     /// The time for sending the answers to those requests.
     private static let lastAnswers = Duration.seconds(2)

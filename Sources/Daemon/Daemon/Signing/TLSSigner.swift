@@ -104,6 +104,7 @@ struct TLSSigner: Sendable {
 
     // MARK: Checks
 
+    /// Parses the input.
     /// - Throws: malformed_request unless the input is one that a TLS client signs.
     private static func read(
         _ bytes: [UInt8], _ algorithm: TLSSignatureAlgorithm
@@ -162,7 +163,7 @@ struct TLSSigner: Sendable {
     private static let merchantForbidden = Refusal(
         .forbidden, "No access rule lets this caller use this merchant's key.")
 
-    /// The HSM's name in fault log lines.
+    /// The component name of the HSM's signatures in fault log lines.
     private static let hsmComponent = "hsm signatures"
 
     // MARK: The record

@@ -13,7 +13,7 @@ import Synchronization
 final class FaultLog: Sendable {
     private struct Fault {
         var loggedAt: ContinuousClock.Instant
-        /// The number of requests since then, for any reason.
+        /// The number of requests since the last log line, for any reason.
         var unlogged = 0
         /// The time of the first request since the last success.
         var lastingSince: ContinuousClock.Instant
@@ -21,7 +21,7 @@ final class FaultLog: Sendable {
         var awaySince: ContinuousClock.Instant?
     }
 
-    /// The ledger's name in fault log lines.
+    /// The component name of the ledger in fault log lines.
     static let ledger = "ledger"
 
     private static let pause = Duration.seconds(10)

@@ -64,7 +64,8 @@ final class Readiness: Sendable {
     }
 
     private func check() async -> Findings {
-        // First, since it handles what an HSM token showed while the ledger was unavailable.
+        // The ledger is probed first, since the probe handles what an HSM token showed while the ledger was
+        // unavailable.
         let ledgerFault = await ledgerProbe.fault()
         var findings = keptFindings.findings(
             hsmTokens.snapshots, generation: catalogue.index.generation, keys: { catalogue.index.entries },
@@ -105,7 +106,8 @@ extension Readiness {
             return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
         }
 
-        /// Returns true if payments for this key wait for this HSM token, given that no HSM token decrypts them now.
+        /// Returns true if this HSM token may be the one that would decrypt payments for the key. Only for a key for
+        /// which no HSM token decrypts payments now.
         func isMissed(for key: KeyEntry) -> Bool {
             if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }
@@ -115,7 +117,7 @@ extension Readiness {
 
         var opensNothing: Bool { condition.tier(for: .ecV1) == nil && condition.tier(for: .rsaV1) == nil }
 
-        /// The reason why it decrypts nothing, or payments of one version only; nil when it decrypts both.
+        /// The reason why the HSM token decrypts nothing, or payments of one version only; nil when it decrypts both.
         var fault: String? {
             switch condition {
             case .ready(let description):
