@@ -97,7 +97,7 @@ struct Caller: Sendable, Equatable {
     let roles: Set<Role>
     /// The members of `expected` that each of its decrypt requests must contain.
     let requireExpected: Set<String>
-    /// The signing-time window of these callers; nil means the window of `verification`.
+    /// The caller's signing-time window; nil means the window of `verification`.
     let signingTimeWindow: SigningTimeWindow?
     /// The accounts that its rule admits by a group alone; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?

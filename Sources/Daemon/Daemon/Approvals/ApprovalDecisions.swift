@@ -138,8 +138,8 @@ struct ApprovalDecisions: Sendable {
     }
 
     /// - Parameters:
-    ///   - change: contains the approval's step and its audit record.
-    ///   - caller: nil if the approval was given on another node.
+    ///   - change: the change that contains the approval's step and its audit record.
+    ///   - caller: the approving caller; nil if the approval was given on another node.
     private func carryOut(
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry? {

@@ -97,7 +97,7 @@ struct ClockAcceptance: ClockAccepting {
                 )
             }
             let newest = max(comparison.now, newestRelease ?? comparison.now)
-            // Whole seconds, as in the answer and the record.
+            // The fence is rounded up to whole seconds, as in the answer and the record.
             let served = (newest.timeIntervalSince1970 + window / .seconds(1)).rounded(.up)
             if served < forgotten.timeIntervalSince1970 { fence = Date(timeIntervalSince1970: served) }
         }
@@ -206,7 +206,7 @@ protocol RestoreAccepting: Sendable {
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
-/// Accepts the present clock against later times in the ledger.
+/// Accepts the present clock although the ledger has later times.
 protocol ClockAccepting: Sendable {
     /// Checks that the clock may be accepted, then records the acceptance or requests a second person's approval.
     ///

@@ -15,7 +15,7 @@ struct ApprovalSettings: Sendable, Equatable {
 extension ApprovalSettings {
     static let keys = ["people", "expire"]
 
-    /// - Parameter access: nil if its rules have problems and so cannot be counted.
+    /// - Parameter access: the access policy; nil if its rules have problems and so cannot be counted.
     init(_ section: ConfigurationSection, access: AccessPolicy?, _ root: ConfigurationSection) {
         self.init()
         people = Self.people(section) ?? people

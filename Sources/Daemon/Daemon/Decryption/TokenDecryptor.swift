@@ -53,7 +53,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: set once Apple's signature has been verified and the caller may use the key.
+    /// - Parameter usedKey: the key, set once Apple's signature has been verified and the caller may use the key.
     private func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
         with usedKey: inout KeyEntry?

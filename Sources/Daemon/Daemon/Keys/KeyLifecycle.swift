@@ -91,7 +91,7 @@ struct KeyLifecycle: Sendable {
 
     /// Carries out the approved operation, in one transaction with the approval.
     ///
-    /// - Parameter decision: contains the approval's step and its audit record.
+    /// - Parameter decision: the change that contains the approval's step and its audit record.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {

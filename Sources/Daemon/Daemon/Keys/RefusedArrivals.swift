@@ -15,7 +15,7 @@ final class RefusedArrivals: Sendable {
 
     /// Counts a refused payment token.
     ///
-    /// - Parameter hash: the hash of a known key, so that untrusted callers cannot make this grow.
+    /// - Parameter hash: the hash of a known key. With unknown hashes, untrusted callers could fill the memory.
     func count(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
         minutes.withLock { minutes in

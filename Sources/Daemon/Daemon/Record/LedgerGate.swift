@@ -36,7 +36,8 @@ final class LedgerGate: Sendable {
     /// Yields the first position after `waiting`, once.
     let verdicts: AsyncStream<Position>
 
-    /// - Parameter widestWindow: returns the widest signing-time window in force; nil while one is off.
+    /// - Parameter widestWindow: a function that returns the widest signing-time window in force, or nil while one is
+    ///   off.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String, checkpoints: Checkpoints,
         clock: WallClock, logger: Logger, widestWindow: @escaping @Sendable () -> Duration?
@@ -78,12 +79,14 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares whenever the HSM token has been opened, until there is a verdict. If a comparison fails while the HSM
-    /// token serves, it is retried after a tenth of a second, since no event reports that the ledger can be read again.
+    /// Compares the ledger with the HSM token each time that the HSM token has been opened, until there is a verdict.
+    /// If a comparison fails while the HSM token serves, it is retried after a tenth of a second, since no event
+    /// reports that the ledger can be read again.
     ///
     /// - Parameters:
-    ///   - openings: yields an element each time the HSM token has been opened.
-    ///   - isServing: returns true if the HSM token can be read now; if not, the next opening is awaited.
+    ///   - openings: a stream that yields an element each time the HSM token has been opened.
+    ///   - isServing: a function that returns true if the HSM token can be read now; if not, the next opening is
+    ///     awaited.
     func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             for await _ in openings {
@@ -123,8 +126,8 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored file is marked as such. A comparison may not detect it, since the HSM token may have been restored
-        // from the same day.
+        // A restored file is marked as such. A comparison cannot always detect it, since the HSM token may have been
+        // restored from the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.foundBeneath($0.finding)) } ?? .open

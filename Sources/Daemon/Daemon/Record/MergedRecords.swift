@@ -17,7 +17,7 @@ struct MergedRecords: Sendable {
     struct Cursor: Sendable, Equatable {
         private(set) var sequences: [AuditNode?: Int]
 
-        /// Returns nil if the text is not a cursor of such a query.
+        /// Returns nil if the text is not a cursor of a query for these nodes.
         init?(_ text: String, of query: NodeQuery) {
             guard case .all = query else {
                 guard let sequence = Int(text), sequence > 0 else { return nil }

@@ -26,7 +26,8 @@ final class RecordArchiving: Sendable {
     /// The time since old records were last archived and removed, or none were found.
     let age: Stopwatch
 
-    /// - Parameter settings: nil archives nothing.
+    /// - Parameter settings: the archiving's settings; with nil, records stay in the ledger and there is nothing to
+    ///   create.
     init?(
         _ settings: LedgerSettings.Archive?, ledger: any Ledger, gate: LedgerGate, checkpoints: any CheckpointSealing,
         auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger, age: Stopwatch = Stopwatch()

@@ -51,7 +51,7 @@ final class RefusalTally: Sendable {
         self.clock = clock
     }
 
-    /// - Parameter caller: set if a rule matched and did not permit the request.
+    /// - Parameter caller: the peer's caller if a rule matched and did not permit the request; otherwise nil.
     func count(_ code: RefusalCode, of peer: PeerCredentials, as caller: Caller?) {
         let minute = Int(clock.now().timeIntervalSince1970 / 60) * 60
         let unnamed = caller.map(\.unnamedAccounts) ?? .unmatched

@@ -52,7 +52,8 @@ extension LedgerGate {
 
     /// Checks everything that ``acceptRestore(_:reason:by:approval:decision:)`` needs.
     ///
-    /// - Returns: the audit key that would continue sealing, if it must be another one, and the ledger's last sequence.
+    /// - Returns: the audit key that would continue sealing, or nil if that key does not change; and the ledger's last
+    ///   sequence.
     func examineRestore(
         _ matter: DetectedRestore
     ) async throws(Refusal) -> (signing: AuditSigningKey?, ledgerSequence: Int) {
@@ -231,7 +232,7 @@ extension LedgerGate {
         logger.critical("\(disagreement.description)", metadata: ["ledger.sequence": "\(head.sequence)"])
     }
 
-    /// Runs until it is cancelled.
+    /// Reads the other nodes' findings once a second, until the task is cancelled.
     func watch() async {
         while !Task.isCancelled {
             do throws(Refusal) {

@@ -133,7 +133,7 @@ extension [String: String] {
     ///
     /// - Parameters:
     ///   - rule: the permitted values, as the end of a sentence.
-    ///   - read: parses a permitted value; returns nil for any other.
+    ///   - read: a function that parses a permitted value, and returns nil for any other.
     fileprivate mutating func take<Parameter>(
         _ name: String, _ rule: String, _ read: (String) -> Parameter?
     ) throws(Refusal) -> Parameter? {

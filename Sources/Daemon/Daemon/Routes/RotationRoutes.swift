@@ -58,7 +58,7 @@ struct RotationRoutes: Sendable {
         let cutOff: Date? =
             switch body.cutOff {
             case .standard where use == .identity: nil
-            // Whole seconds, as in the answer and the record.
+            // The time is cut to whole seconds, as in the answer and the record.
             case .standard:
                 Date(
                     timeIntervalSince1970: (rotations.administration.clock.now().timeIntervalSince1970

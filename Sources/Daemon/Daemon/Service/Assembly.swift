@@ -32,7 +32,7 @@ struct Assembly: Sendable {
 
     /// Opens the ledger and finds the worker's program; starts no service.
     ///
-    /// - Parameter given: replaces the configuration's ledger.
+    /// - Parameter given: a ledger that replaces the configuration's; nil to open that one.
     static func make(
         _ configuration: Configuration, logger: Logger, clock: WallClock = .system,
         ledger given: (any Ledger)? = nil

@@ -33,7 +33,7 @@ final class FirstOpening: Sendable {
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
     /// Returns once `isServed` returns true or the first opening is over.
-    /// - Parameter isServed: returns true if what the request needs is available; does not block.
+    /// - Parameter isServed: a function that returns true if the request's keys are available, and does not block.
     func pass(when isServed: @escaping @Sendable () -> Bool) async {
         guard !state.withLock({ $0.isOver }), !isServed() else { return }
         await withCheckedContinuation { continuation in
@@ -62,7 +62,7 @@ final class FirstOpening: Sendable {
         await pass { awaited.allSatisfy { keys.entry($0)?.condition != .missing } }
     }
 
-    /// - Parameter isOver: returns true if no HSM token is being opened any more.
+    /// - Parameter isOver: a function that returns true if no HSM token is being opened any more.
     /// - Returns: a task that resumes requests whose keys are available, and all requests when it ends. Cancelling ends
     ///   it.
     func start(longest: Duration = longest, isOver: @escaping @Sendable () -> Bool) -> Task<Void, Never> {

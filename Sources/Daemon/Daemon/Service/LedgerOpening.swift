@@ -5,7 +5,7 @@ import ServerProgram
 extension LedgerSettings {
     /// Opens the ledger with the engine that the scheme of `ledger.url` names.
     ///
-    /// - Parameter observe: receives the events of the ledger's writer.
+    /// - Parameter observe: a function that receives the events of the ledger's writer.
     func open(observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) -> any Ledger {
         do throws(LedgerOpeningError) {
             switch place {

@@ -12,8 +12,8 @@ import X509
 final class LiveConfiguration: Sendable {
     let policies: CurrentPolicies
     let configuration: Current<Configuration>
-    /// True if the record's last values may differ from those in force: they may be those of a configuration that did
-    /// not take effect, since the outcome of writing them is unknown.
+    /// True if the record's last values may belong to a configuration that did not take effect, since the outcome of
+    /// recording them is unknown.
     private let recordingInDoubt = Mutex(false)
     private let instruments: Instruments
 

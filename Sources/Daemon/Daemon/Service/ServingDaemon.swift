@@ -86,7 +86,8 @@ struct ServingDaemon: ServingProgram {
 
     /// Answers the requests under way, then writes and seals the last records.
     ///
-    /// - Parameter failure: set if the ledger is not the one that the HSM token remembers; it is then not sealed.
+    /// - Parameter failure: the reason to stop if the ledger, which is then not sealed, is not the one that the HSM
+    ///   token remembers; otherwise nil.
     func stop(after failure: StartFailure?) async {
         let started = ContinuousClock.now
         let patience = Task { [hsmTokens = parts.hsmTokens] in

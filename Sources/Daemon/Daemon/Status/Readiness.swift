@@ -48,7 +48,7 @@ final class Readiness: Sendable {
     /// A peer that no access rule matches gets the last verdict without reasons, at most a few seconds old
     /// (``ServiceStatus``), so it cannot cause a commit. Before the first check the daemon is not ready.
     ///
-    /// - Parameter caller: nil if no rule matches.
+    /// - Parameter caller: the peer's caller; nil if no access rule matches the peer.
     func answer(for caller: Caller?) async -> ReadinessAnswer {
         guard caller != nil else { return ReadinessAnswer(ready: lastVerdict.withLock { $0 }) }
         let reasons = await reasons()
@@ -247,7 +247,7 @@ final class LedgerProbe: Sendable {
 
     /// - Parameters:
     ///   - patience: the longest wait for a probe.
-    ///   - check: throws when the ledger cannot be used.
+    ///   - check: a write to the ledger, which throws when the ledger cannot be used.
     init(
         patience: Duration = .seconds(2), faults: FaultLog,
         check: @escaping @Sendable () async throws(LedgerFailure) -> Void
@@ -305,7 +305,7 @@ final class ClockProbe: Sendable {
     private static let component = "clock"
     private let found: SharedFinding<[ReadinessAnswer.Reason]>
 
-    /// - Parameter check: throws when the ledger cannot be read.
+    /// - Parameter check: the comparison with the ledger's times, which throws when the ledger cannot be read.
     init(
         faults: FaultLog, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         check: @escaping @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]

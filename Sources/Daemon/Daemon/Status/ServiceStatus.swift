@@ -3,7 +3,7 @@ import HostSystem
 
 /// The daemon's status for the service manager: whether it serves payments and, if not, why, as in `/readyz`.
 extension ServiceStatus {
-    /// - Parameter servedKeys: returns the number of keys that decrypt payments now.
+    /// - Parameter servedKeys: a function that returns the number of keys that decrypt payments now.
     convenience init(
         service: ServiceNotification, findings: @escaping @Sendable () async -> Readiness.Findings,
         servedKeys: @escaping @Sendable () -> Int
