@@ -213,7 +213,7 @@ package final class HSMToken: Sendable {
     }
 
     /// Makes a call at this HSM token, and repeats it according to ``CallQueue/call(_:terms:orAt:_:)``.
-    /// - Parameter read: parses the answer; nil if it does not match this request.
+    /// - Parameter read: a function that parses the answer; it returns nil if it does not match this request.
     func call<Value: Sendable>(
         _ request: WorkerRequest, terms: CallTerms = CallTerms(), _ read: (WorkerAnswer) -> Value?
     ) async throws(WorkerFailure) -> Value {

@@ -232,9 +232,9 @@ struct WaitingCalls {
     /// True if the next call runs alone.
     var nextRunsAlone: Bool { !alone.isEmpty }
 
-    /// Returns true if one more call of this caller may wait: it has fewer calls than there are free places. A caller
-    /// that has filled its share leaves places for every other, however many there are. Second attempts are limited by
-    /// the number of calls with workers, and so always admitted.
+    /// Returns true if one more call of this caller may wait: the caller has fewer calls than there are free
+    /// places. A caller that has filled its share leaves places for every other, however many there are. Second
+    /// attempts are limited by the number of calls with workers, and so always admitted.
     func admits(_ terms: CallTerms) -> Bool {
         terms.isRepetition || firstAttempts.count(of: terms.requester.caller) < capacity - (count - alone.count)
     }

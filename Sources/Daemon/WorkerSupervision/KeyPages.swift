@@ -9,7 +9,7 @@ enum KeyPages {
 
     /// - Parameters:
     ///   - readers: the number of concurrent requests for pages, which the worker serves in as many sessions.
-    ///   - ask: makes one call at the same worker.
+    ///   - ask: a function that makes one call at the same worker.
     static func all(
         readers: Int = 1, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {

@@ -106,7 +106,7 @@ package final class UseLogRun: Sendable {
 
     /// Runs the program, and blocks until it has ended.
     ///
-    /// - Parameter take: called with each piece of the output; when it throws, the program is ended.
+    /// - Parameter take: a function that receives each piece of the output; if it throws, the program is ended.
     func read(_ take: ([UInt8]) throws -> Void) throws {
         guard var pipes = pipes.withLock({ $0.take() }) else { throw Failure.notStarted }
         let deadline = ContinuousClock.now + timeout

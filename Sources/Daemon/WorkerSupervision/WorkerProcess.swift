@@ -129,7 +129,7 @@ func withCStrings<Result>(
     unsafe copies.append(nil)
     defer { for index in unsafe copies.indices { unsafe free(copies[index]) } }
     return unsafe copies.withUnsafeBufferPointer { buffer in
-        // An array that ends in nil has a first element.
+        // The array is not empty, since it ends in nil, so it has an address.
         unsafe body(buffer.baseAddress.unsafelyUnwrapped)
     }
 }
