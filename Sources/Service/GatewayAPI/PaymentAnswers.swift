@@ -6,7 +6,7 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
     public struct Change: Codable, Sendable, Equatable {
         public var state: String
         public var at: Date
-        /// The name of a gateway or of a person.
+        /// The name of the gateway or of the person that made the change.
         public var by: String
         /// 16 hex digits.
         public var attempt: String

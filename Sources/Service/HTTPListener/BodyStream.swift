@@ -64,8 +64,8 @@ package struct BodyWriter: Sendable {
 
     private let send: @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void
 
-    /// The connection of a reader that accepts no piece within the idle timeout is closed, so pieces suit a slow
-    /// reader.
+    /// The maximum size of a piece. It is small, since a connection is closed if its reader accepts no piece within the
+    /// idle timeout, and a slow reader must manage one.
     private static let pieceBytes = 64 * 1024
 
     /// - Parameter send: sends one piece, and returns when its bytes have been accepted for the peer.

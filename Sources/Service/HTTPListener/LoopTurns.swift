@@ -89,7 +89,7 @@ package final class LoopTurns: Sendable {
 
     /// Runs work when its owner has a turn. If the loop is free, the work runs before this returns.
     ///
-    /// - Parameter work: must call ``end()`` once, when it is done.
+    /// - Parameter work: the work, which must call ``end()`` once, when it is done.
     func take(of share: TurnShare, _ work: @escaping () -> Void) {
         if takeNow() { return work() }
         state.value.waiting.append(work, of: share.owner, named: share.name)

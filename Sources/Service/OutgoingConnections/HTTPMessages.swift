@@ -51,7 +51,8 @@ package struct HTTPRequest: Sendable {
 package struct HTTPResponse: Sendable {
     package let head: HTTPResponseHead
     package let body: HTTPBody
-    /// False for a body without a declared length that was not read to its end: a truncated one would look complete.
+    /// True if the end of the body is certain. It is not for a body without a declared length that was not read to its
+    /// end: a truncated one would look complete.
     package let isFramed: Bool
     /// True if the connection may serve another request.
     package let isReusable: Bool
