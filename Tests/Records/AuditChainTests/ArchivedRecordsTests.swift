@@ -3,16 +3,16 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Thirty records, of which 1 to 10 and 11 to 20 were archived. Record 21 names the first archive, record 25 the second.
+/// A chain of thirty records. Records 1 to 10 and 11 to 20 are in two archives, which records 21 and 25 name.
 private struct ArchivedChain {
     let signer: CheckpointSigner
-    /// The files, each with the checkpoint before its first record, and what is left.
+    /// The two archives, each beginning with the checkpoint before its first record, and the remaining records.
     let first: [[UInt8]]
     let second: [[UInt8]]
     let rest: [[UInt8]]
 
     /// - Parameters:
-    ///   - last: the last sequence of the second archive, as record 25 gives it.
+    ///   - last: the last sequence number of the second archive according to record 25.
     ///   - sealsEnd: true if a checkpoint seals record 25.
     init(last: Int = 20, sealsEnd: Bool = true) async throws {
         signer = try CheckpointSigner()
@@ -46,7 +46,7 @@ private struct ArchivedChain {
     }
 }
 
-@Suite("A record whose beginning was archived")
+@Suite("An audit record whose beginning was archived")
 struct ArchivedRecordsTests {
     @Test("verifies archives and the remaining records as one chain, and finds a missing or moved part")
     func joined() async throws {
@@ -90,12 +90,12 @@ struct ArchivedRecordsTests {
         }
     }
 
-    @Test("accepts the remaining records alone where a sealed record names the archive before them")
+    @Test("accepts the remaining records alone if one of them is sealed and names the archive before them")
     func afterArchive() async throws {
         let chain = try await ArchivedChain()
         #expect(chain.verdict([chain.rest], .afterArchive) == chain.verdict([chain.rest], .anywhere))
         #expect(chain.verdict([chain.rest], .afterArchive).exitStatus == 0)
-        // The records name that archive, but the first part does not precede them.
+        // Record 21 names the first archive, so the second archive may also come first.
         #expect(chain.verdict([chain.second, chain.rest], .afterArchive).exitStatus == 0)
         #expect(chain.verdict([chain.rest], .record1).exitStatus == 1)
     }
@@ -103,7 +103,7 @@ struct ArchivedRecordsTests {
     @Test("reports a beginning as removed unless a sealed record of the same chain names it as archived")
     func removed() async throws {
         let missing = "broken: line 1, node a, checkpoint 20: records 1 to 20 are missing before it"
-        // One archive ends elsewhere; the other one is not sealed.
+        // The archive record gives the wrong end in the first chain, and is not sealed in the second.
         for chain in [try await ArchivedChain(last: 19), try await ArchivedChain(sealsEnd: false)] {
             #expect(chain.verdict([chain.rest], .afterArchive).description == missing)
         }
@@ -115,25 +115,26 @@ struct ArchivedRecordsTests {
         #expect(chain.verdict([chain.rest, renamed], .afterArchive).exitStatus == 1)
     }
 
-    @Test("finds each line that is missing from an archive, except a checkpoint between two others")
+    @Test("reports each line that is missing from an archive, except a checkpoint between two other checkpoints")
     func everyLine() async throws {
         let chain = try await ArchivedChain()
         for line in chain.second.indices {
             var second = chain.second
             second.remove(at: line)
             let isWhole = chain.verdict([chain.first, second, chain.rest], .record1).exitStatus == 0
-            // An archive's first checkpoint is at the end of the file before; the last one precedes the remaining records.
+            // The first checkpoint also ends the previous archive, and the last one also precedes the remaining
+            // records.
             #expect(isWhole == (line == 0 || line == chain.second.count - 1), "line \(line)")
         }
     }
 
-    @Test("reads only well-formed archive records, and rejects these", arguments: [(0, 1), (1, 0), (2, 1), (-1, -1)])
+    @Test("rejects an archive record with an impossible range or size", arguments: [(0, 1), (1, 0), (2, 1), (-1, -1)])
     func impossible(first: Int, last: Int) {
         #expect(RecordArchive(first: first, last: last, hash: .zero, digest: .zero, size: 1) == nil)
         #expect(RecordArchive(first: 1, last: 1, hash: .zero, digest: .zero, size: 0) == nil)
     }
 
-    @Test("accepts keys that are trusted again after an archive, with the archived records and without them")
+    @Test("accepts a key that is trusted again after an archive, with or without the archived records")
     func pinsAgain() throws {
         let (a, b) = (try required(AuditNode("a")), try required(AuditNode("b")))
         let (key, other) = (try CheckpointSigner().publicKey, try CheckpointSigner().publicKey)
@@ -147,7 +148,7 @@ struct ArchivedRecordsTests {
             #expect(pins.keys == [b: [key]])
             #expect(pins.unvouched.isEmpty)
         }
-        // A key of a whole record does not join them on its own authority.
+        // In a complete record, a key cannot vouch for itself.
         whole.add(KeyPin(other, of: b, by: .init(keyId: other.keyId, sequence: 8)), recordedAt: 10, by: a)
         #expect(whole.keys == [b: [key]])
         #expect(whole.unvouched[b] != nil)

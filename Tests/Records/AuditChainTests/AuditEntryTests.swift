@@ -4,9 +4,9 @@ import Testing
 
 @testable import AuditChain
 
-@Suite("Reading lines")
+@Suite("Reading lines of the audit record")
 struct AuditEntryTests {
-    @Test("reads a line of the contract into its members")
+    @Test("reads each member of a line from the contract")
     func read() throws {
         let entry = try AuditEntry(line: Array(GoldenLineTests.second.utf8))
         #expect(entry.event == "key_state_change")
@@ -16,7 +16,7 @@ struct AuditEntryTests {
         #expect(entry.transactionId == nil)
     }
 
-    @Test("reads events, outcomes and members of a newer version")
+    @Test("reads unknown events, outcomes and members of a newer version")
     func newer() throws {
         let line = try Array(GoldenLineTests.second.utf8)
             .replacing("key_state_change", with: "key_teleport").replacing(#""ok""#, with: #""not_today""#)
@@ -56,7 +56,7 @@ struct AuditEntryTests {
         (#"445f7a7"}"#, #"445f7a7","more":1}"#, .member("hash")),
     ]
 
-    @Test("refuses a line of another shape", arguments: faults.indices)
+    @Test("refuses a malformed line", arguments: faults.indices)
     func refused(index: Int) throws {
         let fault = Self.faults[index]
         let line = try Array(GoldenLineTests.second.utf8).replacing(fault.text, with: fault.with)
@@ -86,7 +86,7 @@ struct AuditEntryTests {
         }
     }
 
-    @Test("survives random bytes and broken lines, in readers and verifier")
+    @Test("reads and verifies random bytes and damaged lines without a crash")
     func fuzz() throws {
         var generator = SeededGenerator(seed: 3)
         let keys = try required(CheckpointKeys(pem: GoldenLineTests.publicKey))
@@ -113,13 +113,13 @@ struct AuditEntryTests {
             if let signed = SignedCheckpoint(line: line) { #expect(signed.line == line) }
             var verifier = ChainVerifier(keys: keys)
             verifier.consume(line: line)
-            // Only a signed checkpoint is intact on its own.
+            // A signed checkpoint is the only line that is intact alone.
             if case .intact = verifier.verdict() { #expect(line == lines[2]) }
         }
     }
 }
 
-@Suite("CSV")
+@Suite("The audit record as CSV")
 struct AuditCSVTests {
     @Test("begins with a line that says CSV cannot be verified, then names the columns")
     func header() {
@@ -157,7 +157,7 @@ struct AuditCSVTests {
     }
 
     @Test(
-        "puts an apostrophe before a value that a spreadsheet would calculate",
+        "puts an apostrophe before a value that a spreadsheet would take for a formula",
         arguments: [
             ("=1+1", #""'=1+1""#), ("+cmd", #""'+cmd""#), ("-2", #""'-2""#), ("@SUM(A1)", #""'@SUM(A1)""#),
             ("\t=1", "\"'\t=1\""), ("\r=1", "\"'\r=1\""), ("＝1", #""'＝1""#), ("|calc", #""'|calc""#),

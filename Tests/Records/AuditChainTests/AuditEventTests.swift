@@ -4,9 +4,10 @@ import Refusals
 import StrictJSON
 import Testing
 
-@Suite("Events")
+@Suite("Events in the audit record")
 struct AuditEventTests {
-    /// One example of each event, with its line's members between `outcome` and `hash`. The names are public contract.
+    /// One example of each event, with the members between `outcome` and `hash` in its line. The names are public
+    /// contract.
     static let events: [(event: AuditEvent, name: String, members: String)] = {
         let digest = AuditDigest(bytes: [UInt8](repeating: 0xAB, count: 32))!
         let hex = String(repeating: "ab", count: 32)
@@ -159,7 +160,7 @@ struct AuditEventTests {
         #expect(String(decoding: line.bytes, as: UTF8.self) == expected)
     }
 
-    @Test("has an example here for every event")
+    @Test("covers every event with an example in this suite")
     func complete() {
         #expect(Set(Self.events.map(\.event.name)) == Set(AuditEvent.Name.allCases))
     }
@@ -199,7 +200,7 @@ struct AuditEventTests {
         #expect(AuditOutcome("OK") == nil)
     }
 
-    @Test("takes the code that was given most often as a flood's outcome")
+    @Test("records a flood of refusals with the most frequent code as its outcome")
     func floods() throws {
         let since = AuditTime(milliseconds: 0)
         let flood = try required(RefusalSummary(since: since, counts: [.forbidden: 2, .overloaded: 9]))
@@ -212,7 +213,7 @@ struct AuditEventTests {
         #expect(RefusalSummary(since: since, counts: [.forbidden: .max, .overloaded: 1])?.total == .max)
     }
 
-    @Test("fits the largest possible record into a line and reads it back")
+    @Test("writes the largest possible record within the limit of a line, and reads it back")
     func largest() throws {
         let wide = String(repeating: "\u{10348}", count: 400)
         let quotes = String(repeating: "\"", count: 400)
@@ -226,7 +227,7 @@ struct AuditEventTests {
             let request = ApprovalRequest(
                 approval: approval, operation: .ledgerAcceptRestore, parameters: .zero, reason: AuditReason(text),
                 expires: time)
-            // More values than fit: all parts but the last are as full as parts get.
+            // More values than 32 parts hold, so that every part except the last has its maximum size.
             var configuration = ConfigurationValues()
             for number in 0..<3000 { configuration.set("\(number).\(text)", ConfigurationValue(text)) }
             let parts = configuration.events()

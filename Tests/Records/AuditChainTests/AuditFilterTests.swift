@@ -1,9 +1,9 @@
 import AuditChain
 import Testing
 
-@Suite("Filters")
+@Suite("Filters of the audit record")
 struct AuditFilterTests {
-    /// Conditions on the record of `GoldenLineTests.first`: each one once as it holds and once as it does not.
+    /// Each filter with a condition that the record of `GoldenLineTests.first` meets, and one that it does not meet.
     static let conditions: [(String, holds: String, fails: String)] = [
         ("since", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00.001Z"),
         ("until", "2026-01-31T12:00:00.001Z", "2026-01-31T12:00:00Z"),
@@ -37,7 +37,7 @@ struct AuditFilterTests {
     }
 
     @Test(
-        "excludes a record without caller, key or transaction from a condition about one",
+        "excludes a record that lacks the member in the condition",
         arguments: ["key", "caller", "merchant", "transaction"])
     func absent(name: String) throws {
         var head = ChainHead(node: try required(AuditNode("n")))
@@ -47,7 +47,7 @@ struct AuditFilterTests {
     }
 
     @Test(
-        "names a condition that cannot be read",
+        "names the filter whose condition it cannot parse",
         arguments: [
             ("since", "yesterday"), ("until", "2026-01-31"), ("key", "0001020"), ("key", "xyzxyzxyz"),
             ("key", String(repeating: "0", count: 65)), ("key", String(repeating: "+", count: 44)), ("outcome", "fine"),

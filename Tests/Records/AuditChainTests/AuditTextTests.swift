@@ -23,7 +23,7 @@ struct AuditTextTests {
     }
 
     @Test(
-        "keeps shorter numbers",
+        "leaves runs of fewer than 12 digits unchanged",
         arguments: ["ticket 12345678901", "order-1234", "2026-01-31 12:00", "10.0.0.1", "a1b2c3d4e5f6a7b8c9d0e1f2"])
     func kept(text: String) {
         #expect(AuditReason(text).text == text)
@@ -36,7 +36,7 @@ struct AuditTextTests {
                 == "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}d\u{FFFD}e\u{FFFD}f")
     }
 
-    @Test("cuts a reason at 200 scalars and a name at 255, with an ellipsis as the last")
+    @Test("shortens a reason to 200 scalars and a name to 255, the last of which is an ellipsis")
     func cut() {
         let long = String(repeating: "é", count: 300)
         #expect(AuditReason(long).text == String(repeating: "é", count: 199) + "…")
@@ -45,13 +45,13 @@ struct AuditTextTests {
         #expect(AuditReason(fitting).text == fitting)
     }
 
-    @Test("masks a run of digits as a whole even if the cut goes through it")
+    @Test("masks a run of digits completely even if the text is cut within it")
     func cutThroughARun() {
         let text = String(repeating: "x", count: 190) + "4111111111111111"
         #expect(AuditReason(text).text == String(repeating: "x", count: 190) + "*********…")
     }
 
-    @Test("changes nothing in clean text")
+    @Test("leaves cleaned text unchanged")
     func idempotent() {
         var generator = SeededGenerator(seed: 7)
         let alphabet: [Unicode.Scalar] = [
@@ -68,7 +68,7 @@ struct AuditTextTests {
         }
     }
 
-    /// The number of digits in succession, as the contract counts them.
+    /// The length of the longest run of digits, by the contract's definition of a run.
     private func longestRun(_ text: String) -> Int {
         var (longest, current) = (0, 0)
         for scalar in text.unicodeScalars {
@@ -98,7 +98,7 @@ struct AuditTextTests {
 
 @Suite("Times in records")
 struct AuditTimeTests {
-    /// Seconds since 1970, as `date -u -d … +%s` gives them.
+    /// The seconds since 1970 in each argument come from `date -u -d … +%s`.
     @Test(
         "writes a time in RFC 3339, UTC, with three digits of fraction",
         arguments: [
@@ -114,7 +114,7 @@ struct AuditTimeTests {
         #expect(AuditTime(stored: text) == time)
     }
 
-    @Test("writes every day of four centuries as Foundation does")
+    @Test("writes every day of four centuries exactly as Foundation does")
     func foundationAgrees() {
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         for day in stride(from: -73_000, through: 73_000, by: 19) {
@@ -125,7 +125,7 @@ struct AuditTimeTests {
         }
     }
 
-    @Test("rounds a date down, and takes the calendar's end for one beyond it")
+    @Test("rounds a date down to milliseconds, and limits it to the supported range")
     func dates() {
         #expect(AuditTime(Date(timeIntervalSince1970: 1.0019)).milliseconds == 1001)
         #expect(AuditTime(Date(timeIntervalSince1970: -0.0001)).milliseconds == -1)
@@ -134,7 +134,7 @@ struct AuditTimeTests {
     }
 
     @Test(
-        "accepts other fractions and offsets from people",
+        "accepts any number of fraction digits and any offset in a time that a person enters",
         arguments: [
             ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000Z"),
             ("2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00.500Z"),
@@ -148,7 +148,7 @@ struct AuditTimeTests {
     }
 
     @Test(
-        "refuses any other text as a time",
+        "refuses text that is not a valid RFC 3339 time",
         arguments: [
             "", "2026-01-31", "2026-01-31T12:00:00", "2026-02-29T12:00:00Z", "2100-02-29T12:00:00Z",
             "2026-13-01T12:00:00Z", "2026-00-01T12:00:00Z", "2026-01-00T12:00:00Z", "2026-01-32T12:00:00Z",

@@ -5,14 +5,14 @@ import Testing
 
 @Suite("The chain verifier")
 struct ChainVerifierTests {
-    /// Six records and two checkpoints: few enough to try every byte.
+    /// Returns an export of six records and two checkpoints, short enough to change every byte in turn.
     private func smallExport() async throws -> (export: [UInt8], keys: String) {
         let signer = try CheckpointSigner()
         let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
         return (chain.lines.export, signer.publicKey.pem)
     }
 
-    @Test("finds a change of any byte of an export")
+    @Test("detects a change of any byte in an export")
     func everyByte() async throws {
         let (export, pem) = try await smallExport()
         let keys = try required(CheckpointKeys(pem: pem))
@@ -54,12 +54,12 @@ struct ChainVerifierTests {
         }
     }
 
-    @Test("accepts a part of a chain as a part, and rejects it where the whole is required")
+    @Test("accepts a part of a chain, but rejects it if the whole chain is required")
     func part() async throws {
         let signer = try CheckpointSigner()
         let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
         let keys = try required(CheckpointKeys(pem: signer.publicKey.pem))
-        // Records 1 to 3, then the checkpoint that seals them.
+        // The first three lines are records 1 to 3. The fourth is the checkpoint that seals them.
         for (lines, isWhole) in [(chain.lines[...], true), (chain.lines.dropFirst(3), false)] {
             for wantsWhole in [true, false] {
                 var verifier = ChainVerifier(keys: keys, beginning: wantsWhole ? .record1 : .anywhere)
@@ -81,7 +81,7 @@ struct ChainVerifierTests {
         for sequence in 1...50_000 {
             var bytes = head.append(SyntheticChain.record(sequence % 100)).bytes + [0x0A]
             if sequence % 1000 == 0 { bytes += try await signer.checkpoint(head).line + [0x0A] }
-            // Pieces of such a size that most lines are split in two.
+            // The size of the pieces splits most lines in two.
             verifier.consume(bytes[..<(sequence % bytes.count)])
             verifier.consume(bytes[(sequence % bytes.count)...])
             largest = max(largest, verifier.retainedBytes)
@@ -92,7 +92,7 @@ struct ChainVerifierTests {
         #expect(largest < 64 * 1024)
     }
 
-    @Test("refuses a line without an end before it fills the memory")
+    @Test("refuses an endless line before it exhausts the memory")
     func endless() throws {
         var verifier = ChainVerifier(keys: CheckpointKeys([]))
         let piece = [UInt8](repeating: 0x61, count: 1000)
@@ -101,7 +101,7 @@ struct ChainVerifierTests {
         #expect(verifier.retainedBytes < 64 * 1024)
     }
 
-    @Test("accepts the ledger's own lines without line feeds, and shows a fault at once")
+    @Test("accepts lines from the ledger, which have no line feeds, and reports a fault at once")
     func live() async throws {
         let signer = try CheckpointSigner()
         let chain = try await SyntheticChain(node: "a", records: 10, checkpointEvery: 5, signer: signer)

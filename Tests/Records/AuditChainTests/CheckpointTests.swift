@@ -15,7 +15,7 @@ struct CheckpointTests {
         (#"LoI="}"#, #"LoI="} "#), (#"LoI="}"#, #"LoI=","x":1}"#), ("d09c\"}", "d09c\",\"x\":1}"),
     ]
 
-    @Test("rejects a checkpoint line in another spelling", arguments: faults.indices)
+    @Test("rejects a checkpoint line that differs from the canonical spelling", arguments: faults.indices)
     func strict(index: Int) throws {
         let fault = Self.faults[index]
         let line = try Array(GoldenLineTests.checkpoint.utf8).replacing(fault.text, with: fault.with)
@@ -23,7 +23,7 @@ struct CheckpointTests {
     }
 
     @Test(
-        "accepts a signature for its own checkpoint only",
+        "accepts a signature only for the checkpoint that was signed",
         arguments: [
             (#""sequence":2"#, #""sequence":3"#), ("694e", "694f"), ("12:01:00", "12:01:01"),
             ("backend-1", "backend-2"),
@@ -45,7 +45,7 @@ struct CheckpointTests {
         #expect(CheckpointSignature(der: [UInt8](repeating: 0x30, count: 73)) == nil)
     }
 
-    @Test("passes on a signer's failure")
+    @Test("throws the error of a signer that fails")
     func failing() async throws {
         struct Gone: Error {}
         var head = ChainHead(node: try required(AuditNode("n")))
@@ -55,7 +55,7 @@ struct CheckpointTests {
         await #expect(throws: Gone.self) { try await checkpoint.signed { _ throws(Gone) in throw Gone() } }
     }
 
-    @Test("continues from a head where the ledger says so, and not before the beginning")
+    @Test("continues a chain from the ledger's head, and refuses an impossible head")
     func heads() throws {
         let node = try required(AuditNode("n"))
         #expect(ChainHead(node: node, sequence: 0, hash: .zero) == ChainHead(node: node))
@@ -82,7 +82,7 @@ struct CheckpointTests {
         #expect(CheckpointKey(point: [4] + [UInt8](repeating: 1, count: 64)) == nil)
     }
 
-    @Test("reads stored checkpoints one a line, with or without the last line feed")
+    @Test("reads one stored checkpoint from each line, with or without a final line feed")
     func lists() {
         let line = Array(GoldenLineTests.checkpoint.utf8)
         #expect(SignedCheckpoint.list(parsing: line)?.count == 1)
@@ -94,7 +94,7 @@ struct CheckpointTests {
     }
 }
 
-@Suite("The time of a checkpoint")
+@Suite("When a checkpoint is due")
 struct CheckpointScheduleTests {
     private let start = ContinuousClock.now
 
@@ -128,7 +128,7 @@ struct CheckpointScheduleTests {
         #expect(schedule.deadline == start + .seconds(65))
     }
 
-    @Test("counts records that came during the signature from its cut on")
+    @Test("counts records appended during the signature as unsealed, and their age from the checkpoint's cut")
     func overtaken() {
         var schedule = CheckpointSchedule(at: start)
         schedule.recorded(upTo: 1000, at: start)
@@ -138,7 +138,7 @@ struct CheckpointScheduleTests {
         #expect(schedule.deadline == start + .seconds(61))
     }
 
-    @Test("counts the age of unsealed records from the start, and ignores an older checkpoint")
+    @Test("counts the age of unsealed records from the program's start, and ignores an older checkpoint")
     func resumed() {
         var schedule = CheckpointSchedule(recorded: 30, sealed: 20, at: start)
         #expect(schedule.unsealed == 10)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Configuration values in records")
 struct ConfigurationValuesTests {
-    /// The values in these records, one object a record.
+    /// The `details` member of each record that these values produce.
     private func details(_ values: ConfigurationValues) throws -> [JSONObject] {
         var head = ChainHead(node: try required(AuditNode("n")))
         return try values.events().map { event in
@@ -29,7 +29,7 @@ struct ConfigurationValuesTests {
             ])
     }
 
-    @Test("cleans names and texts like other text, cuts a text at 256 scalars, and keeps a digest whole")
+    @Test("cleans names and texts like other text, shortens a text to 256 scalars, and never shortens a digest")
     func cleaned() throws {
         var values = ConfigurationValues()
         values.set("a\u{1B}", ConfigurationValue("4111 1111 1111 1111\n\u{202E}"))
@@ -44,8 +44,8 @@ struct ConfigurationValuesTests {
             ])
     }
 
-    // Three digests of 64 digits with two separators have 196 characters, and a fourth would make it 262.
-    @Test("continues a list under another name where the next element does not fit, and cuts no element")
+    // Three digests of 64 digits with two separators have 196 characters; four would have 262, over the limit of 256.
+    @Test("continues a list under another name when the next element does not fit, and never splits an element")
     func lists() throws {
         let digests = (0..<7).map { AuditDigest.of([$0]) }
         var values = ConfigurationValues()
@@ -59,7 +59,8 @@ struct ConfigurationValuesTests {
             ])
     }
 
-    /// `count` values of 268 bytes each, the comma included: 28 of them have 7,504 bytes, and 29 more than 7,680.
+    /// Returns `count` values of 268 bytes each, the comma included. 28 values have 7,504 bytes; 29 have more than
+    /// 7,680.
     private func wide(_ count: Int) -> ConfigurationValues {
         var values = ConfigurationValues()
         for number in 0..<count {
@@ -70,7 +71,7 @@ struct ConfigurationValuesTests {
         return values
     }
 
-    @Test("continues in further records what one does not hold, and numbers the parts")
+    @Test("splits values that exceed one record into several records, and numbers the parts")
     func parts() throws {
         let details = try details(wide(100))
         #expect(details.map { $0["part"]?.numberValue?.int } == [1, 2, 3, 4])
@@ -91,7 +92,7 @@ struct ConfigurationValuesTests {
         #expect(lines.allSatisfy { $0 > 7_500 && $0 <= 8_192 })
     }
 
-    // 32 parts hold 32 * 28 = 896 values.
+    // The limit of 32 parts holds 32 * 28 = 896 values.
     @Test("writes at most 32 parts, and counts the omitted values in the last one")
     func bounded() throws {
         let full = try details(wide(896))
@@ -102,7 +103,7 @@ struct ConfigurationValuesTests {
         #expect(more.last?["omitted"]?.numberValue?.int == 4)
     }
 
-    @Test("keeps one of several names that a record cannot tell apart, and counts the others as omitted")
+    @Test("keeps one of several names that are equal after cleaning, and counts the others as omitted")
     func indistinct() throws {
         var values = ConfigurationValues()
         values.set("tokens.123456789012", ConfigurationValue("a"))

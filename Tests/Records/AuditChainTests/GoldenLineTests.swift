@@ -2,10 +2,12 @@ import AuditChain
 import TestSupport
 import Testing
 
-/// Expected bytes, written by hand from the public contract. The hashes were computed elsewhere, for example by
-/// `(head -c 32 /dev/zero; printf '%s' '{"node":…,"reference":"…"') | openssl dgst -sha256`, the signature with
-/// `openssl dgst -sha256 -sign`.
-@Suite("Lines, byte for byte")
+/// Expected bytes, written by hand from the public contract.
+///
+/// The hashes were computed outside this package, for example by
+/// `(head -c 32 /dev/zero; printf '%s' '{"node":…,"reference":"…"') | openssl dgst -sha256`.
+/// The signature comes from `openssl dgst -sha256 -sign`.
+@Suite("Lines of the audit record, byte for byte")
 struct GoldenLineTests {
     static let first = #"""
         {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt","outcome":"ok",\#
@@ -51,7 +53,7 @@ struct GoldenLineTests {
 
         """
 
-    /// The records of these lines.
+    /// The records whose lines are expected above.
     static func records() throws -> [AuditRecord] {
         let key = try required(AuditDigest(bytes: Array(0..<32)))
         return [
@@ -73,7 +75,7 @@ struct GoldenLineTests {
         ]
     }
 
-    @Test("writes a chain's first and second line as the contract's bytes, with hashes computed elsewhere")
+    @Test("writes the first two lines of a chain exactly as in the contract, with hashes computed outside this package")
     func lines() throws {
         var head = ChainHead(node: try required(AuditNode("backend-1")))
         let lines = try Self.records().map { head.append($0) }
@@ -85,7 +87,7 @@ struct GoldenLineTests {
     }
 
     @Test(
-        "puts trace and unreached HSM after the event's own members, and every reader accepts them",
+        "writes the trace and the unreached HSM after the event's other members, and reads and verifies them",
         arguments: [(traced, AuditOutcome.refused(.amountMismatch)), (unreached, .refused(.hsmUnavailable))])
     func laterMembers(golden: String, outcome: AuditOutcome) async throws {
         var record = AuditRecord(
@@ -112,7 +114,7 @@ struct GoldenLineTests {
     }
 
     @Test(
-        "accepts 32 and 16 lower-case hexadecimal digits as a trace, and nothing else",
+        "refuses a trace that is not 32 and 16 lower-case hexadecimal digits",
         arguments: [
             ("4BF92F3577B34DA6A3CE929D0E0E4736", "00f067aa0ba902b7"),
             ("4bf92f3577b34da6a3ce929d0e0e473", "00f067aa0ba902b7"),
@@ -123,7 +125,7 @@ struct GoldenLineTests {
         #expect(AuditTrace(traceId: traceId, parentId: parentId) == nil)
     }
 
-    @Test("writes a checkpoint's line as the contract's bytes, and accepts OpenSSL's signature of them")
+    @Test("writes a checkpoint line exactly as in the contract, and accepts OpenSSL's signature of it")
     func checkpointLine() async throws {
         let key = try required(CheckpointKey(pem: Self.publicKey))
         #expect(key.keyId.hex == "647ceea4b4f9167888a8b058761969af0fc8f71df17c1d3e91ec1506d518d09c")
@@ -140,7 +142,7 @@ struct GoldenLineTests {
         #expect(String(decoding: made.line, as: UTF8.self) == Self.checkpoint)
     }
 
-    @Test("verifies these lines against the public key")
+    @Test("verifies the lines and their checkpoint against the public key")
     func verified() throws {
         var verifier = ChainVerifier(keys: try required(CheckpointKeys(pem: Self.publicKey)))
         let export = [Self.first, Self.second, Self.checkpoint].map { Array($0.utf8) }.export

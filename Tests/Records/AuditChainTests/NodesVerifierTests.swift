@@ -3,13 +3,13 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Records of several nodes, each verified by itself")
+@Suite("Audit records of several nodes, verified separately")
 struct NodesVerifierTests {
     /// An export, the keys that are trusted for it, and the verdict of both verifiers.
     private struct Case {
         let name: String
         let export: [UInt8]
-        /// Keys for all nodes, in PEM.
+        /// Trusted keys that may belong to any node, in PEM.
         var pool: String?
         var bound: [(node: String, pem: String)] = []
         var only: String?
@@ -63,7 +63,8 @@ struct NodesVerifierTests {
         }
     }
 
-    /// Node a's record of 20, which names node b's keys, and node b's of 40, whose second half is sealed by another key.
+    /// Signers for the records of two nodes. Node a has 20 records, some of which name node b's keys. Node b has 40
+    /// records, and a second key seals records 21 to 40.
     private struct Ground {
         let a: CheckpointSigner
         let b: CheckpointSigner
@@ -79,7 +80,8 @@ struct NodesVerifierTests {
             outsider = try CheckpointSigner()
         }
 
-        /// - Parameter pins: become records 5, 6 and so on; a checkpoint follows 10 and 20.
+        /// Returns node a's lines. The events in `pins` become records 5, 6 and so on. A checkpoint follows every tenth
+        /// record.
         func recordA(_ pins: [AuditEvent], records: Int = 20) async throws -> [[UInt8]] {
             var head = ChainHead(node: nodeA)
             var lines: [[UInt8]] = []
@@ -120,7 +122,7 @@ struct NodesVerifierTests {
         "intact: node b, records 1 to 40, sealed at 2026-01-31T12:00:40.000Z, \(key)"
     }
 
-    @Test("trusts given keys and keys that a verified record names, and says which it used")
+    @Test("trusts the given keys and keys that a verified record names, and reports which of them it used")
     func keys() async throws {
         let ground = try Ground()
         let b = try await ground.recordB(first: ground.b, second: ground.next)
@@ -162,7 +164,7 @@ struct NodesVerifierTests {
         ])
     }
 
-    @Test("rejects trusted keys that are unsealed, hidden and made again, or not vouched for by an earlier key")
+    @Test("rejects keys of an unsealed trust record, keys for which no earlier key vouches, and replaced keys")
     func pins() async throws {
         let ground = try Ground()
         let b = try await ground.recordB(first: ground.b, second: ground.next)
@@ -197,7 +199,7 @@ struct NodesVerifierTests {
                 export: try await ground.recordA([first]).export, bound: aKey + [("c", aKey[0].pem)],
                 expected: Self.aIntact + "\nbroken: node c: there is no line of it"),
         ])
-        // A changed trust record is found like any other change of a line.
+        // A change in a record that trusts a key is detected like a change in any other line.
         unsealed = try await ground.recordA([first])
         unsealed[4] = try unsealed[4].replacing(ground.b.publicKey.keyId.hex, with: ground.next.publicKey.keyId.hex)
         try await Self.verify([
@@ -208,7 +210,7 @@ struct NodesVerifierTests {
         ])
     }
 
-    @Test("keeps the other nodes' verdicts after a fault in one record, and ends them at a line of no node")
+    @Test("verifies the other nodes after a fault in one node's record, but stops at a line that belongs to no node")
     func faults() async throws {
         let ground = try Ground()
         let (a, b) = (try await ground.recordA([]), try await ground.recordB(first: ground.b, second: ground.next))

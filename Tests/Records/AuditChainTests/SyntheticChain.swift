@@ -13,7 +13,7 @@ struct CheckpointSigner: Sendable {
         publicKey = try required(CheckpointKey(point: Array(key.publicKey.x963Representation)))
     }
 
-    /// - Parameter claiming: the key that the checkpoint names, if it differs from the signing key.
+    /// Signs a checkpoint that names the key in `claiming`, by default the signing key.
     func checkpoint(
         _ head: ChainHead, at time: AuditTime? = nil, claiming: CheckpointKey? = nil
     ) async throws -> SignedCheckpoint {
@@ -26,11 +26,11 @@ struct CheckpointSigner: Sendable {
     }
 }
 
-/// The lines of one node, as an export has them, with a checkpoint after a fixed number of records.
+/// One node's lines as in an export, with a checkpoint after every fixed number of records.
 struct SyntheticChain: Sendable {
     static let beginning = AuditTime(stored: "2026-01-31T12:00:00.000Z")!
 
-    /// The time of a record, one second apart: record 3000 has 12:50:00.
+    /// Returns a record's time. Records are one second apart; record 3000 has 12:50:00.
     static func time(_ sequence: Int) -> AuditTime {
         AuditTime(milliseconds: beginning.milliseconds + Int64(sequence) * 1000)
     }
@@ -50,7 +50,7 @@ struct SyntheticChain: Sendable {
         }
     }
 
-    /// Appends records of several kinds.
+    /// Returns a record for this sequence number, on which its event and outcome depend.
     static func record(_ sequence: Int, salt: String = "") -> AuditRecord {
         let number = "\(sequence)\(salt)"
         var record = AuditRecord(
@@ -74,19 +74,19 @@ struct SyntheticChain: Sendable {
 
 struct Missing: Error {}
 
-/// Returns the value, or fails the test here.
+/// Returns the value, or throws if it is nil.
 func required<Value>(_ value: Value?) throws -> Value {
     guard let value else { throw Missing() }
     return value
 }
 
 extension [[UInt8]] {
-    /// The lines as a file, each with a line feed.
+    /// The lines as the bytes of a file, each with a line feed.
     var export: [UInt8] { flatMap { $0 + [0x0A] } }
 }
 
 extension [UInt8] {
-    /// Returns the text with the first occurrence of `text` replaced; fails the test if there is none.
+    /// Returns the line with the first occurrence of `text` replaced. Fails the test if there is no occurrence.
     func replacing(_ text: String, with other: String) throws -> [UInt8] {
         let string = String(decoding: self, as: UTF8.self)
         guard let range = string.range(of: text) else { throw Missing() }

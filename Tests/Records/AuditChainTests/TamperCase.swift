@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A manipulated export, and the exact verdict that both verifiers must give.
+/// A manipulated export with the exact verdict that both verifiers must return.
 struct TamperCase: Sendable, CustomStringConvertible {
     let name: String
     let export: [UInt8]
@@ -13,7 +13,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
 
     var description: String { name }
 
-    /// The Swift verifier's verdict, with the export fed in pieces of odd sizes.
+    /// Returns the Swift verifier's verdict. The verifier receives the export in pieces of irregular sizes.
     func swiftVerdict() throws -> ChainVerdict {
         let heads = try head.map { try required(SignedCheckpoint.list(parsing: $0)) } ?? []
         var verifier = ChainVerifier(keys: try required(CheckpointKeys(pem: keys)), heads: heads)
@@ -28,7 +28,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
         return verifier.verdict()
     }
 
-    /// The verdicts of `scripts/verify-audit` for these cases, and its exit statuses.
+    /// Returns the verdict and exit status of `scripts/verify-audit` for each case.
     static func scriptVerdicts(_ cases: [TamperCase]) async throws -> [VerifierScript.Verdict] {
         let directory = try FreshDirectory()
         var runs: [[String]] = []
@@ -43,7 +43,8 @@ struct TamperCase: Sendable, CustomStringConvertible {
         return try await VerifierScript.verdicts(runs)
     }
 
-    /// Requires the expected verdict of both verifiers, no more than that, and the script's matching exit status.
+    /// Requires that both verifiers return exactly the expected verdict, and that the script exits with the matching
+    /// status.
     static func verify(_ cases: [TamperCase], sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let script = try await scriptVerdicts(cases)
         try #require(script.count == cases.count)
@@ -58,17 +59,19 @@ struct TamperCase: Sendable, CustomStringConvertible {
     }
 }
 
-/// Chains to tamper with: 3,000 records of node a and 1,200 of node b, with a checkpoint after every 500 and 400.
+/// Chains to tamper with. Node a has 3,000 records and a checkpoint after every 500; node b has 1,200 and one after
+/// every 400.
 ///
-/// Record n of node a is in line n + (n - 1) / 500; its checkpoint of 500 is in line 501, that of 1000 in line 1002.
+/// Record n of node a is in line n + (n - 1) / 500. The checkpoint of record 500 is in line 501, and that of record
+/// 1000 in line 1002.
 struct TamperGround: Sendable {
     let signer: CheckpointSigner
     let otherSigner: CheckpointSigner
     let a: SyntheticChain
     let b: SyntheticChain
-    /// Node b's lines, with checkpoints signed by the other signer.
+    /// Node b's lines, whose checkpoints another key signs.
     let foreign: SyntheticChain
-    /// Node a's lines again, rewritten from record 2001 on after a rollback, signed by the same key.
+    /// Node a's lines after a rollback: different from record 2001 on, but signed by the same key.
     let regrown: SyntheticChain
 
     static let shared = Task { try await TamperGround() }
@@ -83,15 +86,15 @@ struct TamperGround: Sendable {
             node: "a", records: 3000, checkpointEvery: 500, signer: signer, salt: "-anew", saltFrom: 2001)
     }
 
-    /// The index of record `sequence` of node a in its lines.
+    /// The index in node a's lines of the record with this sequence number.
     func index(_ sequence: Int) -> Int { sequence + (sequence - 1) / 500 - 1 }
 
-    /// The index of the checkpoint of `sequence` of node a in its lines.
+    /// The index in node a's lines of the checkpoint that follows the record with this sequence number.
     func checkpointIndex(_ sequence: Int) -> Int { sequence + sequence / 500 - 1 }
 
     func checkpoint(_ sequence: Int) -> [UInt8] { a.lines[checkpointIndex(sequence)] }
 
-    /// Node a's export with changed lines.
+    /// Returns a case with node a's export after a change of its lines.
     func tampered(
         _ name: String, _ expected: String, head: [UInt8]? = nil, keys: String? = nil,
         change: (inout [[UInt8]]) throws -> Void = { _ in }
@@ -107,7 +110,8 @@ struct TamperGround: Sendable {
         TamperCase(name: name, export: export, keys: keys ?? signer.publicKey.pem, head: head, expected: expected)
     }
 
-    /// Node a's lines with record `sequence` changed and all later hashes recomputed; `sign` signs the checkpoints.
+    /// Returns node a's lines with record `sequence` changed and all later hashes recomputed. `sign` signs the
+    /// checkpoints.
     func forged(
         from sequence: Int, sign: (ChainHead) async throws -> [UInt8]?
     ) async throws -> [[UInt8]] {

@@ -2,9 +2,9 @@ import AuditChain
 import TestSupport
 import Testing
 
-@Suite("Whole and tampered exports, with the same verdict from both verifiers")
+@Suite("Whole and tampered exports, on which both verifiers agree")
 struct TamperedExportsTests {
-    @Test("proves nothing for an export that begins with a filter's line")
+    @Test("reports a filtered export as filtered, and never as intact")
     func filtered() async throws {
         let ground = try await TamperGround.shared.value
         let first = FilteredExport.firstLine(
@@ -33,7 +33,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("accepts whole exports, however they are cut at checkpoints")
+    @Test("accepts whole exports, and parts that begin and end at checkpoints")
     func whole() async throws {
         let ground = try await TamperGround.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
@@ -74,7 +74,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("finds another node's lines")
+    @Test("detects lines of another node")
     func otherNode() async throws {
         let ground = try await TamperGround.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
@@ -112,7 +112,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("reports a cut-off end as unsealed, or as missing against a stored head")
+    @Test("reports a removed end as unsealed, or as missing if a stored head is later")
     func cut() async throws {
         let ground = try await TamperGround.shared.value
         let start = ground.checkpointIndex(1000)
@@ -169,7 +169,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("finds changed checkpoints, and heads of no known key")
+    @Test("detects changed checkpoints, and heads that no known key signed")
     func checkpoints() async throws {
         let ground = try await TamperGround.shared.value
         let at = ground.checkpointIndex(1500)

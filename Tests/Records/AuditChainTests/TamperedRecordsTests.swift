@@ -2,9 +2,9 @@ import AuditChain
 import TestSupport
 import Testing
 
-@Suite("Tampered records, with the same verdict from both verifiers")
+@Suite("Tampered records, on which both verifiers agree")
 struct TamperedRecordsTests {
-    @Test("names changed records")
+    @Test("names each changed record")
     func changed() async throws {
         let ground = try await TamperGround.shared.value
         let found =
@@ -74,7 +74,7 @@ struct TamperedRecordsTests {
         ])
     }
 
-    @Test("names removed, repeated, reordered and renumbered records")
+    @Test("names each removed, repeated, reordered or renumbered record")
     func moved() async throws {
         let ground = try await TamperGround.shared.value
         let at = ground.index(1234)
@@ -148,7 +148,7 @@ struct TamperedRecordsTests {
         ])
     }
 
-    @Test("finds inserted records by hash, by number, and by a signature that cannot be forged")
+    @Test("detects an inserted record by its hash, by its number, or by the checkpoint's signature")
     func inserted() async throws {
         let ground = try await TamperGround.shared.value
         var head = ground.a.heads[1232]

@@ -24,7 +24,7 @@ struct VerifierScriptTests {
         }
     }
 
-    @Test("exits 1 for an unsealed and for a broken export")
+    @Test("exits 1 for an unsealed or broken export")
     func notIntact() async throws {
         let directory = try FreshDirectory()
         let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
@@ -56,7 +56,7 @@ struct VerifierScriptTests {
         #expect(result.output.contains("verify-audit EXPORT PUBLIC-KEY.pem [--head CHECKPOINT-FILE]"))
     }
 
-    @Test("exits 66 for files that do not exist or hold something else")
+    @Test("exits 66 for a file that is missing or has the wrong content")
     func unreadable() async throws {
         let directory = try FreshDirectory()
         let export = try directory.write(export, to: "export.jsonl")
@@ -77,7 +77,7 @@ struct VerifierScriptTests {
         }
     }
 
-    @Test("fits on a few pages and needs only Python's standard library")
+    @Test("is short enough to review, and needs only Python's standard library")
     func small() throws {
         let text = try String(contentsOfFile: VerifierScript.path, encoding: .utf8)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -88,7 +88,7 @@ struct VerifierScriptTests {
     }
 }
 
-/// `scripts/verify-audit`, the verifier that shares no code with this package.
+/// Runs `scripts/verify-audit`, a verifier that shares no code with this package.
 enum VerifierScript {
     static let path = ProjectFiles.path("scripts/verify-audit")
 
@@ -98,7 +98,7 @@ enum VerifierScript {
         let output: String
     }
 
-    /// Runs the script for many arguments in one Python process, in order, to avoid starting Python for each run.
+    /// Runs the script once for each list of arguments, all in one Python process, because starting Python is slow.
     static func verdicts(_ runs: [[String]]) async throws -> [Verdict] {
         let driver = """
             import contextlib, importlib.machinery, importlib.util, io, json, sys

@@ -14,7 +14,7 @@ struct CountingTests {
         KeyUseTally.Pair(key: key, caller: caller)
     }
 
-    @Test("includes a record from the period's beginning up to, but not at, its end")
+    @Test("counts records from the beginning of the period until just before its end")
     func period() throws {
         var book = RecordBook()
         for hours in [23.9999, 24, 47.9999, 48] {
@@ -24,7 +24,7 @@ struct CountingTests {
         #expect(uses[Self.pair()]?.released.beginning.map(\.sequence) == [2, 3])
     }
 
-    @Test("counts releases, repeats, refusals and signatures by key and caller, with their records")
+    @Test("counts releases, repeats, refusals and signatures by key and caller, and names their records")
     func outcomes() throws {
         var book = RecordBook()
         let decrypt = AuditEvent.decrypt(reference: nil)
@@ -54,10 +54,10 @@ struct CountingTests {
         #expect(builder.events[.init(event: "decrypt", outcome: "ok")]?.count == 2)
     }
 
-    @Test("counts what a key opened after its deactivation on every node, in any order of nodes")
+    @Test("counts decryptions after a key's deactivation on all nodes, in any order of nodes")
     func late() throws {
         var book = RecordBook()
-        // In the export, this node precedes the one on which the key is deactivated.
+        // In the export, this node comes before the node that deactivated the key.
         for hours in [5.0, 10, 15] {
             try book.add(.decrypt(reference: nil), on: "node-a", at: hours, by: "checkout", key: RecordBook.key)
         }
@@ -74,7 +74,7 @@ struct CountingTests {
         .keyStates(try #require(KeyStatesPart.parts(of: states.map { ($0.key, $0.value) }).first))
     }
 
-    /// Requires the same counts from the script that counts without this program.
+    /// Requires that `scripts/recount-report`, an independent implementation, counts the same.
     private func expectRecounted(_ book: RecordBook) async throws {
         let script = ProjectFiles.path("scripts/recount-report")
         let directory = try FreshDirectory()
@@ -84,7 +84,7 @@ struct CountingTests {
         #expect(counted.status == 0 && counted.output.hasSuffix(" totals are those of the export\n"), "\(counted)")
     }
 
-    @Test("counts as late what a key opened after the archive that contains its deactivation")
+    @Test("counts decryptions as late if they follow an archive that contains the key's deactivation")
     func archivedDeactivation() async throws {
         var book = RecordBook()
         let decrypt = AuditEvent.decrypt(reference: nil)
@@ -96,7 +96,7 @@ struct CountingTests {
         for hours in [10.0, 12] { try book.add(decrypt, at: hours, by: "checkout", key: RecordBook.key) }
         let stated = try book.add(Self.states([RecordBook.key: .deactivated]), at: 14)
         try book.add(Self.states([RecordBook.key: .deactivated]), at: 15)
-        // With all records, the change itself counts.
+        // While no record is archived, the record of the deactivation gives its time.
         let whole = try book.counted()
         #expect(whole.keys[RecordBook.key]?.superseded?.time == RecordBook.time(2))
         #expect(whole.uses.uses[Self.pair()]?.afterSuperseded.count == 4)
@@ -105,14 +105,14 @@ struct CountingTests {
         let key = try #require(builder.keys[RecordBook.key])
         #expect(key.state == "deactivated" && key.arrival == nil && key.activation == nil)
         #expect(key.superseded?.place.sequence == stated)
-        // Node 1 begins at 10, so the change is earlier.
+        // Node 1's remaining records begin at hour 10, so the archived deactivation is earlier.
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(10))
         let use = try #require(builder.uses.uses[Self.pair()])
         #expect(use.afterSuperseded.beginning.map(\.text) == ["node-0 2", "node-1 4"])
         try await expectRecounted(book)
     }
 
-    @Test("counts a stated deactivation from its statement on where a node is missing from the export")
+    @Test("counts decryptions as late from the first statement of a deactivation if a node is missing from the export")
     func deactivatedElsewhere() async throws {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
@@ -129,13 +129,13 @@ struct CountingTests {
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(14))
         #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.beginning.map(\.sequence) == [4])
         try await expectRecounted(book)
-        // With any part of that node, what is missing precedes node 1's first line.
+        // Once the export contains node 2, only records before node 1's first line can be missing.
         try book.add(.start(version: AuditText("1.0.0")), on: "node-2", at: 1)
         #expect(try book.counted().lateAfter(RecordBook.key) == RecordBook.time(10))
         try await expectRecounted(book)
     }
 
-    @Test("omits no step of a key's life, however often a state is stated")
+    @Test("lists every step of a key's life, even if records state the same state many times")
     func manyStatements() async throws {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
@@ -156,7 +156,7 @@ struct CountingTests {
         try await expectRecounted(book)
     }
 
-    @Test("omits no change of a key's state, however many steps it has, and counts signing requests")
+    @Test("lists every change of a key's state, however many there are, and counts signed certificate requests")
     func manySteps() throws {
         var book = RecordBook()
         try book.add(.keyGenerate, at: 0, by: "staff", key: RecordBook.key)
@@ -179,7 +179,7 @@ struct CountingTests {
         #expect(page.html.contains("51 more signing requests and certificates are in the export."))
     }
 
-    @Test("counts people's acts beyond those that are listed, and says how many are omitted")
+    @Test("counts all acts of an administrator, limits the list of acts, and reports how many it omits")
     func manyActs() throws {
         var acts = AdministrativeActs()
         var book = RecordBook()
@@ -191,7 +191,7 @@ struct CountingTests {
         #expect(acts.people["mallory"]?.alone.count == 20_003)
     }
 
-    @Test("takes a key's stated state after an archive until its next step")
+    @Test("uses a key's stated state after an archive until the next change of its state")
     func statedStates() async throws {
         let keys = ["prepared", "certified", "serving", "suspended", "gone"].map { AuditDigest.of(Array($0.utf8)) }
         var book = RecordBook()
@@ -228,7 +228,7 @@ struct CountingTests {
         #expect(builder.keys[RecordBook.key] == nil)
     }
 
-    @Test("orders a key's life by time, for any order of nodes, and begins before the period")
+    @Test("orders the steps of a key's life by time for any order of nodes, and includes steps before the period")
     func life() throws {
         var book = RecordBook()
         let approval = try #require(ApprovalIdentifier(hex: "00112233"))
@@ -249,7 +249,7 @@ struct CountingTests {
         #expect(key.state == "compromised" && key.superseded == nil && key.merchant == "merchant.com.example")
     }
 
-    @Test("adds up floods of refusals from their own counts")
+    @Test("adds the number of refusals that each flood record gives")
     func floods() throws {
         var book = RecordBook()
         for (hours, counts) in [(1.0, [RefusalCode.forbidden: 40, .requestTooLarge: 2]), (2, [.forbidden: 3])] {
@@ -271,11 +271,12 @@ struct CountingTests {
                         approval: identifier, operation: .keyDestroy, parameters: .zero, reason: nil,
                         expires: RecordBook.time(100))), at: Double(index * 10), by: "alice", key: RecordBook.key)
             guard let decision else { continue }
-            // A refused decision changes nothing.
+            // A refused decision leaves the counts unchanged.
             try book.add(
                 .approvalDecision(approval: identifier, decision: .approve, reason: nil), .refused(.approvalInvalid),
                 at: Double(index * 10 + 1), by: "alice", key: RecordBook.key)
-            // The daemon itself records expired requests, with the code of an approval that came too late.
+            // For an expired request, the daemon writes a record without a caller, and with the code of a late
+            // approval.
             let isLapse = decision == .expire
             try book.add(
                 .approvalDecision(approval: identifier, decision: decision, reason: nil),
@@ -295,7 +296,7 @@ struct CountingTests {
     }
 
     @Test(
-        "takes a start without a stop for a killed process, and a time that goes back for a step of the clock"
+        "counts a start without a stop as a killed process, and a time before the previous one as a clock step"
     )
     func hosts() throws {
         var book = RecordBook()
@@ -316,7 +317,7 @@ struct CountingTests {
         #expect(nodes[two]?.startsWithoutStop.isEmpty == true)
     }
 
-    @Test("shows an hour far beyond a caller's habit, and not the first hour of a new caller")
+    @Test("shows an hour with far more uses than the caller's usual maximum, but not a new caller's first hour")
     func busyHour() throws {
         var book = RecordBook()
         for day in 0..<40 {
@@ -335,14 +336,14 @@ struct CountingTests {
             try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
         }
         let found = CallerAnomaly.busyHours(try book.counted(to: 24 * 90).uses)
-        // Thirty is three times ten and not more; four weeks later there is nothing left to compare with.
+        // Thirty uses are not more than three times ten. After four idle weeks, no earlier uses remain for comparison.
         #expect(
             found == [
                 CallerAnomaly.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)
             ])
     }
 
-    @Test("shows uses at a time of day that a caller never uses, even if they are few")
+    @Test("shows even a few uses at a time of day at which the caller was not active for four weeks")
     func strangeHour() throws {
         var book = RecordBook()
         for day in 0..<60 {
@@ -355,7 +356,8 @@ struct CountingTests {
             }
         }
         let uses = try book.counted(to: 24 * 90).uses
-        // On day 20 there were no four weeks to compare with. On day 40 that day is known; 45 and 46 follow it.
+        // On day 20 there are fewer than four weeks for comparison. Days 40, 45 and 46 follow earlier uses at this
+        // hour.
         #expect(CallerAnomaly.unusualHours(uses).isEmpty)
         #expect(CallerAnomaly.busyHours(uses).isEmpty)
         var later = book
@@ -378,7 +380,7 @@ struct CountingTests {
         #expect(found == [.init(caller: "checkout", key: RecordBook.other, first: RecordBook.time(28 * 24))])
     }
 
-    /// The chart of a period that begins on 2026-01-01.
+    /// The expected chart for a period of `days` that begins on 2026-01-01.
     struct Steps: Sendable {
         let days: Int
         let count: Int
@@ -402,7 +404,7 @@ struct CountingTests {
         #expect(steps.first?.text == expected.first && steps.last?.text == expected.last)
     }
 
-    @Test("contains every total in the JSON")
+    @Test("writes every total into the JSON")
     func totals() throws {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
@@ -426,7 +428,7 @@ struct CountingTests {
                 """)
     }
 
-    @Test("reads the same event from a line's beginning as from the whole line")
+    @Test("reads the same event from the beginning of a line as from the whole line")
     func event() throws {
         var book = RecordBook()
         try book.add(.verify, on: String(repeating: "n", count: 64), at: 1, by: #"","event":"decrypt""#)

@@ -5,15 +5,15 @@ import Testing
 
 @testable import AuditReport
 
-/// The page's table of the attributes that were read from the HSM tokens, compared with the record.
+/// The report's table that compares key attributes in the HSM tokens with the audit record.
 @Suite("The report's table of attributes")
 struct KeyAttributesTableTests {
-    /// A P-256 key that an HSM token made, as the HSM token describes it.
+    /// The attributes that an HSM token reports for a P-256 key that it made.
     private static let made = KeyAttributes.Values(
         sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true, local: true, private: true,
         modifiable: true, uses: ["derive"], strength: "P-256")
 
-    /// A key that came from a file, as the HSM token describes it.
+    /// The attributes that an HSM token reports for a key imported from a file.
     private static var imported: KeyAttributes.Values {
         var values = made
         (values.local, values.alwaysSensitive, values.neverExtractable) = (false, false, false)
@@ -32,7 +32,7 @@ struct KeyAttributesTableTests {
         return KeyAttributesTable.warnings(attributes, key([attributes]), arrival: arrival)
     }
 
-    @Test("shows no warning for a key that agrees with the record, made in the HSM token or imported")
+    @Test("shows no warning for a made or imported key whose attributes agree with the audit record")
     func asRecorded() {
         #expect(Self.warnings(Self.made, arrival: .generated).isEmpty)
         #expect(Self.warnings(Self.imported, arrival: .imported).isEmpty)
@@ -40,19 +40,19 @@ struct KeyAttributesTableTests {
         #expect(Self.warnings(Self.imported, arrival: nil).isEmpty)
     }
 
-    @Test("shows three warnings for a key that was made in the HSM token by the record and not by the HSM token")
+    @Test("shows three warnings for a key that the audit record calls generated and the HSM token calls imported")
     func replaced() {
         let warnings = Self.warnings(Self.imported, arrival: .generated)
         #expect(warnings.count == 3 && warnings.allSatisfy { $0.hasPrefix("Made in a token by the record") })
     }
 
-    @Test("shows a warning for a key that was imported by the record and made in the HSM token by the HSM token")
+    @Test("shows a warning for a key that the audit record calls imported and the HSM token calls generated")
     func madeAfterAll() {
         let warnings = Self.warnings(Self.made, arrival: .imported)
         #expect(warnings.count == 1 && warnings[0].hasPrefix("Came from a file by the record"))
     }
 
-    @Test("shows a warning for a strength other than the ledger's, and for each shortcoming")
+    @Test("shows a warning for a key strength that differs from the ledger's, and for each shortcoming")
     func strength() {
         var values = Self.made
         values.strength = "RSA-1024"
@@ -63,7 +63,7 @@ struct KeyAttributesTableTests {
             ])
     }
 
-    @Test("shows one warning for a key that the HSM token no longer shows, and none for an absent HSM token")
+    @Test("shows one warning for a key that is missing from its HSM token, and none if the HSM token is absent")
     func absent() {
         let gone = KeyAttributes.Values(shortcomings: ["The token shows no private key with this CKA_ID now."])
         #expect(Self.warnings(gone, arrival: .generated) == gone.shortcomings)
@@ -92,7 +92,7 @@ struct KeyAttributesTableTests {
                 askedAt: RecordBook.time(2), status: status, keys: keys, attributeFaults: faults))
     }
 
-    @Test("shows each key and HSM token, the warning, and why a key was not read, and escapes names")
+    @Test("shows each key, its HSM tokens, its warnings and the reason why it was not read, and escapes names")
     func shown() throws {
         var values = Self.made
         values.extractable = true
@@ -109,7 +109,7 @@ struct KeyAttributesTableTests {
         #expect(page.contains("<td>P-256</td><td>yes</td><td>no</td><td>yes</td><td>yes</td><td>yes</td>"))
         #expect(page.contains("<td>away</td>") && page.contains("It is not open."))
         #expect(!page.contains(Self.hostile))
-        // The key with the warning comes first, then the one that was not answered.
+        // The key with the warning comes first, and then the key whose HSM token did not answer.
         let second = try #require(page.range(of: "<span class=\"t\">second</span>"))
         let primary = try #require(page.range(of: "<span class=\"t\">primary</span>"))
         let third = try #require(page.range(of: "<span class=\"t\">third</span>"))
@@ -120,7 +120,7 @@ struct KeyAttributesTableTests {
         #expect(unread.contains("hsm_unavailable: &lt;img src=x&gt;"))
     }
 
-    @Test("shows no warning without cause, and lists the HSM tokens' versions with the system's")
+    @Test("shows no warning for faultless keys, and lists the HSM tokens' versions with the system's")
     func quiet() throws {
         let page = try Self.page([Self.key([KeyAttributes(token: "primary", Self.made)])])
         #expect(!page.contains("are not as they have to be"))

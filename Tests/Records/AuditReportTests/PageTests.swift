@@ -10,7 +10,7 @@ import Testing
 struct PageTests {
     private static let hostile = #"</script><img src=x onerror="alert(1)">'&"#
 
-    /// Names and reasons with markup, which must remain text.
+    /// A record book whose names and reasons contain markup, which the page must show as text.
     private static func book() throws -> RecordBook {
         var book = RecordBook()
         try book.add(.start(version: AuditText(hostile)), at: 0)
@@ -26,7 +26,7 @@ struct PageTests {
         return book
     }
 
-    @Test("escapes names and reasons from records, and never ends the JSON element early")
+    @Test("escapes names and reasons from records, in the JSON element too")
     func escaped() throws {
         let page = try Self.book().page()
         #expect(!page.contains("<img") && page.contains("&lt;img"))
@@ -34,7 +34,7 @@ struct PageTests {
         #expect(page.contains(#"\u003c/script>"#))
     }
 
-    @Test("is complete in itself: runs no script and fetches nothing")
+    @Test("runs no script and loads no other file")
     func selfContained() throws {
         let page = try Self.book().page()
         #expect(page.contains("default-src 'none'; style-src 'unsafe-inline'"))
@@ -47,7 +47,7 @@ struct PageTests {
         #expect(page.contains(#"<script type="application/json" id="totals">"#))
     }
 
-    @Test("links every figure to its records, and contains every record that is named")
+    @Test("links every figure to its records, and contains every record that it names")
     func figures() throws {
         let page = try Self.book().page()
         let linked = page.matches(of: /href="#f([0-9]+)">([0-9,]+)</)
@@ -55,11 +55,11 @@ struct PageTests {
         for match in linked {
             #expect(page.contains("id=\"f\(match.1)\""), "figure \(match.1)")
         }
-        // Ten decryptions: records 3 to 12.
+        // The fixture's ten decryptions are records 3 to 12.
         #expect(page.contains("node-1: 10 from 3 to 12; first: node-1 3, node-1 4"))
     }
 
-    @Test("gives the totals back when they are read from the page")
+    @Test("contains totals that a program can read from the page")
     func totals() throws {
         let page = try Self.book().page()
         let start = try #require(page.range(of: #"id="totals">"#)).upperBound
@@ -69,7 +69,7 @@ struct PageTests {
         #expect(totals?["uses"]?.arrayValue?.first?.objectValue?["released"]?.numberValue?.int == 10)
     }
 
-    @Test("says first that a record is not proved, and never claims compliance")
+    @Test("says at the top that the audit record is not verified, and never claims compliance")
     func notProved() throws {
         let page = try Self.book().page()
         let verdict = try #require(page.range(of: "Not proved."))
@@ -77,7 +77,7 @@ struct PageTests {
         #expect(!page.lowercased().contains("complian") && !page.contains("Intact."))
     }
 
-    @Test("shows what happened to the record, by which person and with which approval")
+    @Test("names who requested and approved an accepted restore, and both keys of a changed audit key")
     func whoAccepted() throws {
         var book = RecordBook()
         let approval = try #require(ApprovalIdentifier(hex: "01020304"))
@@ -99,7 +99,7 @@ struct PageTests {
         #expect(page.contains("\(to.hex.prefix(12))…, in the place of \(from.hex.prefix(12))…"))
     }
 
-    @Test("lists callers under refusals by reason, those with the most first")
+    @Test("lists the callers of each refusal reason, those with the most refusals first")
     func refusals() throws {
         var book = RecordBook()
         for (caller, count) in [("app", 2), ("web", 3), ("batch", 2)] {
@@ -111,12 +111,12 @@ struct PageTests {
         #expect(try book.page().contains("web 3, app 2, batch 2"))
     }
 
-    @Test("removes characters that disguise one name as another")
+    @Test("removes direction-changing characters that disguise one name as another")
     func directions() {
         #expect(PageWriter.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")
     }
 
-    @Test("reads access rules from recorded values, continued lists included")
+    @Test("reads access rules from recorded configuration values, including lists that continue under another name")
     func accessRules() {
         let access = AccessRules([
             "approvals.people": "2", "access.2.group": "staff", "access.2.gid": "50", "access.2.roles": "admin, audit",
@@ -138,7 +138,7 @@ struct PageTests {
         #expect(access.rules[0].alone(people: 2) == "open payment tokens of these merchants")
     }
 
-    @Test("names a key that another ledger has too, and says so if no other list was compared")
+    @Test("names a key that another ledger also has, and says so if no other ledger was compared")
     func otherLedgers() throws {
         var book = RecordBook()
         try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AuditReport
 
-/// Records of several nodes in an export's order: one node's chain after the other.
+/// Audit records of several nodes in the order of an export, which contains one node's complete chain after another.
 struct RecordBook {
     private var heads: [AuditNode: ChainHead] = [:]
     private var lines: [AuditNode: [[UInt8]]] = [:]
@@ -13,15 +13,15 @@ struct RecordBook {
 
     static let key = AuditDigest.of(Array("one".utf8))
     static let other = AuditDigest.of(Array("other".utf8))
-    /// 2026-01-01, a Thursday.
+    /// The time from which `time(_:)` counts, a Thursday.
     static let start = AuditTime(rfc3339: "2026-01-01T00:00:00Z") ?? .earliest
 
-    /// - Parameter hours: after the start.
+    /// Returns the time this many hours after `start`.
     static func time(_ hours: Double) -> AuditTime {
         AuditTime(milliseconds: start.milliseconds + Int64(hours * 3_600_000))
     }
 
-    /// - Returns: the record's sequence.
+    /// Appends a record to the node's chain, and returns its sequence number.
     @discardableResult
     mutating func add(
         _ event: AuditEvent, _ outcome: AuditOutcome = .ok, on node: String = "node-1", at hours: Double,
@@ -44,7 +44,7 @@ struct RecordBook {
         return line.sequence
     }
 
-    /// Archives a node's first records.
+    /// Archives the first `count` records of a node.
     mutating func archive(_ count: Int, on node: String = "node-1") throws {
         lines[try #require(AuditNode(node))]?.removeFirst(count)
     }
@@ -52,8 +52,8 @@ struct RecordBook {
     var export: [[UInt8]] { order.flatMap { lines[$0] ?? [] } }
 
     /// - Parameters:
-    ///   - from: hours after the start.
-    ///   - to: hours after the start.
+    ///   - from: the beginning of the period, in hours from `start`.
+    ///   - to: the end of the period, in hours from `start`.
     func counted(from: Double = 0, to: Double = 24 * 31) throws -> ReportBuilder {
         var builder = ReportBuilder(period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))))
         for line in export { builder.survey(line: line) }

@@ -22,7 +22,7 @@ struct TokenUseLogTests {
         return log
     }
 
-    @Test("counts a log by key and day, and a counter by key")
+    @Test("counts a log's uses by key and day, and reads a counter's value by key")
     func counted() throws {
         let other = AuditDigest.of("another".utf8)
         let log = try Self.read([
@@ -39,7 +39,7 @@ struct TokenUseLogTests {
         #expect(counter.uses == [Self.key: 4096])
     }
 
-    @Test("refuses a cut, changed or unknown log, and names its line")
+    @Test("refuses a truncated, changed or unknown log, and names the faulty line")
     func refused() {
         let cases: [([String], TokenUseLogError)] = [
             ([""], .notJSON(line: 1)), (["{}"], .format),
@@ -75,7 +75,7 @@ struct TokenUseLogTests {
         }
     }
 
-    @Test("tells two logs of the same uses from logs of different nodes, HSM tokens or times")
+    @Test("detects overlapping logs, and accepts logs of different nodes, HSM tokens or times")
     func overlapping() throws {
         func log(_ members: String, _ since: String = "2026-01-01") throws -> TokenUseLog {
             try TokenUseLog(
@@ -91,7 +91,7 @@ struct TokenUseLogTests {
     }
 }
 
-@Suite("An HSM token's count compared with the record")
+@Suite("An HSM token's count compared with the audit record")
 struct ReconciliationTests {
     private static let key = AuditDigest.of("a key".utf8)
     private static let time = AuditTime(rfc3339: "2026-01-10T12:00:00Z")!
@@ -105,7 +105,7 @@ struct ReconciliationTests {
         return log
     }
 
-    /// The builder's counts of these records of node `a`.
+    /// Returns the comparison of these records of node `a` with the log.
     private static func reconciled(_ records: [AuditRecord], _ log: TokenUseLog) throws -> Reconciliation {
         let period = try #require(ReportPeriod(since: .earliest, until: .latest))
         var builder = ReportBuilder(period: period, tokenUses: [log])
@@ -125,7 +125,7 @@ struct ReconciliationTests {
 
     private static let decrypt = AuditEvent.decrypt(reference: nil)
 
-    /// Each event and outcome, with the least and the most uses of the key that it shows.
+    /// Each event and outcome with the least and the greatest number of key uses that it can stand for.
     private static let cases: [(AuditRecord, Int, Int)] = [
         (record(decrypt, .ok, token: "primary"), 1, 1), (record(decrypt, .repeated, token: "primary"), 1, 1),
         (record(decrypt, .refused(.amountMismatch), token: "primary"), 1, 1),
@@ -145,14 +145,14 @@ struct ReconciliationTests {
         (record(.verify), 0, 0), (record(.keyStateChange(KeyStateChange(from: nil, to: .active))), 0, 0),
     ]
 
-    @Test("counts a record as a certain, possible or absent use of its key", arguments: cases.indices)
+    @Test("counts each record as a certain use, a possible use or no use of its key", arguments: cases.indices)
     func bounds(index: Int) throws {
         let (record, least, most) = Self.cases[index]
         let found = try Self.reconciled([record], Self.log(uses: 0)).recorded[0][Self.key] ?? .init()
         #expect((found.least, found.most) == (least, most))
     }
 
-    @Test("takes uses beyond the most as unrecorded, and uses below the least as uncounted")
+    @Test("reports uses above the greatest number as unrecorded, and uses below the least number as uncounted")
     func differences() throws {
         let records = [
             Self.record(Self.decrypt, .ok, token: "primary"), Self.record(Self.decrypt, .ok, token: "primary"),
@@ -165,7 +165,7 @@ struct ReconciliationTests {
         }
     }
 
-    @Test("counts an import into several HSM tokens as a use in each of them and in no other")
+    @Test("counts an import into several HSM tokens as one use in each of them and in no other HSM token")
     func severalTokens() throws {
         let record = Self.record(.keyImport(certificate: nil, approval: nil), token: "primary,backup")
         for (token, most) in [("primary", 2), ("backup", 2), ("primary,backup", 0), ("back", 0), ("third", 0)] {
