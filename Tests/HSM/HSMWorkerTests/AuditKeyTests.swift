@@ -5,14 +5,14 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The key that signs audit checkpoints, through the real worker.
+/// The key that signs audit checkpoints, in the real worker process.
 @Suite struct AuditKeyTests {
     private let identifier = (0..<16).map { UInt8(0xA0 + $0) }
     private let checkpoint = Array(
         #"{"node":"backend-1","sequence":7,"hash":"00","time":"2026-01-31T12:00:00Z","keyId":"11"}"#.utf8)
 
     @Test(
-        "makes a key under the planned identifier, lists it, and makes it only once",
+        "makes a key with the planned identifier, lists it, and returns the same key on a repeated request",
         arguments: TokenKind.installed)
     func made(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
@@ -32,7 +32,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "signs an audit checkpoint with ECDSA over its SHA-256, in DER, in a later worker too",
+        "signs an audit checkpoint with ECDSA and SHA-256 in DER, even in a later worker",
         arguments: TokenKind.installed)
     func signs(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
@@ -67,7 +67,7 @@ import WorkerProtocol
         #expect(try await worker.call(.probe) == .done)
     }
 
-    @Test("signs nothing without such a key, and refuses an identifier of another size")
+    @Test("refuses to sign without an audit key, and refuses an identifier of the wrong size")
     func unknown() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         #expect(try await worker.sign(checkpoint, identifier).failureKind == .keyNotFound)
@@ -79,7 +79,7 @@ import WorkerProtocol
         #expect(try await worker.auditKeys().isEmpty)
     }
 
-    @Test("makes a key for signatures only, sensitive from the start and never extractable, as other tools see it")
+    @Test("makes a key that other tools show as signing only, always sensitive and never extractable")
     func attributesSeenByOthers() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(line("Access") == "sensitive, always sensitive, never extractable, local")
     }
 
-    @Test("neither lists the key among merchant keys nor decrypts with it", arguments: TokenKind.installed)
+    @Test("does not list the audit key as a merchant key, and does not decrypt with it", arguments: TokenKind.installed)
     func noMerchantKey(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -105,7 +105,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("lists the key as inconsistent, and decrypts nothing, after the PIN's owner disguises it as a merchant key")
+    @Test("lists an audit key that was disguised as a merchant key as inconsistent, and does not decrypt with it")
     func disguised() async throws {
         let hsmToken = try await TokenDirectory()
         let point = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier).publicPoint
@@ -124,7 +124,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("replaces a public key left by an interruption with the pair")
+    @Test("replaces a public key that an interrupted generation left with a new key pair")
     func interrupted() async throws {
         let hsmToken = try await TokenDirectory()
         let first = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -139,7 +139,7 @@ import WorkerProtocol
         #expect(listing.components(separatedBy: "Public Key Object").count == 2)
     }
 
-    @Test("neither uses nor replaces a private key whose public key was removed, and explains why")
+    @Test("does not use or replace a private key whose public key was removed, and explains why")
     func withoutPublicKey() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -156,7 +156,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("detects another public key in its place at the first signature")
+    @Test("detects a replaced public key at the first signature")
     func replacedPublicKey() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -180,7 +180,7 @@ import WorkerProtocol
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")
     }
 
-    @Test("does not use a key of the same name that may do more than sign")
+    @Test("does not use a key with the audit key's name that may do more than sign")
     func tooPowerful() async throws {
         let hsmToken = try await TokenDirectory()
         let made = try await hsmToken.tool([
@@ -199,7 +199,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "leaves no key, or one that the next try returns, when the worker is killed while it makes one",
+        "leaves either no key or one that the next request returns if the worker is killed while it makes the key",
         arguments: 0..<10)
     func killedWhileMaking(_ round: Int) async throws {
         let hsmToken = try await TokenDirectory()
@@ -215,7 +215,7 @@ import WorkerProtocol
             Issue.record("the key does not sign")
             return
         }
-        // SoftHSM may keep the empty shell of an object, without label and identifier; these do not count.
+        // SoftHSM may keep an empty object without a label and an identifier, which does not count.
         let listing = try await hsmToken.tool(["--list-objects"]).output
         #expect(listing.components(separatedBy: "label:      paytokend audit\n").count == 3, "\(listing)")
     }

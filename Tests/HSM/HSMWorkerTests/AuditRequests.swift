@@ -32,7 +32,7 @@ extension WorkerUnderTest {
 }
 
 extension TokenDirectory {
-    /// Runs pkcs11-tool on the HSM token, as another user of it.
+    /// Runs pkcs11-tool on the HSM token, like another application that uses it.
     func tool(_ arguments: [String], loggedIn: Bool = true) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("pkcs11-tool"),

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Classification of one transaction's errors as invalid input or a failing HSM token.
+/// Classification of a decryption's errors: invalid input, or a failing HSM token.
 @Suite struct DecryptionRetryTests {
     private static func hsmToken(_ call: String, _ value: ReturnValue) -> RestorationError {
         .hsmToken(CallError(call: call, cause: .returned(value)))
@@ -16,7 +16,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "opens a transaction despite an error that does not recur",
+        "decrypts a transaction despite errors that soon stop",
         arguments: [
             (1, "C_DeriveKey", ReturnValue.generalError), (1, "C_Decrypt", .functionFailed),
             (2, "C_Decrypt", .encryptedDataInvalid), (1, "C_GetAttributeValue", .deviceError),
@@ -36,7 +36,7 @@ import WorkerProtocol
         #expect(try harness.decrypt(payment, in: &session).get() == payment.plaintext)
     }
 
-    @Test("refuses a tag that the HSM token rejects three times under any name, but not after two")
+    @Test("refuses a transaction whose tag the HSM token rejects three times, but not after two rejections")
     func refusals() throws {
         for (times, expected) in [(1, nil), (2, nil), (3, WorkerFailure.Kind.decryptionFailed)] {
             let faltering = Faltering()
@@ -52,11 +52,11 @@ import WorkerProtocol
         }
     }
 
-    @Test("blames a transaction for an error that only it causes, if the failing call uses its bytes")
+    @Test("refuses a transaction that alone causes an error, if the failing call uses its bytes")
     func followsInput() throws {
         for (call, expected) in [
             ("C_Decrypt", WorkerFailure.Kind.decryptionFailed), ("C_UnwrapKey", .decryptionFailed),
-            // The derivation's input is on the curve, so its bytes cannot be the reason: try again later.
+            // The point is on the curve, so the transaction's bytes cannot cause the error: the caller may try again.
             ("C_DeriveKey", .overloaded), ("C_DestroyObject", .overloaded),
         ] {
             let faltering = Faltering()
@@ -73,7 +73,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("ends the worker, and does not blame the transaction, if the HSM token opens nothing any more")
+    @Test("reports the HSM token as unavailable, and does not refuse the transaction, if every decryption fails")
     func dead() throws {
         let isDead = Faltering()
         let harness = try OpenTokenHarness(
@@ -84,7 +84,7 @@ import WorkerProtocol
         #expect(kind(harness.decrypt(payment, in: &session)) == .hsmTokenUnavailable)
     }
 
-    @Test("waits for a busy HSM token until the deadline and no longer")
+    @Test("retries on a busy HSM token only until the deadline")
     func busy() throws {
         let faltering = Faltering()
         let harness = try OpenTokenHarness(
@@ -95,7 +95,7 @@ import WorkerProtocol
         faltering.victim = payment.keyMaterial
         var session = try harness.softHSM.openSession()
         let start = ContinuousClock.now
-        // The worker's own deadline is three quarters of it; the rest allows for a busy machine.
+        // The worker stops after three quarters of the timeout; the rest allows for a busy machine.
         #expect(kind(harness.decrypt(payment, in: &session, callTimeout: 8000)) == .overloaded)
         #expect(ContinuousClock.now - start < .milliseconds(8000))
     }
@@ -105,7 +105,7 @@ import WorkerProtocol
         let harness = try OpenTokenHarness()
         var payment = try harness.payment()
         payment.keyMaterial[64] ^= 1
-        // A session that is not open could do nothing.
+        // A closed session fails any call to the HSM token.
         var session = Session(closedIn: harness.softHSM.slot)
         #expect(kind(harness.decrypt(payment, in: &session)) == .decryptionFailed)
         let isOpen = session.isOpen

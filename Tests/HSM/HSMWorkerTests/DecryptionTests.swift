@@ -5,12 +5,14 @@ import TokenForge
 import WorkerProtocol
 
 @Suite struct DecryptionTests {
-    /// Starts a worker on an HSM token with both merchants' keys.
+    /// Starts a worker with an HSM token that holds both merchants' keys.
     private func serving(_ kind: TokenKind = .softHSM) async throws -> WorkerUnderTest {
         try await .withMerchantKeys(try await kind.fresh())
     }
 
-    @Test("decrypts byte for byte what was encrypted to a merchant, EC and RSA", arguments: TokenKind.installed)
+    @Test(
+        "decrypts exactly the bytes that were encrypted to a merchant, with EC and RSA",
+        arguments: TokenKind.installed)
     func decrypts(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
         for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
@@ -30,7 +32,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("answers each pipelined call with its own plaintext", arguments: TokenKind.installed)
+    @Test("returns to each pipelined call the plaintext of that call", arguments: TokenKind.installed)
     func pipelined(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
         var expected: [UInt64: EncryptedPayment] = [:]
@@ -48,7 +50,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "gives the same answer to every fault that an untrusted caller can cause, and goes on",
+        "returns the same failure for every fault that an untrusted caller can cause, and continues",
         arguments: TokenKind.installed)
     func callersFaults(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
@@ -98,7 +100,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("answers keyNotFound for a publicKeyHash that the HSM token does not have")
+    @Test("fails with keyNotFound for a publicKeyHash that the HSM token does not have")
     func unknownKey() async throws {
         let worker = try await serving()
         let otherKey = try ForgeKey(generating: .p256)
@@ -108,7 +110,7 @@ import WorkerProtocol
         #expect(try await worker.call(short.request).failureKind == .keyNotFound)
     }
 
-    @Test("finds the keys that another worker imported", arguments: TokenKind.installed)
+    @Test("uses the keys that another worker imported", arguments: TokenKind.installed)
     func persists(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let first = try WorkerUnderTest(hsmToken)

@@ -6,13 +6,14 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Equal results from every installed library and from software without any of the worker's code: the same bytes or the
-/// same refusal of the same payment tokens. PAYTOKEND_DIFFERENTIAL_TOKENS sets their number; a few hundred by default.
+/// Comparison of every installed library with software that shares no code with the worker. For each payment token, all
+/// must return the same bytes or the same refusal. PAYTOKEND_DIFFERENTIAL_TOKENS sets the number of payment tokens, by
+/// default 240.
 @Suite(.serialized) struct DifferentialTests {
     private static let count =
         ProcessInfo.processInfo.environment["PAYTOKEND_DIFFERENTIAL_TOKENS"].flatMap { Int($0) } ?? 240
 
-    /// Faults applied to one of every few payment tokens.
+    /// Faults, one of which is applied to every fifth payment token.
     private static let deviations: [Deviation] = [
         .badTag, .pointOffCurve, .otherMerchantIdentifier, .wrappedKeyWithLabel, .wrappedKeyWithSHA1,
         .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet, .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey,
@@ -21,7 +22,7 @@ import WorkerProtocol
 
     private struct Case {
         let request: WorkerRequest
-        /// The plaintext; nil for decryptionFailed.
+        /// The expected plaintext, or nil for decryptionFailed.
         let plaintext: [UInt8]?
         let isRSA: Bool
         let what: String
@@ -31,7 +32,7 @@ import WorkerProtocol
         let (ec, rsa) = (try SharedForge.ecMerchant, try SharedForge.rsaMerchant)
         let software = try SoftwareRestoration(ec: ec, rsa: rsa)
         return try range.map { number in
-            // RSA is slower by far.
+            // RSA is much slower, so only a quarter of the cases use it.
             let isRSA = number % 4 == 3
             let merchant = isRSA ? rsa : ec
             var recipe = TokenRecipe(
@@ -58,7 +59,7 @@ import WorkerProtocol
         }
     }
 
-    /// A worker with both merchants' keys, and its HSM token.
+    /// A worker whose HSM token holds both merchants' keys, and that HSM token.
     private struct Contender {
         let name: String
         let worker: WorkerUnderTest
@@ -88,7 +89,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "returns the same bytes and the same refusals from all tiers of all libraries and from software",
+        "returns the same bytes and refusals as software, at every tier of every library",
         .timeLimit(.minutes(30))
     )
     func differential() async throws {

@@ -5,10 +5,11 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// HSM tokens that accept a private key's template and keep the key differently: the key is refused, and nothing
-/// remains.
+/// HSM tokens that accept a private key's template but store different attributes. The worker refuses the key and
+/// leaves no object.
 @Suite struct DisobedientTokenTests {
-    /// The attributes that protect a private key (PKCS#11 v2.40 base, table 36), each with the value that breaks it.
+    /// The attributes that protect a private key (PKCS#11 v2.40 base, table 36), each with the value that removes the
+    /// protection.
     enum Weakness: String, CaseIterable, CustomTestStringConvertible {
         case insensitive = "0x103 0"
         case extractable = "0x162 1"
@@ -20,7 +21,7 @@ import WorkerProtocol
         Weakness.allCases.flatMap { weakness in [KeyAlgorithm.ec, .rsa].map { (weakness, $0) } }
     }
 
-    /// The files of the HSM token; each object is one.
+    /// The HSM token's object files. SoftHSM stores each object in one file.
     private func objects(_ hsmToken: TokenDirectory) throws -> [String] {
         let names = FileManager.default.enumerator(atPath: hsmToken.directory.path("tokens"))?.compactMap {
             $0 as? String
@@ -38,7 +39,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("refuses and undoes an import into an HSM token that would keep the key this way", arguments: cases)
+    @Test("refuses and undoes an import if the HSM token stores the key with a weaker attribute", arguments: cases)
     func imported(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)
@@ -54,7 +55,7 @@ import WorkerProtocol
         #expect(try await worker.keys().map(\.isProtected) == [true])
     }
 
-    @Test("refuses and destroys a key pair that such an HSM token makes", arguments: cases)
+    @Test("refuses and destroys a generated key pair if the HSM token gives it a weaker attribute", arguments: cases)
     func generated(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)
@@ -71,7 +72,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "lists a key that arrived this way by other means as inconsistent, and opens nothing with it", arguments: cases)
+        "lists a stored key with a weaker attribute as inconsistent, and does not decrypt with it", arguments: cases)
     func listed(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)

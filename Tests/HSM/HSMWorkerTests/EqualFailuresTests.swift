@@ -2,10 +2,10 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Indistinguishable failures: a wrong RSA padding, a wrong tag and a wrapped key of a wrong size. The HSM token
-/// receives the same calls in the same order for each of them, whichever values it returns.
+/// Indistinguishable failures: wrong RSA padding, a wrong tag and a wrapped key of the wrong size. For each of them the
+/// worker makes the same calls in the same order, regardless of the values that the HSM token returns.
 @Suite struct EqualFailuresTests {
-    /// A way to restore RSA_v1's key, on an HSM token with these return values for a wrong padding and a wrong tag.
+    /// A method of restoring RSA_v1's key, and the HSM token's return values for wrong padding and for a wrong tag.
     struct Habit: CustomTestStringConvertible, Sendable {
         enum Tier: String, CaseIterable, Sendable {
             case unwrapped = "C_UnwrapKey"
@@ -45,7 +45,7 @@ import WorkerProtocol
         var call: String { tier == .unwrapped ? "C_UnwrapKey" : "C_Decrypt" }
     }
 
-    /// The calls to the HSM token for one request.
+    /// Returns the answer to a request and the calls to the HSM token that it caused.
     private func calls(
         _ payment: EncryptedPayment, _ worker: WorkerUnderTest, _ hsmToken: ScriptedToken
     ) async throws -> (answer: WorkerAnswer, calls: [ScriptedToken.Call]) {
@@ -65,7 +65,7 @@ import WorkerProtocol
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         let key = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
 
-        // The first call creates what a session keeps.
+        // The first decryption also creates the objects that the session keeps.
         var good: [[String]] = []
         func open() async throws {
             let payment = try EncryptedPayment(rsa: key)
@@ -94,13 +94,13 @@ import WorkerProtocol
         #expect(first.contains { $0.function == habit.call })
         for (name, calls) in failures.dropFirst() {
             #expect(calls.map(\.function) == first.map(\.function), "\(name)")
-            // Of each function the same number succeeds and fails, so that the work is equal too.
+            // Each function succeeds and fails equally often for every failure, so the amount of work is equal too.
             if habit.tier == .unwrapped {
                 let outcomes = [calls, first].map { $0.map { "\($0.function) \($0.value == 0)" }.sorted() }
                 #expect(outcomes[0] == outcomes[1], "\(name)")
             }
         }
-        // No trace remains: good payments cost what they did.
+        // The failures leave no trace: a valid payment causes the same calls as before.
         try await open()
         #expect(good.last == good[1])
         #expect(try await worker.end() == 0)

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// SoftHSM's tier with failures that a test chooses.
+/// A tier on SoftHSM that fails when the test requests it.
 final class FalteringTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
@@ -14,7 +14,8 @@ final class FalteringTier: RestorationTier {
     private let calls = Mutex(0)
     private let fault: @Sendable (_ call: Int, Decryption) -> RestorationError?
 
-    /// - Parameter fault: receives the number of the call, from 1, and its input; returns nil to let it pass.
+    /// Makes a tier that calls `fault` with each call's number, from 1, and input. The tier throws the returned error,
+    /// or decrypts if it is nil.
     init(_ fault: @escaping @Sendable (_ call: Int, Decryption) -> RestorationError?) {
         self.fault = fault
     }
@@ -33,7 +34,7 @@ final class FalteringTier: RestorationTier {
     }
 }
 
-/// The transaction that fails, and the number of its tries.
+/// The transaction that fails, and the number of attempts at it.
 final class Faltering: Sendable {
     private let state = Mutex<(victim: [UInt8], tries: Int)>(([], 0))
 
@@ -43,7 +44,8 @@ final class Faltering: Sendable {
         set { state.withLock { $0.victim = newValue } }
     }
 
-    /// The number of tries of the victim, including this one; `Int.max` for any other transaction.
+    /// Returns the number of attempts at the failing transaction including this one, or `Int.max` for any other
+    /// transaction.
     func applies(to input: Decryption) -> Int {
         state.withLock { state in
             guard !state.victim.isEmpty, input.keyMaterial == state.victim else { return .max }

@@ -10,12 +10,12 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// The permanent use of a key: an identity key never decrypts, a processing key never signs.
+/// The permanent use of a key. An identity key never decrypts, and a processing key never signs a TLS handshake.
 @Suite struct IdentityKeyTests {
     private static let merchant = "merchant.com.example.identity"
 
     @Test(
-        "makes an identity key that is listed with its use, after a restart too, and signs",
+        "makes an identity key that signs, and lists it with its use even after a restart",
         arguments: TokenKind.installed
     )
     func made(_ kind: TokenKind) async throws {
@@ -49,7 +49,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("generates and imports RSA identity keys only, not EC")
+    @Test("refuses to generate or import an EC identity key")
     func notEC() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -65,7 +65,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("refuses an import of a public key for a second use", arguments: KeyUse.allCases)
+    @Test("refuses to import a key a second time for the other use", arguments: KeyUse.allCases)
     func oneUse(_ first: KeyUse) async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -84,7 +84,6 @@ import WorkerProtocol
         #expect(try await worker.keys().map(\.use) == [first])
     }
 
-    /// The library receives no call for any decryption with an identity key.
     @Test("refuses to decrypt with an identity key before it calls the HSM token")
     func neverDecrypts() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
@@ -95,11 +94,11 @@ import WorkerProtocol
         var payment = try EncryptedPayment(rsa: merchant.key.subjectPublicKeyInfo)
         let before = hsmToken.calls().count
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
-        // The other version's data for the same key.
+        // RSA_v1 has no otherInfo; a request for the same key with EC_v1's data must fail too.
         payment.otherInfo = [1]
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
         #expect(hsmToken.calls().count == before)
-        // So does a worker that has not listed the key yet.
+        // A worker that has not listed the key yet also refuses it.
         let later = try WorkerUnderTest(hsmToken)
         try await later.open(hsmToken, sessions: 1)
         let listed = hsmToken.calls().count
@@ -126,7 +125,7 @@ import WorkerProtocol
         #expect(try await worker.signTLS([UInt8](repeating: 1, count: 32)).failureKind == .keyNotFound)
     }
 
-    @Test("does not use a copy that may do more or less than its key", arguments: ["0x105 1", "0x108 0"])
+    @Test("does not use a working copy whose rights differ from those of its key", arguments: ["0x105 1", "0x108 0"])
     func otherCopy(_ attribute: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "template C_CopyObject \(attribute)")
         let worker = try WorkerUnderTest(hsmToken)
@@ -142,7 +141,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("supports identity keys, and no processing key of the type, on an HSM token without a tier for RSA_v1")
+    @Test("supports RSA identity keys, but no RSA processing keys, on an HSM token without a tier for RSA_v1")
     func withoutTier() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -155,7 +154,7 @@ import WorkerProtocol
         #expect(try await worker.importKey(SharedForge.rsaMerchant, description).failureKind == .notSupported)
     }
 
-    @Test("supports no identity keys on an HSM token that makes no RSA signatures, and explains why")
+    @Test("refuses identity keys on an HSM token that makes no RSA signatures, and explains why")
     func withoutSignatures() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_SignInit always return=0x70")
         let worker = try WorkerUnderTest(hsmToken)
@@ -172,7 +171,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "makes no identity key on an HSM token that would let it do more, or not sign",
+        "refuses an identity key to which the HSM token gives other rights than signing",
         arguments: ["0x105 1", "0x107 1", "0x10c 1", "0x108 0"])
     func disobedient(_ attribute: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
@@ -191,7 +190,7 @@ import WorkerProtocol
     }
 }
 
-/// The use as stored in the HSM token, in a SoftHSM within this process.
+/// The use of a key as the HSM token stores it, with the PKCS#11 library loaded into this process.
 @Suite struct KeyUseTests {
     private func stored(
         _ merchant: ForgedMerchant, _ use: KeyUse, in session: inout Session
@@ -212,14 +211,14 @@ import WorkerProtocol
         return try #require(keys.first { $0.identifier == merchant.merchant.publicKeyHash })
     }
 
-    /// Runs `body` in a session of each installed library within this process.
+    /// Runs `body` in a session of each installed library, which this process loads.
     private func everywhere(_ body: (inout Session) throws -> Void) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         try body(&session)
         if NSSSoftoken.isInstalled { try NSSSoftoken.alone(body) }
     }
 
-    /// Makes a session object of the test key pair with a use's attributes.
+    /// Makes session objects of the test key pair, with the attributes for a use.
     private func pair(
         _ use: KeyUse, _ scheme: RestorationScheme = .rsaV1, in session: inout Session
     ) throws -> (TestKeyPair, PrivateKeyEntry) {
@@ -233,7 +232,7 @@ import WorkerProtocol
         return (pair, entry)
     }
 
-    @Test("cannot decrypt, unwrap or derive with an identity key directly through PKCS#11")
+    @Test("refuses to decrypt, unwrap or derive with an identity key even through PKCS#11 alone")
     func identityOnly() throws { try everywhere(identityOnly) }
 
     private func identityOnly(_ session: inout Session) throws {
@@ -255,7 +254,7 @@ import WorkerProtocol
         for method in RSASignatureMethod.allCases {
             #expect(try method.sign([1, 2, 3], with: key, in: &session)?.count == 256, "\(method)")
         }
-        // No tier decrypts with an identity key either.
+        // Each RSA tier fails to decrypt with an identity key.
         let transaction = try TestTransaction(for: key.publicKey)
         for tier in [OAEPInTokenTier(), BareRSATier(), UnwrappedKeyTier(form: .withVectorBits)] as [any RestorationTier]
         {
@@ -263,7 +262,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("cannot sign with a processing key directly through PKCS#11", arguments: RestorationScheme.allCases)
+    @Test("refuses to sign with a processing key even through PKCS#11 alone", arguments: RestorationScheme.allCases)
     func processingOnly(_ scheme: RestorationScheme) throws {
         try everywhere { session in try processingOnly(scheme, &session) }
     }
@@ -279,7 +278,7 @@ import WorkerProtocol
                 try session.sign([UInt8](repeating: 0, count: 32), mechanism, key: key.object)
             }
         }
-        // It signs its certificate request by a temporary right.
+        // A temporary right allows the key to sign its certificate request.
         let method = RSASignatureMethod.pkcs1Hashing.mechanism(for: [1, 2, 3])
         let signature = try session.signRequest(
             scheme == .ecV1 ? [UInt8](repeating: 7, count: 32) : method.data,
@@ -288,7 +287,7 @@ import WorkerProtocol
         #expect(try session.keyRights(of: key.object).signs == false)
     }
 
-    @Test("gives the working copies of keys exactly their rights", arguments: KeyUse.allCases)
+    @Test("gives a key's working copy exactly the rights of the key", arguments: KeyUse.allCases)
     func copies(_ use: KeyUse) throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -300,14 +299,14 @@ import WorkerProtocol
         #expect(try session.keyRights(of: entry.working) == session.keyRights(of: object))
     }
 
-    @Test("determines a key's use from its attributes, and reads it again after a change")
+    @Test("determines a key's use from its attributes, even after they change")
     func readFromToken() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
         let merchant = try IdentityKeys.merchant
         let object = try stored(merchant, .identity, in: &session)
         #expect(try listed(harness, merchant).use == .identity)
-        // Anyone with the PIN can change them: a key that can decrypt is no identity key any more.
+        // A holder of the PIN can change the attributes. A key that can decrypt is no longer an identity key.
         try session.setAttributes([.decrypt(true)], of: object)
         #expect(try listed(harness, merchant).use == .processing)
         #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash]?.use == .processing)
@@ -320,7 +319,7 @@ import WorkerProtocol
         #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash] == nil)
     }
 
-    @Test("rejects an EC key that only signs as a merchant key")
+    @Test("lists an EC key that only signs as inconsistent")
     func signingEC() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

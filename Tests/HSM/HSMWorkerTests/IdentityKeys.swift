@@ -4,7 +4,7 @@ import TestSupport
 import TokenForge
 import WorkerProtocol
 
-/// Shared parts of the tests of identity keys.
+/// Keys and TLS input for the tests of identity keys.
 enum IdentityKeys {
     private static let made = Result {
         try ForgedMerchant(
@@ -16,16 +16,17 @@ enum IdentityKeys {
     /// A merchant with a Merchant Identity certificate, RSA-2048.
     static var merchant: ForgedMerchant { get throws { try made.get() } }
 
-    /// The input that a TLS 1.3 client signs (RFC 8446 §4.4.3), over a new transcript hash.
+    /// Returns the input that a TLS 1.3 client signs (RFC 8446 §4.4.3), with a random transcript hash.
     static func handshake() -> [UInt8] {
         [UInt8](repeating: 0x20, count: 64) + Array("TLS 1.3, client CertificateVerify".utf8) + [0]
             + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// The input that a TLS 1.2 client signs (RFC 5246 §7.4.8): a small handshake up to the ClientKeyExchange, with a
-    /// new random.
+    /// Returns the input that a TLS 1.2 client signs (RFC 5246 §7.4.8): a small handshake up to the ClientKeyExchange,
+    /// with a new random value.
     ///
-    /// - Parameter schemes: the algorithms that the server accepts, by their IANA numbers: PKCS #1 and PSS by default.
+    /// - Parameter schemes: the signature algorithms that the server accepts, by their IANA numbers; by default PKCS #1
+    ///   and PSS.
     static func handshake12(
         serverName: String = "apple-pay-gateway.apple.com", schemes: [UInt8] = [4, 1, 8, 4]
     ) -> [UInt8] {

@@ -20,7 +20,9 @@ import WorkerProtocol
         return keys
     }
 
-    @Test("reports an imported key as sensitive and not extractable now, but neither made there nor always so")
+    @Test(
+        "reports an imported key as sensitive and not extractable now, but neither as local nor as always so"
+    )
     func imported() async throws {
         let worker = try await WorkerUnderTest.withMerchantKeys(try await TokenDirectory())
         let ec = try await attributes(worker, of: SharedForge.ecMerchant.merchant.publicKeyHash)
@@ -37,7 +39,9 @@ import WorkerProtocol
         #expect(rsa.map(\.derive) == [false] && rsa.map(\.decrypt) == [true] && rsa.map(\.unwrap) == [true])
     }
 
-    @Test("reports a generated key as made in the HSM token and never readable", arguments: [KeyAlgorithm.ec, .rsa])
+    @Test(
+        "reports a generated key as local, always sensitive and never extractable",
+        arguments: [KeyAlgorithm.ec, .rsa])
     func generated(_ algorithm: KeyAlgorithm) async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         let made = try await worker.generate(algorithm, for: "merchant.test")
@@ -47,19 +51,19 @@ import WorkerProtocol
         #expect(key.algorithm == algorithm && key.bits == (algorithm == .ec ? 256 : 2048))
     }
 
-    @Test("reports no attributes of a missing key, without a failure")
+    @Test("returns an empty list for a missing key instead of a failure")
     func absent() async throws {
         let worker = try await WorkerUnderTest.withMerchantKeys(try await TokenDirectory())
         #expect(try await attributes(worker, of: [UInt8](repeating: 7, count: 32)).isEmpty)
     }
 
-    @Test("asks the HSM token each time: a key in service now has other attributes")
+    @Test("reads the attributes from the HSM token at every request")
     func fresh() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken)
         let hash = try Self.hash.get()
         #expect(try await attributes(worker, of: hash).map(\.extractable) == [false])
-        // CKA_EXTRACTABLE.
+        // The attribute 0x162 is CKA_EXTRACTABLE.
         try hsmToken.play("template C_GetAttributeValue 0x162 1")
         #expect(try await attributes(worker, of: hash).map(\.extractable) == [true])
     }
@@ -68,14 +72,14 @@ import WorkerProtocol
     func missingAttribute() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken)
-        // CKA_ALWAYS_SENSITIVE.
+        // The attribute 0x165 is CKA_ALWAYS_SENSITIVE.
         try hsmToken.play("refuse-attribute C_GetAttributeValue 0x165")
         let key = try #require(try await attributes(worker, of: Self.hash.get()).first)
         #expect(key.alwaysSensitive == nil)
         #expect(key.sensitive == true && key.neverExtractable == false && key.bits == 256)
     }
 
-    @Test("reports a second object with the key's CKA_ID too")
+    @Test("reports every private key with the requested CKA_ID")
     func copy() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -86,7 +90,7 @@ import WorkerProtocol
         #expect(found.count == 2 && found.filter { $0.sign == true }.count == 1)
     }
 
-    @Test("reports no more private keys with one CKA_ID than an answer holds")
+    @Test("limits the private keys reported for one CKA_ID to the number that an answer holds")
     func many() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

@@ -5,11 +5,11 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Merchant keys made inside the HSM token, through the real worker.
+/// Merchant keys that the real worker process generates inside the HSM token.
 @Suite struct KeyGenerationTests {
     private static let merchant = "merchant.com.example.generated"
 
-    /// Each installed kind of HSM token with each type of key.
+    /// Each combination of an installed HSM token and a key type.
     private static var kinds: [(TokenKind, KeyAlgorithm)] {
         TokenKind.installed.flatMap { kind in [KeyAlgorithm.ec, .rsa].map { (kind, $0) } }
     }
@@ -21,7 +21,9 @@ import WorkerProtocol
         }
     }
 
-    @Test("makes a key that is named by its publicKeyHash, listed as answered, and decrypts", arguments: kinds)
+    @Test(
+        "generates a key that decrypts, identifies it by its publicKeyHash, and lists it as it was returned",
+        arguments: kinds)
     func made(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -46,7 +48,7 @@ import WorkerProtocol
         #expect(try await worker.keys().count == 2)
     }
 
-    /// The line of pkcs11-tool about the HSM token's only private key.
+    /// Returns the line of pkcs11-tool's output that shows this property of the HSM token's only private key.
     private func line(_ name: String, _ hsmToken: TokenDirectory) async throws -> String {
         let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
         let found = try #require(listing.split(separator: "\n").first { $0.contains("\(name):") })
@@ -54,7 +56,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "makes a key that other tools see as local, never extractable, and limited to its necessary uses",
+        "generates a key that other tools show as local, never extractable and limited to the necessary uses",
         arguments: [
             (KeyAlgorithm.ec, KeyUse.processing, "derive"), (.rsa, .processing, "decrypt, unwrap"),
             (.rsa, .identity, "sign"),
@@ -81,12 +83,12 @@ import WorkerProtocol
     private var unfinished: String { (KeyGeneration.unfinishedIdentifier + Array(1...8)).hexadecimal }
 
     @Test(
-        "finishes with the next generation what an interruption left, and makes no second key",
+        "finishes an interrupted generation at the next request, and makes no second key",
         arguments: [["pubkey"], ["pubkey", "privkey"]], [true, false])
     func finished(types: [String], onlyFinishes: Bool) async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
-        // Restores the state before the generation gave the objects their own CKA_ID.
+        // Restores the state of an interrupted generation: the objects have the temporary CKA_ID.
         for type in types {
             let changed = try await hsmToken.tool([
                 "--set-id", unfinished, "--type", type, "--id", key.identifier.hexadecimal,
@@ -102,7 +104,7 @@ import WorkerProtocol
         #expect(try await worker.call(try payment(for: key).request).failureKind == nil)
     }
 
-    @Test("leaves an unfinished key of another merchant or type alone")
+    @Test("does not touch an unfinished key of another merchant or type")
     func othersUnfinished() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
@@ -118,7 +120,7 @@ import WorkerProtocol
         #expect(try await worker.keys().count == 2)
     }
 
-    @Test("removes a public key whose private key was never made")
+    @Test("removes a public key whose private key does not exist")
     func publicKeyAlone() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
@@ -134,7 +136,7 @@ import WorkerProtocol
         #expect(!left.output.contains(Self.merchant))
     }
 
-    @Test("makes no key of a type that the HSM token could not use without revealing secrets")
+    @Test("refuses to generate a key whose type would need an extractable secret if those are forbidden")
     func withoutTier() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)

@@ -20,7 +20,7 @@ import WorkerProtocol
         return (worker, try await worker.open(hsmToken))
     }
 
-    /// Runs pkcs11-tool on the same HSM token, logged in, as anyone with the PIN can.
+    /// Runs pkcs11-tool on the same HSM token after a login, as any holder of the PIN can.
     private func tool(_ hsmToken: TokenDirectory, _ arguments: [String]) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("pkcs11-tool"),
@@ -32,7 +32,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "lists an imported key under its publicKeyHash, protected, with its certificate and consistent",
+        "lists an imported key as protected and consistent, with its publicKeyHash and certificate",
         arguments: TokenKind.installed)
     func listed(_ kind: TokenKind) async throws {
         let (worker, description) = try await opened(kind)
@@ -55,7 +55,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("imports a private key as sensitive and not extractable, as other tools see it")
+    @Test("imports a private key that other tools show as sensitive and not extractable")
     func attributesSeenByOthers() async throws {
         let (hsmToken, worker, description) = try await opened()
         try await worker.mustImport(SharedForge.ecMerchant, description)
@@ -65,7 +65,7 @@ import WorkerProtocol
         #expect(!access.contains("extractable"))
     }
 
-    @Test("answers a repeated import as done, and stores nothing twice", arguments: TokenKind.installed)
+    @Test("accepts a repeated import, and stores nothing twice", arguments: TokenKind.installed)
     func idempotent(_ kind: TokenKind) async throws {
         let (worker, description) = try await opened(kind)
         for _ in 0..<2 { try await worker.mustImport(SharedForge.ecMerchant, description) }
@@ -74,7 +74,7 @@ import WorkerProtocol
         #expect(keys.first?.certificates.count == 1)
     }
 
-    @Test("refuses a known key with another certificate, and stores the certificate alone once")
+    @Test("refuses to import a stored key with another certificate, but stores that certificate alone once")
     func renewedCertificate() async throws {
         let (_, worker, description) = try await opened()
         let merchant = try SharedForge.ecMerchant
@@ -92,7 +92,7 @@ import WorkerProtocol
         #expect(try await worker.keys().first?.certificates == [merchant.certificate, renewed])
     }
 
-    @Test("refuses a certificate of another key, or without its key in the HSM token")
+    @Test("refuses an invalid certificate, one of another key, and one whose key is not in the HSM token")
     func foreignCertificate() async throws {
         let (_, worker, description) = try await opened()
         let (ec, rsa) = (try SharedForge.ecMerchant, try SharedForge.rsaMerchant)
@@ -109,7 +109,7 @@ import WorkerProtocol
         #expect(try await answer(ec.merchant.publicKeyHash, [0x30, 0x03, 1, 2, 3]) == .importRefused)
     }
 
-    @Test("leaves no object when the private key does not match the certificate")
+    @Test("refuses a private key that does not match the certificate, and leaves no object")
     func mismatch() async throws {
         let (hsmToken, worker, description) = try await opened()
         let otherKey = try ForgeKey(generating: .p256)
@@ -126,12 +126,12 @@ import WorkerProtocol
         #expect(try await tool(hsmToken, ["--list-objects"]).output.contains("Object") == false)
     }
 
-    @Test("detects inconsistent private numbers of an RSA key by the pair test, and leaves no object")
+    @Test("detects an RSA key with inconsistent private numbers by the pair test, and leaves no object")
     func brokenPair() async throws {
         let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.rsaMerchant
-        // One bit of the private exponent, which follows the public exponent 65537, and one of the coefficient, which
-        // is last. Neither way of calculating is right then.
+        // The test changes one bit of the private exponent, which follows the public exponent 65537, and one of the
+        // coefficient, which is last. Calculation with either of them then fails.
         var pkcs8 = merchant.key.pkcs8
         let publicExponent: [UInt8] = [2, 3, 1, 0, 1]
         let place = try #require(pkcs8.indices.first { pkcs8[$0...].starts(with: publicExponent) })
@@ -143,7 +143,7 @@ import WorkerProtocol
         try await worker.mustImport(merchant, description)
     }
 
-    @Test("cannot open a key sealed to an earlier worker or for another certificate")
+    @Test("refuses a key that was sealed to an earlier worker or for another certificate")
     func sealing() async throws {
         let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.ecMerchant
@@ -162,7 +162,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("checks keys that others put into the HSM token: wrong CKA_ID, extractable, no public key")
+    @Test("lists a foreign key with a wrong CKA_ID, an extractable one, or one without a public key as inconsistent")
     func inconsistent() async throws {
         let (hsmToken, _, _) = try await opened()
         let generated = try await tool(
@@ -200,7 +200,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("detects another key's public key by the pair test")
+    @Test("detects a public key that belongs to another key by the pair test")
     func wrongPair() async throws {
         let (hsmToken, _, _) = try await opened()
         let (merchant, otherKey) = (try SharedForge.ecMerchant, try ForgeKey(generating: .p256))

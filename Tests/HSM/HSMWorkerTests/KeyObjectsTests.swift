@@ -7,8 +7,7 @@ import TokenForge
 
 @testable import HSMWorker
 
-/// The objects that an import makes, in a SoftHSM within this process, and the operations that the PIN's owner can do
-/// with them.
+/// The objects that an import makes in SoftHSM, and the operations that a holder of the PIN can perform on them.
 @Suite struct KeyObjectsTests {
     private func stored(_ merchant: ForgedMerchant, in session: inout Session) throws -> ObjectHandle {
         let key = try PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8))
@@ -18,7 +17,7 @@ import TokenForge
         return try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
     }
 
-    @Test("cannot read any private number")
+    @Test("refuses to reveal any private number of a key")
     func unreadable() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let ec = try stored(SharedForge.ecMerchant, in: &session)
@@ -29,7 +28,7 @@ import TokenForge
         }
     }
 
-    @Test("cannot make the key extractable or insensitive, nor copy it so")
+    @Test("refuses to make a key or its copy extractable or not sensitive")
     func staysProtected() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let object = try stored(SharedForge.ecMerchant, in: &session)
@@ -44,7 +43,7 @@ import TokenForge
         #expect(values.flag(.extractable) == false)
     }
 
-    @Test("does not sign with a processing key, even after a copy with the right to sign has signed the same")
+    @Test("refuses to sign with a processing key, even after a copy with the right to sign has signed the same data")
     func signsRequestOnly() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {

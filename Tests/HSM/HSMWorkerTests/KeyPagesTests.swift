@@ -7,10 +7,9 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-@Suite("Keys, page by page")
+@Suite("Listing keys in pages")
 struct KeyPagesTests {
-    /// Opens an HSM token with the EC and the RSA merchant's keys and a third. Each page holds one key, because there
-    /// is no time for two.
+    /// Opens an HSM token with three keys. Each page contains one key, because the timeout allows no second one.
     private func harness() throws -> OpenTokenHarness {
         let harness = try OpenTokenHarness(callTimeout: 0)
         var session = try harness.softHSM.openSession()
@@ -25,7 +24,7 @@ struct KeyPagesTests {
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.third"))
     }
 
-    @Test("lists one key at a time when there is no time for more, and serves each")
+    @Test("lists one key a page when there is no time for more, and serves each listed key")
     func pages() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -52,7 +51,7 @@ struct KeyPagesTests {
         #expect(try hsmToken.listKeys(number, in: &session) == .keys([]))
     }
 
-    @Test("abandons a listing when another begins")
+    @Test("ends a listing when another begins")
     func givenUp() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -67,14 +66,14 @@ struct KeyPagesTests {
         #expect(try harness.hsmToken.listKeys(second, in: &session) != nil)
     }
 
-    @Test("reads and tests the keys of one listing in two sessions at a time, each key once")
+    @Test("reads and tests the keys of one listing in two sessions in parallel, each key once")
     func together() async throws {
         let meeting = Meeting()
         let harness = try OpenTokenHarness(
             FalteringTier { _, _ in meeting.attend() ? nil : .input }, callTimeout: 0)
         var session = try harness.softHSM.openSession()
         for _ in 0..<5 { try OpenTokenHarness.store(Self.third(), in: &session) }
-        // The harness has tested the first one already; here it is as new as the others.
+        // The harness has already tested the first key. Without the cached keys, all six are tested.
         harness.hsmToken.dropKeys()
         guard case .keyPage(let first, let number) = try harness.hsmToken.listKeys(nil, in: &session) else {
             Issue.record("six keys on one page")
@@ -107,7 +106,7 @@ struct KeyPagesTests {
         #expect(pages.allSatisfy { !$0.isEmpty })
     }
 
-    @Test("omits a key destroyed between two pages, and does not serve it")
+    @Test("does not list or serve a key that was destroyed between two pages")
     func destroyed() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -130,7 +129,7 @@ struct KeyPagesTests {
         #expect(hsmToken.keys.all.count == 2)
     }
 
-    @Test("keeps serving a key made between two pages, and not one that vanished")
+    @Test("serves a key that was generated between two pages, and stops serving one that vanished")
     func interleaved() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -153,7 +152,7 @@ struct KeyPagesTests {
         #expect(hsmToken.keys.all.count == 3)
     }
 
-    @Test("describes one key as a listing does, and none if it is absent")
+    @Test("describes one key exactly as a listing does, and returns nothing for an absent key")
     func oneKey() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -169,7 +168,7 @@ struct KeyPagesTests {
         #expect(harness.hsmToken.keys[one] == nil)
     }
 
-    @Test("opens payments with a key that arrived after the listing")
+    @Test("decrypts payments with a key that was stored after the listing")
     func newcomer() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -181,7 +180,7 @@ struct KeyPagesTests {
     }
 }
 
-/// A barrier for threads.
+/// A barrier at which threads wait for each other.
 private final class Meeting: @unchecked Sendable {
     // Guarded by `condition`.
     private var wanted = 0
@@ -200,7 +199,7 @@ private final class Meeting: @unchecked Sendable {
         return present >= wanted
     }
 
-    /// - Returns: false if the others have not arrived within a minute.
+    /// Waits for the other threads. Returns false if they do not arrive within a minute.
     func attend() -> Bool {
         condition.lock()
         defer { condition.unlock() }

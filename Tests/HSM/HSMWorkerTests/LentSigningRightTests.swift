@@ -6,11 +6,11 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The temporary right of a processing key to sign its own certificate request and nothing else, by the ways that HSM
-/// tokens offer.
+/// The temporary right of a processing key to sign only its own certificate request, for each method that HSM tokens
+/// offer.
 @Suite struct LentSigningRightTests {
     private static let merchant = "merchant.com.example.lent"
-    // CKA_SIGN.
+    // The attribute 0x108 is CKA_SIGN.
     private static let noCopy = "refuse-attribute C_CopyObject 0x108"
     private static let noChange = "refuse-attribute C_SetAttributeValue 0x108"
 
@@ -40,7 +40,7 @@ import WorkerProtocol
                     publicKeyHash: key.identifier, merchantIdentifier: Self.merchant, certificate: certificate)))
     }
 
-    /// The line of pkcs11-tool about the uses of the HSM token's only private key.
+    /// Returns the uses that pkcs11-tool shows for the HSM token's only private key.
     private func usage(_ hsmToken: TokenDirectory) async throws -> String {
         let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
         let found = try #require(listing.split(separator: "\n").first { $0.contains("Usage:") })
@@ -49,7 +49,7 @@ import WorkerProtocol
 
     private func restoring(_ algorithm: KeyAlgorithm) -> String { algorithm == .ec ? "derive" : "decrypt, unwrap" }
 
-    @Test("signs with a copy, and never changes the stored key", arguments: kinds)
+    @Test("signs with a copy of the key, and never changes the stored key", arguments: kinds)
     func byCopy(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try ScriptedToken(try await kind.fresh(), Self.noChange)
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -60,7 +60,9 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_SetAttributeValue").allSatisfy { $0.value == 0 })
     }
 
-    @Test("gives the stored key the right and removes it again where no copy may sign", arguments: kinds)
+    @Test(
+        "gives the stored key the right to sign and removes it again if the HSM token lets no copy sign",
+        arguments: kinds)
     func byChange(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let real = try await kind.fresh()
         let hsmToken = try ScriptedToken(real, Self.noCopy)
@@ -72,7 +74,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "does not use a copy that lacks the right or has weaker protection",
+        "does not use a copy that may not sign or has weaker protection",
         arguments: ["0x108 0", "0x162 1"])
     func disobedientCopy(_ attribute: String) async throws {
         let softHSM = try await TokenDirectory()
@@ -81,12 +83,12 @@ import WorkerProtocol
         let key = try await worker.generate(.rsa, for: Self.merchant)
         let changes = hsmToken.calls("C_SetAttributeValue").count
         _ = try await request(for: key, worker)
-        // The right was given and removed.
+        // The worker gave the stored key the right and removed it.
         #expect(hsmToken.calls("C_SetAttributeValue").count == changes + 2)
         #expect(try await usage(softHSM) == restoring(.rsa))
     }
 
-    @Test("removes the right after a failed signature too", arguments: [KeyAlgorithm.ec, .rsa])
+    @Test("removes the right to sign even after a failed signature", arguments: [KeyAlgorithm.ec, .rsa])
     func failing(_ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM, Self.noCopy)
@@ -98,7 +100,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "makes a key that may sign until its certificate is stored where the HSM token grants no temporary right",
+        "makes a key that may sign until its certificate is stored if the HSM token grants no temporary right",
         arguments: [KeyAlgorithm.ec, .rsa])
     func fromBeginning(_ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
@@ -111,17 +113,17 @@ import WorkerProtocol
         #expect(try await worker.keys() == [key])
         #expect(try await usage(softHSM).contains("sign"))
         let request = try await request(for: key, worker)
-        // Now the HSM token permits the right to be removed.
+        // From here on, the HSM token permits the worker to remove the right.
         try hsmToken.play(Self.noCopy)
         #expect(try await store(request, of: key, worker) == .done)
         #expect(try await usage(softHSM) == restoring(algorithm))
-        // Where it still grants none, the key signs nothing more.
+        // On an HSM token that grants no temporary right, the key can no longer sign.
         try hsmToken.play(Self.noCopy, Self.noChange)
         let again = await #expect(throws: WorkerFailure.self) { try await self.request(for: key, worker) }
         #expect(again?.kind == .importRefused)
     }
 
-    @Test("lets an earlier version's key, which may sign, sign its request, and removes the right with the certificate")
+    @Test("signs the request of an earlier version's key, which may sign, and removes the right with the certificate")
     func earlierVersion() async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)
@@ -133,7 +135,7 @@ import WorkerProtocol
         let key = try #require(try await worker.keys().first)
         #expect(key.use == .processing && key.inconsistency == nil)
         #expect(try await usage(softHSM) == "decrypt, sign, unwrap")
-        // It signs no handshake.
+        // The worker refuses to sign a handshake with the key.
         #expect(try await worker.signTLS(key.identifier).failureKind == .keyNotFound)
         let copies = hsmToken.calls("C_CopyObject").count
         let request = try await request(for: key, worker)

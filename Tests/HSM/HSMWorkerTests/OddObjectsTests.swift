@@ -8,9 +8,9 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Unusual objects, which must not hide the other keys of their HSM token.
+/// Unusual objects, which must not prevent the listing of the HSM token's other keys.
 @Suite struct OddObjectsTests {
-    /// The keys as the daemon receives them, through a frame.
+    /// Returns the keys as the daemon receives them: encoded into a frame and decoded.
     private func list(_ harness: OpenTokenHarness) throws -> [KeyDescription] {
         var session = try harness.softHSM.openSession()
         let answer = try #require(try harness.hsmToken.listKeys(nil, in: &session))
@@ -26,7 +26,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "truncates a label longer than an answer holds between two characters",
+        "truncates an oversized label between two characters",
         arguments: [
             ("👩‍👩‍👧‍👦", 25), ("é", 2), ("漢", 3), ("x", 1),
         ])
@@ -46,7 +46,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .rsa && $0.label == "merchant.test" })
     }
 
-    @Test("truncates a label of one oversized character between two code points")
+    @Test("truncates an oversized label of a single character between two code points")
     func oneLongCharacter() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -61,7 +61,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "lists a key that requires the PIN for each use as such, and hides no other", arguments: KeyUse.allCases)
+        "lists a key that requires the PIN for each use as such, and lists the other keys", arguments: KeyUse.allCases)
     func alwaysAuthenticated(_ use: KeyUse) throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -82,7 +82,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "makes a key with an oversized certificate inconsistent, and hides no other",
+        "lists a key with an oversized certificate as inconsistent, and lists the other keys",
         arguments: [FieldBound.certificate + 1, 65_537, 300_000])
     func largeCertificate(_ byteCount: Int) throws {
         let harness = try OpenTokenHarness()
@@ -103,7 +103,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .rsa && $0.inconsistency == nil })
     }
 
-    @Test("reads a certificate at the size limit, and passes an invalid one on for the daemon to report")
+    @Test("returns a certificate at the size limit, and returns an invalid one for the daemon to report")
     func boundaryCertificate() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -117,7 +117,7 @@ import WorkerProtocol
         #expect(key.certificates == [none] && key.inconsistency == nil)
     }
 
-    @Test("makes a key with more certificates than an answer holds inconsistent")
+    @Test("lists a key with more certificates than an answer holds as inconsistent")
     func manyCertificates() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -134,7 +134,7 @@ import WorkerProtocol
         #expect(key.inconsistency?.contains("more than 32 certificates") == true)
     }
 
-    @Test("hides only the object with an endless identifier or label")
+    @Test("omits only the object with an oversized identifier or label")
     func largeAttributes() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -153,7 +153,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .ec && $0.inconsistency != nil })
     }
 
-    @Test("truncates a sentence too long for a frame, and still answers")
+    @Test("truncates a message that is too long for a frame")
     func longSentence() throws {
         let answer = WorkerAnswer.failed(WorkerFailure(.hsmTokenUnavailable, String(repeating: "ä", count: 4000)))
         var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)

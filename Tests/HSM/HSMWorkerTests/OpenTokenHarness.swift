@@ -8,7 +8,7 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// An open HSM token within this process, on SoftHSM, with the EC merchant's key.
+/// An open HSM token with the EC merchant's key, on SoftHSM loaded into this process.
 final class OpenTokenHarness: Sendable {
     let softHSM: SoftHSMToken
     let hsmToken: OpenToken
@@ -51,7 +51,7 @@ final class OpenTokenHarness: Sendable {
         try EncryptedPayment.ec()
     }
 
-    /// Handles one request in a session. Blocks.
+    /// Handles one request in a session. Blocks until it is complete.
     func decrypt(
         _ payment: EncryptedPayment, in session: inout Session, callTimeout: UInt32 = 10_000
     ) -> Result<[UInt8], WorkerFailure> {

@@ -25,7 +25,7 @@ import WorkerProtocol
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken)
-        // Not with Foundation, which takes a short read of /proc for the end.
+        // Foundation cannot read this file, because it takes a short read from /proc for the end of the file.
         let maps = try await Program.run(
             Program.installed("cat"), ["/proc/\(worker.processIdentifier)/maps"], environment: [:]
         ).output
@@ -33,7 +33,7 @@ import WorkerProtocol
         #expect(!maps.contains("p11-kit"))
     }
 
-    @Test("serves nothing that needs a readable symmetric key where none may be read, and explains why")
+    @Test("does not serve tier C if extractable secrets are forbidden, and explains why")
     func tierCForbidden() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -47,7 +47,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "needs nothing more where the HSM token keeps the symmetric keys: NSS at tiers B and A",
+        "serves tiers B and A without extractable secrets on NSS, which keeps the symmetric keys",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func strongTiers() async throws {
         let hsmToken = try await NSSTokenDirectory()
@@ -60,7 +60,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .b))
     }
 
-    @Test("answers a wrong PIN with loginRefused, tries it once and does not repeat it")
+    @Test("tries a wrong PIN only once, and fails with loginRefused")
     func wrongPIN() async throws {
         let hsmToken = try await TokenDirectory()
         try hsmToken.directory.write("99887766\n", to: "pin")
@@ -72,7 +72,7 @@ import WorkerProtocol
         #expect(try await worker.end() == 69)
     }
 
-    @Test("answers an absent HSM token, library or PIN file with hsmTokenUnavailable, and names it")
+    @Test("fails with hsmTokenUnavailable for an absent HSM token, library or PIN file, and names it")
     func absent() async throws {
         let hsmToken = try await TokenDirectory()
         for (change, name): (@Sendable (inout HSMTokenOpening) -> Void, String) in [
@@ -88,7 +88,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("does not open an HSM token without a user PIN, and explains why")
+    @Test("refuses to open an HSM token without a user PIN, and explains why")
     func withoutUserPIN() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         let made = try await Program.run(
@@ -116,7 +116,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("does nothing before the HSM token is open, and opens it once")
+    @Test("fails with protocolViolation and exits for a request before the opening, and for a second opening")
     func order() async throws {
         let hsmToken = try await TokenDirectory()
         let early = try WorkerUnderTest(hsmToken)

@@ -5,8 +5,8 @@ import Testing
 
 @testable import HSMWorker
 
-/// EMSA-PSS against Wycheproof's signatures. Each valid one, raised to its public exponent, is the encoding of its
-/// message with a salt that can be read from it.
+/// EMSA-PSS compared with Wycheproof's signatures. The RSA operation with the public key turns each valid signature
+/// into the encoded message, from which the test extracts the salt.
 @Suite struct PSSEncodingTests {
     private struct File: Decodable {
         struct Group: Decodable {
@@ -21,12 +21,12 @@ import Testing
         let testGroups: [Group]
     }
 
-    /// MGF1 with SHA-256 (RFC 8017 §B.2.1), for fewer than 256 hashes.
+    /// Returns MGF1 with SHA-256 (RFC 8017 §B.2.1) for outputs of fewer than 256 hashes.
     private func mask(_ seed: [UInt8], _ count: Int) -> [UInt8] {
         Array((0..<UInt8((count + 31) / 32)).flatMap { SHA256.hash(data: seed + [0, 0, 0, $0]) }.prefix(count))
     }
 
-    /// Returns the result of the RSA operation with the public key, by openssl.
+    /// Returns the result of the RSA operation with the public key, which openssl computes.
     private func encoding(of signature: [UInt8], _ publicKey: String) async throws -> [UInt8] {
         let result = try await Program.run(
             Program.installed("sh"),
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "encodes each message with its salt as every valid signature does, bit for bit",
+        "encodes each message and salt exactly as in the valid signature",
         arguments: [
             "rsa_pss_2048_sha256_mgf1_32_test.json", "rsa_pss_2048_sha256_mgf1_0_test.json",
             "rsa_pss_3072_sha256_mgf1_32_test.json",
@@ -74,7 +74,7 @@ import Testing
         #expect(encodings.allSatisfy { $0.count == 256 && $0[0] < 0x80 && $0.last == 0xBC })
         #expect(Set((0..<64).map { _ in PSSEncoding.makeSalt() }).count == 64)
         #expect(PSSEncoding.makeSalt().count == 32)
-        // One bit over whole bytes: the encoding is a byte shorter than the modulus.
+        // The modulus has one bit more than whole bytes, so the encoding is a byte shorter and begins with zero.
         #expect(PSSEncoding.encode(digest: digest, modulusBits: 2049).first == 0)
         #expect(PSSEncoding.encode(digest: digest, modulusBits: 2049).count == 257)
     }

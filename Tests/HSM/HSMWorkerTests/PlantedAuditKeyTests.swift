@@ -8,13 +8,13 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// A key put into the HSM token by an attacker with the PIN, under the name that the daemon has planned; the attacker
-/// keeps a copy.
+/// An audit key that an attacker with the PIN stores in the HSM token under the planned identifier, and of which the
+/// attacker has a copy.
 @Suite struct PlantedAuditKeyTests {
     private let identifier = (0..<16).map { UInt8(0xA0 + $0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
 
-    /// Plants a key disguised as far as the PIN permits: every attribute that can be read is that of a real audit key.
+    /// Stores the attacker's key with a real audit key's attributes, except those that only the HSM token sets.
     private func plant(_ key: ForgeKey, withPublicKey: Bool = true, in session: inout Session) throws {
         let objects = AuditKeyObjects(identifier: identifier)
         let information = try PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8))
@@ -42,7 +42,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("neither lists nor uses the planted key, does not take it for the planned one, and says what to do")
+    @Test("does not list or use a planted key, refuses to make the planned key, and says what to do")
     func planted() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -59,12 +59,12 @@ import WorkerProtocol
         }
     }
 
-    @Test("signs with the real key despite a planted one of the same name")
+    @Test("signs with the real key even if a planted one has the same identifier")
     func besideRealOne() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
         try plant(ForgeKey(generating: .p256), withPublicKey: false, in: &session)
-        // A daemon that had not met the planted key would have made its own; here both exist.
+        // The real key has the same identifier as the planted key.
         let objects = AuditKeyObjects(identifier: identifier)
         _ = try session.generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)

@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test("refuses a key file truncated anywhere")
+    @Test("refuses a key file that is truncated at any byte")
     func truncations() throws {
         for pkcs8 in [try SharedForge.ecMerchant.key.pkcs8, try SharedForge.rsaMerchant.key.pkcs8] {
             #expect(!refuses(pkcs8))
@@ -24,10 +24,10 @@ import Testing
         }
     }
 
-    @Test("refuses any changed bit before the private number, except the one between the two versions")
+    @Test("refuses a change of any bit before the private number, except the bit that distinguishes the two versions")
     func bitFlips() throws {
         let pkcs8 = try SharedForge.ecMerchant.key.pkcs8
-        // The headers and the algorithm are 36 octets; PKCS#8's version is the sixth.
+        // The headers and the algorithm have 36 octets. The version of PKCS#8 is the sixth octet.
         for bit in 0..<36 * 8 {
             var changed = pkcs8
             changed[bit / 8] ^= 1 << UInt8(bit % 8)
@@ -35,9 +35,9 @@ import Testing
         }
     }
 
-    @Test("refuses keys of other types: Ed25519, P-384")
+    @Test("refuses Ed25519 and P-384 keys")
     func otherAlgorithms() {
-        // RFC 8410 §10.3.
+        // The structure is that of the example in RFC 8410 §10.3.
         let ed25519: [UInt8] =
             [0x30, 0x2E, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20]
             + Array(repeating: 7, count: 32)
@@ -52,7 +52,7 @@ import Testing
         #expect(refuses(p384))
     }
 
-    @Test("accepts a certificate's public key in its only encoding")
+    @Test("accepts a certificate's public key in its canonical encoding only")
     func subjectPublicKeyInfo() throws {
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             let parsed = try CertificateAttributes(der: merchant.certificate)

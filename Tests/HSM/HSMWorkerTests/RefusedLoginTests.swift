@@ -13,7 +13,7 @@ import WorkerProtocol
 
         func set(_ pin: String) throws { try hsmToken.directory.write(pin + "\n", to: "pin") }
 
-        /// Opens the HSM token in a new worker, and returns its failure; nil on success.
+        /// Opens the HSM token in a new worker. Returns the worker's failure, or nil on success.
         func failure() async throws -> WorkerFailure? {
             let worker = try WorkerUnderTest(hsmToken)
             do {
@@ -26,7 +26,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "does not try a refused PIN in a later worker, tries another PIN, and forgets the refusal after the right one"
+        "does not retry a refused PIN in a later worker until the right PIN has been accepted"
     )
     func remembers() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
@@ -48,7 +48,7 @@ import WorkerProtocol
         #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
     }
 
-    @Test("keeps a file readable by its owner alone, without the PIN; its removal permits one more try")
+    @Test("stores the refusal without the PIN in a file only its owner can read, whose removal permits one more try")
     func file() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
@@ -62,7 +62,7 @@ import WorkerProtocol
         #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
     }
 
-    @Test("replaces a damaged file, and opens the HSM token even if the file cannot be made")
+    @Test("replaces a damaged refusal file, and opens the HSM token even if the file cannot be written")
     func damaged() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.hsmToken.directory.write("something else\n", to: "refused")
@@ -76,21 +76,21 @@ import WorkerProtocol
         #expect(try await other.failure() == nil)
     }
 
-    @Test("tries nothing after a wrong PIN while a refusal cannot be remembered")
+    @Test("makes no login after a wrong PIN while a refusal cannot be stored")
     func countLow() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
         _ = try await place.failure()
         try FileManager.default.removeItem(atPath: place.file)
         try place.hsmToken.directory.makeDirectory("refused")
-        // SoftHSM sets CKF_USER_PIN_COUNT_LOW after a wrong PIN.
+        // After the wrong PIN above, SoftHSM sets CKF_USER_PIN_COUNT_LOW.
         try place.set(TokenDirectory.pin)
         let failure = try #require(try await place.failure())
         #expect(failure.kind == .loginRefused)
         #expect(failure.message.contains("CKF_USER_PIN_COUNT_LOW") && !failure.message.contains("C_Login"))
     }
 
-    @Test("remembers a PIN for one HSM token, and tries it on another")
+    @Test("remembers a refused PIN only for the HSM token that refused it")
     func otherToken() throws {
         let directory = try FreshDirectory()
         let memory = try #require(try RefusedLogins(path: directory.path("refused")))

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The newest audit checkpoint as a data object in the HSM token, through the real worker.
+/// The newest audit checkpoint, which the real worker process stores as a data object in the HSM token.
 @Suite struct RememberedHeadTests {
     private func line(_ sequence: Int, _ node: String = "backend-1") -> String {
         #"{"checkpoint":{"node":"\#(node)","sequence":\#(sequence)},"signature":"AA=="}"#
@@ -14,7 +14,7 @@ import WorkerProtocol
         return listing.components(separatedBy: "Data object ").dropFirst().map { String($0) }
     }
 
-    @Test("replaces a node's previous line with its newest, and keeps other nodes' lines")
+    @Test("replaces a node's previous line with the newest one, and keeps the lines of other nodes")
     func replaced() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -28,7 +28,7 @@ import WorkerProtocol
         #expect(try await dataObjects(hsmToken).count == 2)
     }
 
-    @Test("distinguishes a node from another whose name begins alike")
+    @Test("distinguishes two nodes if one's name begins with the other's")
     func similarNames() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         for node in ["backend-1", "backend-10", "backend"] {
@@ -37,7 +37,7 @@ import WorkerProtocol
         #expect(try await worker.heads().count == 3)
     }
 
-    @Test("changes nothing for the same line")
+    @Test("writes nothing if the line is already stored")
     func repeated() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -46,7 +46,7 @@ import WorkerProtocol
         #expect(try await dataObjects(hsmToken).count == 1)
     }
 
-    @Test("returns the longest line whole")
+    @Test("returns a line of the maximum length completely")
     func longest() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         let line = String(repeating: "x", count: 4096)
@@ -62,7 +62,7 @@ import WorkerProtocol
         #expect(try await worker.heads().isEmpty)
     }
 
-    @Test("hides the line from sessions without a login")
+    @Test("hides the stored line from sessions without a login")
     func privateObject() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -74,7 +74,7 @@ import WorkerProtocol
         #expect(seen.first?.contains("'paytokend'") == true)
     }
 
-    @Test("neither reads nor destroys other applications' data objects")
+    @Test("does not read or destroy data objects of other applications")
     func foreign() async throws {
         let hsmToken = try await TokenDirectory()
         let file = try hsmToken.directory.write("somebody else's", to: "foreign")
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(try await dataObjects(hsmToken).count == 4)
     }
 
-    @Test("reads all lines that an interruption left, and destroys the older ones with the next")
+    @Test("returns all lines of a node after an interruption, and destroys the older ones at the next write")
     func several() async throws {
         let hsmToken = try await TokenDirectory()
         for sequence in 1...3 {
@@ -107,7 +107,7 @@ import WorkerProtocol
         }
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.heads().sorted() == (1...3).map { line($0) })
-        // The line that is already there stays.
+        // A line that is already stored is kept.
         #expect(try await worker.remember(line(2), node: "backend-1") == .done)
         #expect(try await worker.heads() == [line(2)])
         #expect(try await dataObjects(hsmToken).count == 1)
@@ -122,11 +122,13 @@ import WorkerProtocol
         #expect(try await worker.heads().count == 100)
     }
 
-    @Test("keeps in the HSM token the last answered line, or a later one, when killed at any moment", arguments: 0..<12)
+    @Test(
+        "keeps the last confirmed line or a later one in the HSM token if the worker is killed at any moment",
+        arguments: 0..<12)
     func killed(_ round: Int) async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
-        // One session, so that the lines are stored in the order of the requests.
+        // With one session, the worker stores the lines in the order of the requests.
         try await worker.open(hsmToken, sessions: 1)
         #expect(try await worker.remember(line(1), node: "backend-1") == .done)
         for sequence in 2...300 {
@@ -149,7 +151,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "opens and serves a read-only HSM token, and refuses the audit record's writes with the reason",
+        "serves a read-only HSM token, and refuses to make an audit key in it with the reason",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs NSS's softoken and certutil"))
     func readOnly() async throws {
         let hsmToken = try await NSSTokenDirectory(flags: "readOnly")
@@ -164,7 +166,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "reports an HSM token that stores no data objects, and continues otherwise",
+        "reports an HSM token that stores no data objects, and continues to serve other requests",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs NSS's softoken and certutil"))
     func noDataObjects() async throws {
         let worker = try await WorkerUnderTest.serving(try await NSSTokenDirectory())

@@ -5,7 +5,7 @@ import Testing
 @testable import HSMWorker
 
 @Suite struct RequestQueueTests {
-    @Test("takes requests in order of arrival, and none after the last")
+    @Test("returns requests in the order of arrival, and nil after the last one")
     func order() {
         let batches = Batches([0..<3, 3..<5])
         let queue = RequestQueue(read: batches.next)
@@ -14,7 +14,7 @@ import Testing
         #expect(queue.take() == nil)
     }
 
-    @Test("reads nothing while requests wait")
+    @Test("does not read from the stream while requests wait")
     func readsOnDemand() {
         let batches = Batches([0..<3, 3..<5])
         let queue = RequestQueue(read: batches.next)
@@ -22,7 +22,7 @@ import Testing
         #expect(batches.left == 1)
     }
 
-    @Test("reads on in one thread while another handles what was read", .timeLimit(.minutes(1)))
+    @Test("reads the next batch in one thread while another handles a request", .timeLimit(.minutes(1)))
     func readsBesideWork() async {
         let (first, second) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let batches = Batches([0..<1, 1..<2])
@@ -31,7 +31,7 @@ import Testing
             for _ in 0..<2 {
                 group.addTask {
                     await onThread {
-                        // Neither continues before the other has a request as well.
+                        // Each thread continues only when the other has a request too.
                         if queue.take()?.identifier == 0 {
                             second.wait()
                             first.signal()
@@ -46,7 +46,7 @@ import Testing
         #expect(queue.take() == nil)
     }
 
-    @Test("gives each request to one of many threads, and ends all of them", .timeLimit(.minutes(1)))
+    @Test("gives each request to exactly one of many threads, and ends all threads", .timeLimit(.minutes(1)))
     func everyRequestOnce() async {
         let sessions = 8
         let batches = Batches((0..<2500).map { $0 * 2..<$0 * 2 + 2 })
@@ -63,7 +63,7 @@ import Testing
     }
 }
 
-/// The batches that a stream delivers.
+/// A stream that delivers these batches of requests.
 private final class Batches: Sendable {
     private let batches: Mutex<[Range<UInt64>]>
 

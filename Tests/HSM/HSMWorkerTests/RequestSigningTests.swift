@@ -6,7 +6,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// PKCS#10 requests signed inside the HSM token.
+/// PKCS#10 requests that a key in the HSM token signs.
 @Suite struct RequestSigningTests {
     private static let merchant = "merchant.com.example.requested"
 
@@ -25,7 +25,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "signs a request that openssl verifies and an authority certifies, and whose certificate finds its key",
+        "signs a request that openssl verifies, and stores the certificate issued for it with the key",
         arguments: kinds)
     func wholeWay(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try await kind.fresh()
@@ -59,7 +59,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "signs the request of an imported key too, for the renewal of its certificate", arguments: TokenKind.installed
+        "signs the request of an imported key, so that its certificate can be renewed", arguments: TokenKind.installed
     )
     func imported(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
@@ -73,7 +73,7 @@ import WorkerProtocol
         }
     }
 
-    /// Splits one DER element from the front.
+    /// Returns the first DER element, whole and without its header.
     private func element(_ bytes: ArraySlice<UInt8>) -> (whole: [UInt8], content: ArraySlice<UInt8>) {
         let start = bytes.startIndex
         var header = 2
@@ -86,7 +86,7 @@ import WorkerProtocol
         return (Array(bytes[start..<end]), bytes[(start + header)..<end])
     }
 
-    @Test("refuses to sign anything but a certificate request of the key itself")
+    @Test("refuses to sign anything except a certificate request for the same key")
     func otherBytes() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -99,11 +99,11 @@ import WorkerProtocol
             Issue.record("the request itself was not signed")
             return
         }
-        // The body of a certificate for this very key, which a forger of certificates would want signed.
+        // A certificate body for the same key, which a forger could turn into a certificate.
         let certificate = try SharedForge.authority.merchantCertificate(
             subjectPublicKeyInfo: key.subjectPublicKeyInfo, profile: .init(merchantIdentifier: Self.merchant))
         var laterVersion = information
-        // SEQUENCE with a length of one or two octets, then INTEGER 0.
+        // The request begins with a SEQUENCE header and the version, INTEGER 0.
         let version = try #require(
             information.indices.dropLast(2).first { Array(information[$0...($0 + 2)]) == [2, 1, 0] })
         laterVersion[version + 2] = 1

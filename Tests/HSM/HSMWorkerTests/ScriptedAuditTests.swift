@@ -4,12 +4,12 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The audit key and the remembered head on an HSM token that fails at the worst moment.
+/// The audit key and the stored audit checkpoint on an HSM token that fails at the worst moment.
 @Suite struct ScriptedAuditTests {
     private let identifier = (0..<16).map { UInt8($0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
 
-    @Test("keeps both lines in the HSM token when killed between creating the new and destroying the old object")
+    @Test("keeps both lines if the worker is killed after it creates the new object and before it destroys the old one")
     func killedBetween() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -26,7 +26,7 @@ import WorkerProtocol
         #expect(try await later.heads() == ["two"])
     }
 
-    @Test("replaces the line without a search among all objects")
+    @Test("replaces the stored line without a search among all objects")
     func withoutSearch() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -37,13 +37,16 @@ import WorkerProtocol
         #expect(try await worker.heads() == ["three"])
     }
 
-    @Test("searches again after an object was removed or a call failed", arguments: ["0x82", "0x5"])
+    @Test(
+        "searches for the stored object again if the old one is missing or cannot be destroyed",
+        arguments: ["0x82", "0x5"])
     func searchesAgain(value: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
         try hsmToken.play("fault C_DestroyObject nth=1 return=\(value) once")
-        // CKR_OBJECT_HANDLE_INVALID means that the former object is gone: the search finds and destroys it.
+        // After CKR_OBJECT_HANDLE_INVALID (0x82) the worker searches for the old object within the same request and
+        // destroys it.
         let answer = try await worker.remember("two", node: "backend-1")
         #expect(value == "0x82" ? answer == .done : answer.failureKind == .auditRefused)
         let searches = hsmToken.calls("C_FindObjectsInit").count
@@ -52,7 +55,7 @@ import WorkerProtocol
         #expect(try await worker.heads() == ["two"])
     }
 
-    @Test("keeps the old object if the new one cannot be created, and reports the reason")
+    @Test("keeps the old line if the new one cannot be created, and reports the reason")
     func notCreated() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -67,7 +70,7 @@ import WorkerProtocol
         #expect(try await worker.heads() == ["one"])
     }
 
-    @Test("keeps the new object if the old one cannot be destroyed, and reports the failure")
+    @Test("keeps both lines if the old one cannot be destroyed, and reports the failure")
     func notDestroyed() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -77,7 +80,7 @@ import WorkerProtocol
         #expect(try await worker.heads().sorted() == ["one", "two"])
     }
 
-    @Test("makes no audit key in a read-only HSM token, and says what to do")
+    @Test("refuses to make an audit key in a read-only HSM token, and says what to do")
     func readOnly() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -89,21 +92,21 @@ import WorkerProtocol
         #expect(try await worker.auditKeys().isEmpty)
     }
 
-    @Test("makes no audit key, and leaves no object, in an HSM token that does not report the key as its own")
+    @Test("refuses an audit key that the HSM token does not report as local, and leaves no usable key")
     func notLocal() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "keys-not-local")
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
-        // The real HSM token contains no object that could be taken for an audit key.
+        // Without the script, the HSM token shows no audit key.
         try hsmToken.play()
         let later = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await later.auditKeys().isEmpty)
         #expect(try await later.sign(checkpoint, identifier).failureKind == .keyNotFound)
     }
 
-    @Test("neither lists nor uses a key that the HSM token reports as imported")
+    @Test("does not list or use an audit key that the HSM token reports as imported")
     func broughtIn() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -119,7 +122,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("finds the key again after an invalid handle, and signs the audit checkpoint")
+    @Test("searches for the audit key again after an invalid handle, and signs the audit checkpoint")
     func staleHandle() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -135,7 +138,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("reports the HSM token as unavailable when a key that was used is no longer found")
+    @Test("reports the HSM token as unavailable if it no longer finds an audit key that it has used")
     func lostToken() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -157,7 +160,7 @@ import WorkerProtocol
             ], environment: hsmToken.environment)
     }
 
-    @Test("keeps the worker after a failed signature if the HSM token still decrypts, and ends it otherwise")
+    @Test("continues after a failed signature if the HSM token still decrypts, and otherwise ends the worker")
     func failingSignature() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)

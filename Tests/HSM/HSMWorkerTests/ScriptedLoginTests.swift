@@ -4,7 +4,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The number of tries of a PIN, as the scripted module counts them.
+/// The number of login attempts, which the scripted module counts.
 @Suite struct ScriptedLoginTests {
     private struct Place {
         let real: TokenDirectory
@@ -34,10 +34,10 @@ import WorkerProtocol
         }
     }
 
-    /// CKR_PIN_INCORRECT.
+    /// The return value CKR_PIN_INCORRECT.
     private static let incorrect: UInt = 0xA0
 
-    @Test("tries a wrong PIN once, however many workers start, and the right one then once")
+    @Test("tries a wrong PIN once for any number of workers, and then the right PIN once")
     func onceAcrossWorkers() async throws {
         let place = try await Place()
         try place.set("99887766")
@@ -48,7 +48,7 @@ import WorkerProtocol
         #expect(place.logins == [Self.incorrect, 0])
     }
 
-    @Test("tries once, not at each request, to renew a lost login after the file received a wrong PIN")
+    @Test("renews a lost login with a wrong PIN only once, and not at each request")
     func lostLogin() async throws {
         let place = try await Place()
         let (worker, description) = try await place.open()
@@ -64,7 +64,7 @@ import WorkerProtocol
         #expect(place.logins == [0, Self.incorrect])
     }
 
-    @Test("exits after a login under way has ended when its input ends")
+    @Test("completes a login under way before it exits at the end of its input")
     func endsAfterLogin() async throws {
         let place = try await Place()
         let (worker, description) = try await place.open()
@@ -74,11 +74,11 @@ import WorkerProtocol
         worker.send(try payment.request.encoded(identifier: 1000))
         try await wait(for: "the second login to begin") { place.hsmToken.hasFired }
         #expect(try await worker.end() == 0)
-        // A call is logged when it has returned.
+        // The scripted module logs a call when it returns.
         #expect(place.logins == [0, 0])
     }
 
-    @Test("waits with a new login until no session is inside the library, which may use what the logout frees")
+    @Test("waits for all calls to return before it logs in again, because a logout frees objects that they use")
     func waitsForCalls() async throws {
         let place = try await Place()
         let worker = try WorkerUnderTest(place.hsmToken)
@@ -96,14 +96,14 @@ import WorkerProtocol
         for _ in 0..<2 {
             #expect(try await worker.receive()?.answer == .plaintext(payment.plaintext, tier: .c))
         }
-        // Calls are logged when they have returned: the delayed one returned before the login.
+        // The scripted module logs calls when they return, so the delayed call returned before the login.
         let functions = place.hsmToken.calls()[before...].map(\.function)
         let login = try #require(functions.firstIndex(of: "C_Login"))
         #expect(functions[..<login].count { $0 == "C_DeriveKey" } == 2, "\(functions)")
         #expect(place.logins == [0, 0])
     }
 
-    @Test("tries nothing on the last try or on a locked PIN, and says what to do")
+    @Test("makes no login if only one try is left or the PIN is locked, and says what to do")
     func lastTry() async throws {
         let place = try await Place()
         for (flag, word) in [("0x20000", "CKF_USER_PIN_FINAL_TRY"), ("0x40000", "locked")] {
@@ -112,13 +112,13 @@ import WorkerProtocol
             #expect(failure.kind == .loginRefused && failure.message.contains(word), "\(failure.message)")
         }
         #expect(place.logins.isEmpty)
-        // A low count still permits a PIN that was never refused.
+        // With a low count of tries, the worker still tries a PIN that was never refused.
         try place.hsmToken.play("token-flags 0x10000")
         #expect(try await place.failure() == nil)
         #expect(place.logins == [0])
     }
 
-    @Test("does not count a failing HSM token's login as a refusal: the next worker tries the same PIN")
+    @Test("tries the same PIN in the next worker if the login failed for another reason than a wrong PIN")
     func failingToken() async throws {
         let place = try await Place()
         try place.hsmToken.play("fault C_Login always return=0x30")

@@ -5,9 +5,10 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Sessions on unreliable HSM tokens, through the real worker: the scripted module in front of SoftHSM.
+/// Sessions of the real worker process on unreliable HSM tokens, which the scripted module in front of SoftHSM
+/// simulates.
 @Suite struct ScriptedSessionTests {
-    /// CKR_SESSION_COUNT and CKR_DEVICE_MEMORY.
+    /// The return values CKR_SESSION_COUNT and CKR_DEVICE_MEMORY.
     private static let (sessionCount, deviceMemory): (UInt, UInt) = (0xB1, 0x31)
 
     private func serving(
@@ -18,14 +19,14 @@ import WorkerProtocol
 
     private func opened(_ hsmToken: ScriptedToken) -> Int { hsmToken.calls("C_OpenSession").count { $0.value == 0 } }
 
-    // MARK: Too few of them
+    // MARK: Too few sessions
 
-    @Test("serves with the sessions that fit, reports their number, and opens the others later")
+    @Test("serves with as many sessions as the HSM token allows, reports their number, and opens the others later")
     func sessionLimit() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "session-limit 3")
         let worker = try WorkerUnderTest(hsmToken)
         let description = try await worker.open(hsmToken, sessions: 4)
-        // One of the three holds the login.
+        // One of the three allowed sessions holds the login.
         #expect(description.sessions == 2)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         let first = try EncryptedPayment.ec()
@@ -40,7 +41,9 @@ import WorkerProtocol
         #expect(opened(hsmToken) == 5)
     }
 
-    @Test("waits for an HSM token with room for the login only, and reports its answer if that fails")
+    @Test(
+        "retries until the deadline if the HSM token allows only the login session, and then reports its return value"
+    )
     func noRoom() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "session-limit 1")
         let worker = try WorkerUnderTest(hsmToken)
@@ -52,7 +55,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_OpenSession").count { $0.value == Self.sessionCount } > 1)
     }
 
-    @Test("waits within the deadline for an HSM token without a free session when a worker starts")
+    @Test("waits at its start, within the deadline, for an HSM token without a free session")
     func roomComes() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_OpenSession always return=0xB1")
         let worker = try WorkerUnderTest(hsmToken)
@@ -62,7 +65,7 @@ import WorkerProtocol
         #expect(try await description.sessions == 2)
     }
 
-    @Test("waits for a busy HSM token, and opens the transaction when there is room", arguments: [0x31, 0xB1, 0x2])
+    @Test("waits while the HSM token is busy, and then decrypts the transaction", arguments: [0x31, 0xB1, 0x2])
     func throttled(_ code: UInt) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, callTimeout: 60_000)
@@ -72,11 +75,11 @@ import WorkerProtocol
         try await wait(for: "three refusals") { hsmToken.calls("C_DeriveKey").count { $0.value == code } >= 3 }
         try hsmToken.play()
         #expect(try await answer == .plaintext(payment.plaintext, tier: .c))
-        // Nothing was broken, so nothing was repaired.
+        // A busy HSM token is no reason to reopen sessions or to log in again.
         #expect(hsmToken.calls("C_CloseSession").isEmpty && hsmToken.calls("C_Login").count == 1)
     }
 
-    @Test("reports an HSM token busy past the deadline as overloaded, and serves once it is not")
+    @Test("fails with overloaded if the HSM token is busy until the deadline, and serves afterwards")
     func staysBusy() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, callTimeout: 400)
@@ -89,13 +92,13 @@ import WorkerProtocol
         #expect(try await worker.call(later.request) == .plaintext(later.plaintext, tier: .c))
     }
 
-    @Test("counts the wait for a busy HSM token from the session's start, not from the call's arrival at the worker")
+    @Test("measures the wait for a busy HSM token from the time at which the call gets a session, not from its arrival")
     func waitedInWorker() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
-        // Three quarters of it, 1.5 s, remain for another try.
+        // A call may be tried again within three quarters of the timeout, which is 1.5 s.
         let worker = try await serving(hsmToken, callTimeout: 2000)
         let (first, second) = (try EncryptedPayment.ec(), try EncryptedPayment.ec())
-        // The second call waits longer than that for the only session, and then the HSM token is busy once.
+        // The second call waits longer than 1.5 s for the only session. The HSM token is then busy once.
         try hsmToken.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
         worker.send(try first.request.encoded(identifier: 1001) + second.request.encoded(identifier: 1002))
         for (identifier, payment) in [(UInt64(1001), first), (1002, second)] {
@@ -105,9 +108,9 @@ import WorkerProtocol
         }
     }
 
-    // MARK: Lost
+    // MARK: Lost sessions and logins
 
-    @Test("answers a call that meets a logout, closed sessions or other slot numbers, with one login each")
+    @Test("completes a call despite a logout, closed sessions or changed slot numbers, with one new login for each")
     func disturbances() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, sessions: 2)
@@ -123,7 +126,7 @@ import WorkerProtocol
         ]
         for (number, disturbance) in disturbances.enumerated() {
             try hsmToken.play(disturbance.instructions)
-            // The second session finds what the first one has repaired.
+            // Several calls follow, so that both sessions use the renewed login.
             for _ in 0..<4 {
                 let payment = try EncryptedPayment.ec()
                 let answer = try await worker.call(payment.request)
@@ -136,7 +139,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "ends a listing when the HSM token ends sessions or login, and lists every key with the next",
+        "ends a listing if the HSM token closes sessions or logs out, and lists every key in the next listing",
         arguments: [
             "C_GetSessionInfo nth=1 close-sessions", "C_GetAttributeValue nth=1 close-sessions",
             "C_GetAttributeValue nth=2 close-sessions", "C_GetSessionInfo nth=1 logout",
@@ -145,7 +148,7 @@ import WorkerProtocol
     func endedListing(_ fault: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, callTimeout: 400)
-        // A page has time for one of the two keys.
+        // The delay leaves time for only one of the two keys in each page.
         try hsmToken.play("fault C_GetAttributeValue always delay=60")
         guard case .keyPage(_, let listing) = try await worker.call(.listKeys) else {
             Issue.record("two keys on one page")
@@ -159,7 +162,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "opens every transaction despite one unexpected return value of any call",
+        "decrypts every transaction despite one unexpected return value",
         arguments: [
             "C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject", "C_DecryptInit", "C_Decrypt",
         ])
@@ -167,7 +170,8 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken)
         let isRSA = call.hasPrefix("C_Decrypt")
-        // General error, function failed, device error, device and token removed, handles, operations, sessions, login.
+        // The values stand for general, function and device errors, removed devices and HSM tokens, and invalid
+        // handles, operations, sessions and logins.
         for value: UInt in [
             0x5, 0x6, 0x30, 0x32, 0xE0, 0x60, 0x82, 0x90, 0x91, 0xB0, 0xB3, 0x101, 0x8000_0001,
         ] {
@@ -183,7 +187,7 @@ import WorkerProtocol
         #expect(try await worker.call(.probe) == .done)
     }
 
-    @Test("refuses and corrupts nothing under occasional errors of many kinds at once")
+    @Test("never refuses or corrupts a transaction under many kinds of occasional errors")
     func randomErrors() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, sessions: 2)
@@ -201,7 +205,7 @@ import WorkerProtocol
         for _ in 0..<120 {
             let (identifier, answer) = try #require(try await worker.receive())
             let payment = try #require(expected[identifier])
-            // A transaction with repeated errors may be deferred, but never refused for good.
+            // The worker may postpone a transaction with repeated errors, but must not refuse it finally.
             if [.overloaded, .hsmTokenUnavailable].contains(answer.failureKind) { continue }
             #expect(answer == .plaintext(payment.plaintext, tier: .c))
             opened += 1

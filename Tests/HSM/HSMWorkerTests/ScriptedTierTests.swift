@@ -6,7 +6,8 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Tiers on HSM tokens that can do more, or less, than SoftHSM: the scripted module in front of it or of NSS.
+/// Tiers on HSM tokens with more or fewer mechanisms than SoftHSM. The scripted module simulates them in front of
+/// SoftHSM or NSS.
 @Suite struct ScriptedTierTests {
     private func serving(
         _ hsmToken: ScriptedToken, allowExtractableSecret: Bool = true
@@ -16,7 +17,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "serves EC_v1 at tier A with the one-step KDF, in either form of GCM parameters",
+        "serves EC_v1 at tier A with the one-step KDF and with either form of GCM parameters",
         arguments: [
             ["one-step-kdf"], ["one-step-kdf", "refuse-null-kdf"], ["one-step-kdf", "five-field-gcm"],
             ["one-step-kdf", "refuse-null-kdf", "five-field-gcm", "slot-offset 9"],
@@ -25,7 +26,7 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         try hsmToken.play(instructions)
         let (worker, description) = try await serving(hsmToken)
-        // One HSM token, two tiers.
+        // The two versions have different tiers on one HSM token.
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
         #expect(description.shortcomings.isEmpty)
         try await worker.mustImport(SharedForge.ecMerchant, description)
@@ -38,7 +39,7 @@ import WorkerProtocol
         #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
     }
 
-    @Test("reads no secret from the HSM token at tier A, and destroys every key made there")
+    @Test("reads no secret from the HSM token at tier A, and destroys every key that it derives")
     func nothingRead() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
         let (worker, description) = try await serving(hsmToken)
@@ -52,7 +53,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("serves EC_v1 at tier A and RSA_v1 at none without extractable secrets, and says what is lacking")
+    @Test("serves EC_v1 at tier A but not RSA_v1 if extractable secrets are forbidden, and names what is lacking")
     func noExtractableSecret() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
         let (worker, description) = try await serving(hsmToken, allowExtractableSecret: false)
@@ -68,7 +69,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .a))
     }
 
-    @Test("has no tier for EC_v1 without CKD_NULL and the one-step KDF, with or without extractable secrets")
+    @Test("does not serve EC_v1 on an HSM token without CKD_NULL and the one-step KDF, even with extractable secrets")
     func nullRefused() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
         for allowed in [true, false] {
@@ -85,7 +86,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("tries an HSM token that lists no mechanisms, because the lists are not read")
+    @Test("tests the mechanisms of an HSM token that lists none")
     func emptyMechanismList() async throws {
         let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "one-step-kdf", "fault C_GetMechanismInfo always return=0x70",
@@ -94,7 +95,7 @@ import WorkerProtocol
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
     }
 
-    @Test("ends the worker when the HSM token has other tiers after a login, and the next one determines them")
+    @Test("ends the worker if the HSM token has other tiers after a login, and determines them in the next worker")
     func otherTiers() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
         let (worker, description) = try await serving(hsmToken)
@@ -112,7 +113,7 @@ import WorkerProtocol
         #expect(try await later.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
     }
 
-    @Test("waits for an HSM token that is busy during the tests of its tiers, and serves at the same tier")
+    @Test("waits while the HSM token is busy during the tests of its tiers, and serves at its best tier")
     func busyAtTest() async throws {
         let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "one-step-kdf", "fault C_DeriveKey always return=0x31")
@@ -123,7 +124,7 @@ import WorkerProtocol
         #expect(try await description.tierECv1 == .a)
     }
 
-    @Test("lists no key as inconsistent because the HSM token is busy during its test")
+    @Test("does not list a key as inconsistent if the HSM token is busy during the test of the key")
     func busyAtListing() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (first, description) = try await serving(hsmToken)
@@ -137,7 +138,7 @@ import WorkerProtocol
         #expect(try await keys.map(\.inconsistency) == [nil])
     }
 
-    @Test("lets SoftHSM write nothing to syslog during the tests of its tiers")
+    @Test("causes no syslog messages of SoftHSM during the tests of its tiers")
     func quiet() async throws {
         let directory = try FreshDirectory()
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "syslog \(directory.path("syslog"))")
@@ -147,14 +148,16 @@ import WorkerProtocol
             try String(contentsOfFile: directory.path("syslog"), encoding: .utf8).split(separator: "\n")
         }
         #expect(try lines() == ["syslog: from here on"])
-        // Nor does an ordinary start write anything after that.
+        // An import and a listing write nothing either.
         try await worker.mustImport(SharedForge.ecMerchant, description)
         _ = try await worker.keys()
         #expect(try lines() == ["syslog: from here on"])
         #expect(try await worker.end() == 0)
     }
 
-    @Test("opens the HSM token again, without a conclusion about its tiers, when a login ends during their tests")
+    @Test(
+        "fails with hsmTokenUnavailable if the login ends during the tests of the tiers, and repeats them later"
+    )
     func logoutAtTest() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")
         let failure = await #expect(throws: WorkerFailure.self) { try await serving(hsmToken) }
@@ -163,7 +166,7 @@ import WorkerProtocol
         #expect(try await serving(hsmToken).1.tierECv1 == .c)
     }
 
-    /// Each tier with an implementation on this host.
+    /// An HSM token that this host can simulate, with its tiers for EC_v1 and RSA_v1.
     enum Stand: String, CaseIterable, CustomTestStringConvertible {
         case softHSM = "C and C"
         case oneStep = "A and C"
@@ -190,7 +193,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "answers decryption_failed to every invalid input of an untrusted caller at every tier, and repairs nothing",
+        "fails with decryption_failed for every invalid input at every tier, without repairs of sessions or logins",
         arguments: Stand.possible)
     func untrustedInput(_ stand: Stand) async throws {
         let hsmToken = try await stand.hsmToken()

@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Peculiarities of real HSM tokens, through the real worker: the scripted module in front of SoftHSM.
+/// Peculiarities of HSM tokens, which the scripted module in front of SoftHSM simulates for the real worker process.
 @Suite struct ScriptedTokenTests {
     private func serving(
         _ hsmToken: ScriptedToken, sessions: UInt16 = 1, allowExtractableSecret: Bool = true
@@ -16,7 +16,7 @@ import WorkerProtocol
         )
     }
 
-    @Test("serves with one login without faults")
+    @Test("logs in only once if there are no faults")
     func forwards() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await serving(hsmToken)
@@ -29,7 +29,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_Login").map(\.value) == [0])
     }
 
-    @Test("works with other slot numbers")
+    @Test("serves an HSM token whose slot number changes")
     func renumbered() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "slot-offset 1000")
         let (worker, _) = try await serving(hsmToken)
@@ -39,7 +39,7 @@ import WorkerProtocol
         #expect(try await later.call(.probe) == .done)
     }
 
-    @Test("serves no EC_v1 on an HSM token that refuses CKD_NULL without an alternative, and names the call")
+    @Test("does not serve EC_v1 on an HSM token that refuses CKD_NULL and has no alternative, and names the call")
     func noTier() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
         let (_, description) = try await serving(hsmToken)
@@ -50,7 +50,7 @@ import WorkerProtocol
             "\(description.shortcomings)")
     }
 
-    @Test("tries a locked PIN once")
+    @Test("tries to log in only once if the HSM token reports a locked PIN")
     func lockedPIN() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_Login always return=0xA4")
         let failure = await #expect(throws: WorkerFailure.self) { try await serving(hsmToken) }
@@ -59,7 +59,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_Login").count == 1)
     }
 
-    @Test("reports an HSM token that stopped deriving as unavailable, not as decryption_failed")
+    @Test("fails with hsmTokenUnavailable, not decryption_failed, if the HSM token stops deriving")
     func dead() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await serving(hsmToken)
@@ -70,7 +70,7 @@ import WorkerProtocol
         #expect(answer.failureMessage.contains("CKR_DEVICE_ERROR"), "\(answer)")
     }
 
-    @Test("ends the worker when the library crashes, once if the script crashes once")
+    @Test("ends the worker if the library crashes, and serves in the next worker")
     func crash() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await serving(hsmToken)

@@ -5,9 +5,9 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Sessions and logins ended while the worker serves, by the tests instead of an HSM token.
+/// Sessions and logins that end while the worker serves. The tests end them in place of the HSM token.
 @Suite struct SessionRepairTests {
-    @Test("reopens a session that the HSM token has closed within the call")
+    @Test("reopens a closed session during a call")
     func closedSession() throws {
         let harness = try OpenTokenHarness()
         let payment = try harness.payment()
@@ -17,7 +17,7 @@ import WorkerProtocol
         #expect(isOpen)
     }
 
-    @Test("renews a login that the HSM token has ended within the call, once for all sessions")
+    @Test("renews a login that the HSM token ended during a call, once for all sessions")
     func loggedOut() throws {
         let harness = try OpenTokenHarness()
         var first = try harness.softHSM.openSession()
@@ -33,7 +33,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("finds the user logged in for other requests after a logout too")
+    @Test("renews a login before requests other than decryption")
     func restore() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -44,7 +44,7 @@ import WorkerProtocol
         #expect(harness.hsmToken.keys.all.count == 1)
     }
 
-    @Test("finds a key that was replaced in the HSM token again within the call")
+    @Test("searches for a key again during a call if its objects were replaced")
     func replacedKey() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -59,7 +59,7 @@ import WorkerProtocol
         #expect(try harness.decrypt(payment, in: &session).get() == payment.plaintext)
     }
 
-    @Test("ends the worker when a key is gone, because the worker may have lost its HSM token")
+    @Test("reports the HSM token as unavailable if a key has vanished from it")
     func vanishedKey() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

@@ -3,7 +3,7 @@ import CryptoExtras
 import Foundation
 import TokenForge
 
-/// The expected plaintext by swift-crypto and Apple's document alone, without the worker's code.
+/// Decryption with swift-crypto according to Apple's document, without the worker's code.
 struct SoftwareRestoration {
     private let ec: P256.KeyAgreement.PrivateKey
     private let rsa: _RSA.Encryption.PrivateKey
@@ -13,10 +13,10 @@ struct SoftwareRestoration {
         self.rsa = try _RSA.Encryption.PrivateKey(derRepresentation: rsa.key.pkcs8)
     }
 
-    /// The parts of a payment token as in its JSON.
+    /// The parts of a payment token, decoded from its JSON.
     struct Parts {
         let isRSA: Bool
-        /// EC: SubjectPublicKeyInfo; RSA: the wrapped key.
+        /// The ephemeral public key as a SubjectPublicKeyInfo for EC_v1, or the wrapped key for RSA_v1.
         let keyMaterial: [UInt8]
         let data: [UInt8]
 
@@ -35,7 +35,7 @@ struct SoftwareRestoration {
         }
     }
 
-    /// Returns the plaintext; nil if the payment token does not open.
+    /// Returns the plaintext, or nil if the payment token cannot be decrypted.
     func open(_ parts: Parts, merchantIdentifier: String) -> [UInt8]? {
         guard let key = parts.isRSA ? unwrap(parts) : agree(parts, merchantIdentifier), parts.data.count >= 16,
             let nonce = try? AES.GCM.Nonce(data: Data(count: 16)),

@@ -5,8 +5,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// System calls that a worker denies itself before it loads the library. The scripted module tries what a library
-/// should not do.
+/// System calls that a worker denies itself before it loads the library. The scripted module attempts the denied calls.
 @Suite struct SystemCallFilterTests {
     private static let everything: [String] = {
         var names: [String] = []
@@ -20,13 +19,13 @@ import WorkerProtocol
         try await .withMerchantKeys(hsmToken) { $0.deniedSystemCalls = names }
     }
 
-    /// Returns the kernel's value: 0 for none, 2 for a filter (proc(5)).
+    /// Returns the worker's seccomp mode from the kernel: 0 for none, 2 for a filter (proc(5)).
     private func filtering(_ worker: WorkerUnderTest) throws -> String {
         let status = try String(contentsOfFile: "/proc/\(worker.processIdentifier)/status", encoding: .utf8)
         return status.split(separator: "\n").first { $0.hasPrefix("Seccomp:") }.map { String($0.dropFirst(9)) } ?? ""
     }
 
-    @Test("starts no program, process or connection in a worker that denies them, and decrypts")
+    @Test("prevents the library from starting programs, processes and connections, and still decrypts")
     func denied() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, denying: ["execve", "fork", "connect"])
@@ -43,7 +42,7 @@ import WorkerProtocol
         #expect(try await worker.end() == 0)
     }
 
-    @Test("does all of it without a list in the same library: the attempts are real")
+    @Test("lets the same library start programs, processes and connections if no system calls are denied")
     func allowed() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, denying: [])
@@ -56,14 +55,14 @@ import WorkerProtocol
         }
         #expect(hsmToken.calls("fork").map(\.value) == [0])
         #expect(hsmToken.calls("connect").map(\.value) == [UInt(ENOENT)])
-        // Starts another program, which ends at once.
+        // The library replaces the worker with another program, which ends at once.
         worker.send(try EncryptedPayment.ec().request.encoded(identifier: 77))
         #expect(try await worker.receive() == nil)
         #expect(try await worker.end() == 0)
     }
 
     @Test(
-        "needs none of the calls that can be denied with a library that works on files", arguments: TokenKind.installed
+        "serves with a file-based library if all deniable system calls are denied", arguments: TokenKind.installed
     )
     func everythingDenied(_ kind: TokenKind) async throws {
         #expect(Self.everything.count > 20 && Set(Self.everything).count == Self.everything.count)
@@ -77,7 +76,7 @@ import WorkerProtocol
         #expect(try await worker.keys().count == 2)
     }
 
-    @Test("opens nothing if a name cannot be denied: an incomplete list is no list")
+    @Test("refuses to open the HSM token if the list contains a system call that cannot be denied")
     func unknownName() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)

@@ -6,11 +6,11 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// TLS handshakes signed with identity keys, through the real worker.
+/// TLS handshakes that the real worker process signs with identity keys.
 @Suite struct TLSSignatureTests {
     private static let merchant = "merchant.com.example.identity"
 
-    /// CKM_….
+    /// Mechanisms that the scripted module refuses.
     private enum Refused {
         static let pssHashing = "refuse-mechanism C_SignInit 0x43"
         static let pss = "refuse-mechanism C_SignInit 0xD"
@@ -44,8 +44,8 @@ import WorkerProtocol
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message), padding: padding)
     }
 
-    /// Returns openssl's verdict on RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of exactly 32 bytes, or
-    /// RSASSA-PKCS1-v1_5.
+    /// Returns true if openssl accepts the signature. RSASSA-PSS requires SHA-256, MGF1-SHA256 and a salt of exactly 32
+    /// bytes.
     private func opensslAccepts(
         _ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription,
         _ algorithm: TLSSignatureAlgorithm = .pssSHA256
@@ -75,7 +75,7 @@ import WorkerProtocol
         return verified.status == 0 && verified.output.contains("Verified OK")
     }
 
-    @Test("signs a TLS 1.2 handshake with either algorithm that its server accepts", arguments: TokenKind.installed)
+    @Test("signs a TLS 1.2 handshake with PSS or PKCS #1 if the server accepts it", arguments: TokenKind.installed)
     func tls12(_ kind: TokenKind) async throws {
         let (worker, _, key) = try await serving(kind.fresh())
         for (algorithm, padding) in [
@@ -104,7 +104,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "signs by the bare operation with the worker's padding on an HSM token without PSS, and openssl accepts",
+        "pads in the worker on an HSM token without PSS, and openssl accepts the signature",
         arguments: TokenKind.installed)
     func paddedByWorker(_ kind: TokenKind) async throws {
         let hsmToken = try ScriptedToken(try await kind.fresh(), Refused.pssHashing, Refused.pss)
@@ -122,18 +122,18 @@ import WorkerProtocol
         #expect(signatures.count == 8)
     }
 
-    @Test("passes the hash to an HSM token that pads but does not hash")
+    @Test("hashes in the worker for an HSM token that pads but does not hash")
     func hashedHere() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pkcs1Hashing)
         let (worker, description, key) = try await serving(hsmToken)
         #expect(description.tlsSignatures == TLSSignatures(pss: .byToken, pkcs1: true))
         let input = IdentityKeys.handshake()
         #expect(try isValid(try signature(try await worker.signTLS(key.identifier, input)), input, key, .PSS))
-        // A certificate request is signed by the same method.
+        // The worker signs a certificate request with the same method.
         #expect(try await worker.generate(.rsa, for: Self.merchant).use == .processing)
     }
 
-    @Test("offers PKCS #1 alone with neither PSS nor the bare operation, and names what is lacking")
+    @Test("offers only PKCS #1 on an HSM token without PSS and bare RSA, and names what is lacking")
     func withoutPSS() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pss, Refused.bare)
         let (worker, description, key) = try await serving(hsmToken)
@@ -150,7 +150,7 @@ import WorkerProtocol
         #expect(try isValid(try signature(signed), input, key, .insecurePKCS1v1_5))
     }
 
-    @Test("signs nothing on an HSM token that makes wrong signatures: none leaves the worker")
+    @Test("never returns a wrong signature that the HSM token makes")
     func wrongSignatures() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
@@ -158,14 +158,14 @@ import WorkerProtocol
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")
-        // A worker that opens it detects this by a known answer.
+        // A worker that opens this HSM token detects the fault with a known answer.
         let later = try WorkerUnderTest(hsmToken)
         let description = try await later.open(hsmToken)
         #expect(description.tlsSignatures == TLSSignatures(pss: .none, pkcs1: false))
         #expect(description.shortcomings.contains { $0.contains("a signature that does not verify") })
     }
 
-    @Test("repeats one failed signature, and succeeds")
+    @Test("succeeds after one failed signature")
     func onceWrong() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
@@ -183,7 +183,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("reports an HSM token that stopped signing as unavailable, and one busy until the deadline as overloaded")
+    @Test("fails with hsmTokenUnavailable if the HSM token stops signing, and with overloaded if it stays busy")
     func dead() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)
@@ -200,12 +200,12 @@ import WorkerProtocol
         #expect(try await worker.signTLS(key.identifier).failureKind == nil)
     }
 
-    @Test("keeps the worker when one key's signatures fail while the HSM token makes others")
+    @Test("continues if signatures fail with one key but succeed with another")
     func oneKey() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
-        // The same error has then come three times in succession: the attempts between them end a session that the
-        // failed calls left in the middle of a signature. The next signature is the test's, with another key.
+        // The same error comes three times in succession. The attempts between them close a session that a failed call
+        // left in the middle of a signature. The worker then signs with a test key, which succeeds.
         try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .overloaded)
@@ -213,7 +213,7 @@ import WorkerProtocol
         #expect(try await worker.signTLS(key.identifier).failureKind == nil)
     }
 
-    @Test("signs nothing but a handshake for any caller")
+    @Test("refuses to sign anything except a client's handshake with Apple")
     func otherBytes() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
@@ -245,7 +245,7 @@ import WorkerProtocol
             #expect(answer.failureKind == .importRefused, "\(name): \(answer)")
         }
         #expect(hsmToken.calls().count == before)
-        // Nor is a handshake a certificate request, or an audit checkpoint.
+        // The worker also refuses to sign a handshake as a certificate request.
         let request = RequestSigning(publicKeyHash: key.identifier, information: handshake)
         #expect(try await worker.call(.signRequest(request)).failureKind == .importRefused)
     }

@@ -12,12 +12,12 @@ import WorkerProtocol
         let before = try session.findObjects(matching: []).count
         let tiers = TierSelection(in: &session, allowExtractableSecret: true)
         #expect(tiers.ecV1 is ECDHSecretTier)
-        // SoftHSM's OAEP supports SHA-1 only.
+        // SoftHSM supports OAEP only with SHA-1.
         #expect(tiers.rsaV1 is BareRSATier)
         #expect(try session.findObjects(matching: []).count == before)
     }
 
-    @Test("fails the test of a tier that the HSM token lacks, and names the call")
+    @Test("fails the test of an unsupported tier, and names the failed call")
     func selfTestFailure() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let key = try TestKeyPair(for: .rsaV1, in: &session)
@@ -31,7 +31,7 @@ import WorkerProtocol
         #expect(BareRSATier().selfTestFailure(with: entry, in: &session)?.description.contains("CKR_") == true)
     }
 
-    @Test("names what the HSM token lacks for each of the strongest tiers, if those are required")
+    @Test("names what the HSM token lacks for tiers without extractable secrets if those are required")
     func shortcomings() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
@@ -58,11 +58,11 @@ import WorkerProtocol
     }
 }
 
-/// NSS's softoken, which has the mechanisms of the stronger tiers.
+/// NSS's softoken, which supports the mechanisms of tiers A and B.
 @Suite("Tiers on NSS's softoken", .enabled(if: NSSSoftoken.isInstalled, "needs Debian's libnss3"))
 struct NSSTierTests {
 
-    @Test("serves EC_v1 at tier B and RSA_v1 at tier A without any extractable secret, and leaves nothing")
+    @Test("selects tier B for EC_v1 and tier A for RSA_v1 without extractable secrets, and leaves no objects")
     func selects() throws { try NSSSoftoken.alone(selects) }
 
     private func selects(_ session: inout Session) throws {
@@ -75,7 +75,7 @@ struct NSSTierTests {
     }
 
     @Test(
-        "decrypts with both forms of AES-GCM's parameters: NSS distinguishes them by length",
+        "decrypts with both forms of AES-GCM parameters, which NSS distinguishes by their length",
         arguments: Mechanism.GCMParameterForm.allCases)
     func forms(_ form: Mechanism.GCMParameterForm) throws {
         try NSSSoftoken.alone { session in try forms(form, &session) }
@@ -94,14 +94,14 @@ struct NSSTierTests {
         }
     }
 
-    @Test("returns the same bytes and refusals at all tiers of one HSM token, and leaves nothing")
+    @Test("returns the same bytes and refusals at all tiers of one HSM token, and leaves no objects")
     func agree() throws { try NSSSoftoken.alone(agree) }
 
     private func agree(_ session: inout Session) throws {
         for scheme in RestorationScheme.allCases {
             let key = try TestKeyPair(for: scheme, in: &session)
             defer { key.destroy(in: &session) }
-            // Otherwise the shared secret that begins with a zero byte would not be tried.
+            // Only the known key pair covers a shared secret that begins with a zero byte.
             #expect(key.isKnown)
             let entry = key.entry
             let before = try session.findObjects(matching: []).count
@@ -125,7 +125,7 @@ struct NSSTierTests {
         }
     }
 
-    @Test("reports a wrong tag and a wrong padding by return values that mean exactly that")
+    @Test("reports wrong tags and wrong padding with the return values that PKCS#11 defines for them")
     func refusals() throws { try NSSSoftoken.alone(refusals) }
 
     private func refusals(_ session: inout Session) throws {

@@ -22,7 +22,7 @@ import WorkerProtocol
         #expect(line["serialNumber"] == .string(description.serialNumber))
     }
 
-    @Test("leaves an HSM token of that label unchanged")
+    @Test("does not change an existing HSM token with the same label")
     func labelExists() async throws {
         let hsmToken = try await TokenDirectory()
         let before = try await WorkerUnderTest(hsmToken).open(hsmToken)
@@ -32,7 +32,7 @@ import WorkerProtocol
         #expect(try await WorkerUnderTest(hsmToken).open(hsmToken).serialNumber == before.serialNumber)
     }
 
-    @Test("asks for SoftHSM's configuration if SoftHSM cannot start, and only then")
+    @Test("asks for SoftHSM's configuration only if SoftHSM cannot start")
     func configurationMissing() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         try hsmToken.directory.write(
@@ -50,7 +50,7 @@ import WorkerProtocol
         #expect(failure.sentence(module: "/lib/libsofthsm2.so", environment: [:]).hasSuffix(question))
     }
 
-    @Test("gives a second HSM token its own slot")
+    @Test("initialises a second HSM token in another slot")
     func secondToken() async throws {
         let hsmToken = try await TokenDirectory()
         let second = try await hsmToken.initialize(label: "another")
@@ -64,7 +64,7 @@ import WorkerProtocol
         let hsmToken = try await TokenDirectory(initialized: false)
         try hsmToken.directory.write("48151623421\n", to: "pin", mode: 0o644)
         let result = try await hsmToken.initialize()
-        // Status 77, not permitted: too many users can read the file.
+        // Status 77 means that the file's permissions let other users read the PIN.
         #expect(result.status == 77)
         #expect(result.error.contains("pin"))
         #expect(!result.error.contains("48151623421"))

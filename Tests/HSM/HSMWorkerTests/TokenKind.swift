@@ -2,7 +2,7 @@ import KeyTypes
 import TestSupport
 import Testing
 
-/// The HSM tokens for tests of every tier and of the audit key.
+/// Kinds of HSM tokens on which the tests cover every tier and the audit key.
 enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
     case softHSM = "SoftHSM"
     case nss = "NSS softoken"
@@ -19,7 +19,7 @@ enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
         }
     }
 
-    /// The library's tier, by its own documents and by trial; see the table of tiers.
+    /// The library's tier for EC_v1, from its documentation and from tests.
     var tierECv1: ProtectionTier { self == .nss ? .b : .c }
     var tierRSAv1: ProtectionTier { self == .nss ? .a : .c }
 

@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The use of an interrupted generation's objects: they are never finished for the other use.
+/// The use of a key whose generation was interrupted. The worker never finishes it for the other use.
 @Suite struct UnfinishedUseTests {
     private static let merchant = "merchant.com.example.unfinished"
 
-    /// Each step of a generation that changes the HSM token or uses the key, with either use.
+    /// Each step of a generation that changes the HSM token or uses the key, for both uses.
     private static var steps: [(KeyUse, String)] {
         KeyUse.allCases.flatMap { use in
             [
@@ -24,7 +24,9 @@ import WorkerProtocol
             KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .rsa, use: use, onlyFinishes: onlyFinishes))
     }
 
-    @Test("leaves a key that is finished for its own use only when the worker is killed at any step", arguments: steps)
+    @Test(
+        "finishes a key only for its original use after the worker was killed at any step of its generation",
+        arguments: steps)
     func killed(_ use: KeyUse, at step: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)
@@ -39,12 +41,12 @@ import WorkerProtocol
         #expect(try await later.call(generation(other, onlyFinishes: true)).failureKind == .keyNotFound)
         let left = try #require(try await later.keys().first)
         #expect(left.use == use)
-        // A new key of the other use is another key.
+        // A generation for the other use makes a different key.
         let made = try await later.generate(.rsa, other, for: Self.merchant)
         #expect(made.use == other && made.subjectPublicKeyInfo != left.subjectPublicKeyInfo)
         let finished = try await later.generate(.rsa, use, for: Self.merchant, onlyFinishes: true)
         #expect(finished.use == use)
-        // The private key may already have its own CKA_ID, by which its public key is not found.
+        // If the worker already changed the private key's CKA_ID, it does not find the public key.
         #expect(
             left.subjectPublicKeyInfo.isEmpty
                 ? finished.identifier == left.identifier : finished.subjectPublicKeyInfo == left.subjectPublicKeyInfo)
@@ -64,11 +66,11 @@ import WorkerProtocol
         }
     }
 
-    @Test("finishes a key that an earlier version left unfinished as a processing key")
+    @Test("finishes a key that an earlier version left unfinished, as a processing key")
     func earlierVersion() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, for: Self.merchant)
-        // Eight arbitrary bytes came directly after the beginning.
+        // Earlier versions used eight random bytes after the common beginning, without a use.
         try await setIdentifier(
             KeyGeneration.unfinishedIdentifier + Array("identity".utf8), of: key, ["pubkey", "privkey"], hsmToken)
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -77,7 +79,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "changes no key's use by an unfinished CKA_ID of the other use: the private key's attributes must agree",
+        "refuses to finish a key if its unfinished CKA_ID and its attributes state different uses",
         arguments: KeyUse.allCases)
     func disagreeing(_ use: KeyUse) async throws {
         let hsmToken = try await TokenDirectory()
@@ -89,13 +91,15 @@ import WorkerProtocol
         for either in KeyUse.allCases {
             #expect(try await worker.call(generation(either, onlyFinishes: true)).failureKind == .keyNotFound)
         }
-        // It stays unchanged for a person to inspect.
+        // The key stays unchanged, so that an operator can inspect it.
         let left = try #require(try await worker.keys().first)
         #expect(left.use == use && left.subjectPublicKeyInfo == key.subjectPublicKeyInfo)
         #expect(left.inconsistency != nil)
     }
 
-    @Test("removes a public key alone with a generation for its own use", arguments: KeyUse.allCases)
+    @Test(
+        "removes a public key without a private key only at a generation for the same use",
+        arguments: KeyUse.allCases)
     func publicKeyAlone(_ use: KeyUse) async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, use, for: Self.merchant)

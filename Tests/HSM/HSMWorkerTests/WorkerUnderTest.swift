@@ -9,7 +9,7 @@ import TestSupport
 import TokenForge
 import WorkerProtocol
 
-/// A real worker process at the other end of a socket pair.
+/// A real worker process, connected through a socket pair.
 final class WorkerUnderTest: Sendable {
     /// The HSM token; its directory must outlive the worker.
     private let hsmToken: any WorkersToken
@@ -26,7 +26,7 @@ final class WorkerUnderTest: Sendable {
         self.hsmToken = hsmToken
         process = try RunningWorker(Program.built("paytokend-hsm"), environment: hsmToken.environment)
         socket = process.socket
-        // A worker that never answers fails the test instead of blocking it.
+        // A receive timeout fails the test if the worker never answers.
         _ = fcntl(socket, F_SETFL, 0)
         var limit = timeval(tv_sec: 120, tv_usec: 0)
         _ = unsafe setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -49,7 +49,7 @@ final class WorkerUnderTest: Sendable {
         }
     }
 
-    /// Waits in a separate thread for the next frame; nil at the end of the stream.
+    /// Waits in a separate thread for the next frame. Returns nil at the end of the stream.
     func receive() async throws -> (identifier: UInt64, answer: WorkerAnswer)? {
         try await withCheckedThrowingContinuation { continuation in
             Thread { continuation.resume(with: Result { try self.receiveBlocking() }) }.start()
@@ -69,7 +69,7 @@ final class WorkerUnderTest: Sendable {
         }
     }
 
-    /// Sends one request, and returns its answer.
+    /// Sends a request, and returns the answer to it.
     func call(_ request: WorkerRequest) async throws -> WorkerAnswer {
         let identifier = next.withLock { next in
             defer { next += 1 }
@@ -110,7 +110,8 @@ final class WorkerUnderTest: Sendable {
     }
 
     func importKey(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws -> WorkerAnswer {
-        // A unique name: in NSS's database no two certificates with different subjects have the same CKA_LABEL.
+        // The name is unique, because NSS's database refuses a second certificate with the same CKA_LABEL and another
+        // subject.
         try await importKey(
             pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, hsmToken, label: merchant.merchant.identifier)
     }
@@ -128,7 +129,7 @@ final class WorkerUnderTest: Sendable {
                     encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
     }
 
-    /// Imports, and ends the test with the reason on failure.
+    /// Imports a merchant's key and certificate. Throws the reason on failure.
     func mustImport(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws {
         let answer = try await importKey(merchant, hsmToken)
         guard answer == .done else { throw Unexpected(description: "\(answer)") }
@@ -152,14 +153,14 @@ final class WorkerUnderTest: Sendable {
 }
 
 extension WorkerUnderTest {
-    /// A worker that has opened the HSM token.
+    /// Starts a worker, and opens the HSM token.
     static func serving(_ hsmToken: any WorkersToken) async throws -> WorkerUnderTest {
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken)
         return worker
     }
 
-    /// A worker that has opened the HSM token, with both merchants' keys imported.
+    /// Starts a worker, opens the HSM token, and imports both merchants' keys.
     static func withMerchantKeys(
         _ hsmToken: any WorkersToken, sessions: UInt16 = 2, _ change: (inout HSMTokenOpening) -> Void = { _ in }
     ) async throws -> WorkerUnderTest {
@@ -172,12 +173,12 @@ extension WorkerUnderTest {
 }
 
 extension WorkerAnswer {
-    /// The kind of failure; nil for any other answer.
+    /// The failure's kind, or nil if the answer is not a failure.
     var failureKind: WorkerFailure.Kind? {
         if case .failed(let failure) = self { failure.kind } else { nil }
     }
 
-    /// The sentence of a failure; empty for any other answer.
+    /// The failure's message, or an empty string if the answer is not a failure.
     var failureMessage: String {
         if case .failed(let failure) = self { failure.message } else { "" }
     }
@@ -202,8 +203,8 @@ extension EncryptedPayment {
     }
 }
 
-/// A worker's process, started as the daemon starts it. Foundation's Process is unsuitable: it detects a child's end by
-/// a descriptor that the child inherits, and the worker closes inherited descriptors.
+/// A worker's process, started as the daemon starts it. Foundation's Process is unsuitable: it detects the end of a
+/// child by an inherited descriptor, which the worker closes.
 final class RunningWorker: Sendable {
     private enum State {
         case running([CheckedContinuation<Int32, Never>])
@@ -211,7 +212,7 @@ final class RunningWorker: Sendable {
     }
 
     let identifier: Int32
-    /// The daemon's end of the pair; the caller closes it.
+    /// The daemon's end of the socket pair. The caller closes it.
     let socket: Int32
     private let state = Mutex(State.running([]))
 

@@ -10,11 +10,11 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Selection of the keys that have a copy in the session's memory.
+/// Selection of the keys of which the worker keeps a copy as a session object.
 @Suite struct WorkingCopiesTests {
     private static let most = 64
 
-    /// An HSM token with this number of keys in addition to the EC merchant's.
+    /// Opens an HSM token with the EC merchant's key and `count` further keys.
     private func harness(_ count: Int) throws -> (OpenTokenHarness, [ForgeKey]) {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -47,7 +47,7 @@ import WorkerProtocol
         Set(harness.hsmToken.keys.all.filter { $0.value.hasCopy }.keys)
     }
 
-    @Test("keeps copies of the keys in use, in any order of listing, and never more copies than the limit")
+    @Test("keeps copies of the most used keys, regardless of their order in the listing, up to the limit")
     func followsUse() throws {
         let (harness, keys) = try harness(Self.most + 6)
         var session = try harness.softHSM.openSession()
@@ -61,7 +61,7 @@ import WorkerProtocol
             #expect(copied(harness).count == Self.most)
             #expect(try sessionObjects(&session) == Self.most)
         }
-        // Keys that lost their copy are served too.
+        // Keys that lost their copy still decrypt.
         for key in keys { try open(key, harness, &session) }
     }
 
@@ -69,20 +69,20 @@ import WorkerProtocol
         (try? SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo).publicKeyHash) ?? []
     }
 
-    @Test("takes no copies among keys used equally")
+    @Test("does not replace copies while all keys are used equally")
     func stays() throws {
         let (harness, keys) = try harness(Self.most + 6)
         var session = try harness.softHSM.openSession()
         let before = copied(harness)
         for _ in 0..<17 {
             for key in keys { try open(key, harness, &session) }
-            // A key without use would lose its copy.
+            // The EC merchant's key must be used too, or it would lose its copy.
             _ = harness.decrypt(try harness.payment(), in: &session)
         }
         #expect(copied(harness) == before)
     }
 
-    @Test("keeps the copy of a key while it is in use")
+    @Test("does not replace a key's copy while a session uses it")
     func borrowed() throws {
         let (harness, keys) = try harness(Self.most + 1)
         var session = try harness.softHSM.openSession()
@@ -97,7 +97,7 @@ import WorkerProtocol
         #expect(try sessionObjects(&session) == Self.most)
     }
 
-    @Test("takes no copy away from sessions that use many keys at once")
+    @Test("decrypts with many keys in several sessions, and keeps the number of copies at the limit")
     func concurrently() async throws {
         let (harness, keys) = try harness(Self.most + 16)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -105,7 +105,7 @@ import WorkerProtocol
                 group.addTask {
                     var session = try harness.softHSM.openSession()
                     for round in 0..<400 {
-                        // Each thread has its own preferred keys, which change.
+                        // Each thread prefers different keys, which change over time.
                         let index = (offset * 20 + round / 40 * 7 + round % 2) % keys.count
                         try self.open(keys[index], harness, &session)
                     }

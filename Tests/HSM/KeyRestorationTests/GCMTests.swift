@@ -5,7 +5,7 @@ import SecretMemory
 import TestSupport
 import Testing
 
-@Suite("AES-GCM")
+@Suite("AES-GCM decryption")
 struct GCMTests {
     private struct File: Decodable {
         struct Group: Decodable {
@@ -24,13 +24,13 @@ struct GCMTests {
         try? GCM.open(data, key: SecretBytes(copying: key), initializationVector: vector)
     }
 
-    @Test("opens Wycheproof's valid cases to exactly the message, and nothing with a changed tag")
+    @Test("decrypts Wycheproof's valid cases to exactly the message, and refuses a changed tag")
     func wycheproof() throws {
         let file = try JSONDecoder().decode(File.self, from: PublishedVectors.wycheproof("aes_gcm_test.json"))
         var opened = 0
         var refused = 0
         for group in file.testGroups {
-            // A payment token has no associated data.
+            // Payment tokens have no associated data, so cases with it are skipped.
             for test in group.tests where test.aad.isEmpty {
                 let key = try #require([UInt8](hexadecimal: test.key))
                 let vector = try #require([UInt8](hexadecimal: test.iv))
@@ -45,7 +45,7 @@ struct GCMTests {
         #expect(refused == 155)
     }
 
-    @Test("Opens what another implementation sealed under Apple's zero vector", arguments: [16, 32])
+    @Test("decrypts data that another implementation encrypted with Apple's zero vector", arguments: [16, 32])
     func zeroVector(keyCount: Int) throws {
         let key = (0..<keyCount).map { UInt8($0) }
         let message = Array("{\"applicationPrimaryAccountNumber\":\"…\"}".utf8)
@@ -56,7 +56,7 @@ struct GCMTests {
         #expect(opened == message)
     }
 
-    @Test("Opens nothing with one changed bit anywhere")
+    @Test("refuses data with any single bit changed")
     func changedBits() throws {
         let key = [UInt8](repeating: 3, count: 32)
         let vector = [UInt8](repeating: 0, count: 16)
@@ -73,13 +73,13 @@ struct GCMTests {
         }
     }
 
-    @Test("Opens nothing from a ciphertext shorter than a tag", arguments: [0, 1, 15])
+    @Test("refuses a ciphertext shorter than a tag", arguments: [0, 1, 15])
     func tooShort(count: Int) {
         #expect(
             open([UInt8](repeating: 0, count: count), [UInt8](repeating: 0, count: 16), GCM.paymentTokenVector) == nil)
     }
 
-    @Test("Opens nothing with a key of neither 16 nor 32 bytes", arguments: [0, 15, 17, 24, 31, 33])
+    @Test("refuses a key of neither 16 nor 32 bytes", arguments: [0, 15, 17, 24, 31, 33])
     func keySize(count: Int) throws {
         #expect(
             open([UInt8](repeating: 0, count: 32), [UInt8](repeating: 0, count: count), GCM.paymentTokenVector) == nil)

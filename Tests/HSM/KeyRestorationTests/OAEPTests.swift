@@ -3,13 +3,13 @@ import KeyRestoration
 import SecretMemory
 import Testing
 
-/// The decoding alone, on blocks that the test encodes by RFC 8017 §7.1.1; PKCS11Tests cover whole decryptions.
-@Suite("The OAEP check")
+/// OAEP decoding of blocks that the test encodes according to RFC 8017 §7.1.1. PKCS11Tests cover whole decryptions.
+@Suite("OAEP decoding")
 struct OAEPTests {
     private let message = Array(0..<16) as [UInt8]
     private let seed = (0..<32).map { UInt8($0 &* 7 &+ 1) }
 
-    /// MGF1 with SHA-256 (RFC 8017 appendix B.2.1).
+    /// Returns MGF1 with SHA-256 (RFC 8017 appendix B.2.1).
     private func mask(_ seed: [UInt8], _ count: Int) -> [UInt8] {
         (0..<UInt8((count + 31) / 32)).flatMap { Array(SHA256.hash(data: seed + [0, 0, 0, $0])) }.prefix(count).map(
             \.self)
@@ -36,30 +36,30 @@ struct OAEPTests {
         return unsafe message.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("Returns a message of any length that fits", arguments: [0, 1, 16, 32, 189, 190])
+    @Test("returns a message of any length that fits", arguments: [0, 1, 16, 32, 189, 190])
     func lengths(count: Int) {
         let message = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
         #expect(decode(encode(message: message)) == message)
     }
 
-    @Test("Refuses a first byte that is not zero")
+    @Test("refuses a first byte that is not zero")
     func firstByte() {
         for first: UInt8 in [1, 0x80, 0xFF] { #expect(decode(encode(first: first, message: message)) == nil) }
     }
 
-    @Test("Refuses another label")
+    @Test("refuses a label that is not empty")
     func label() {
         #expect(decode(encode(label: [0], message: message)) == nil)
     }
 
-    @Test("Refuses padding other than zeros and one 01")
+    @Test("refuses padding that is not zeros followed by one 01")
     func padding() {
         #expect(decode(encode(separator: 0, message: [UInt8](repeating: 0, count: 16))) == nil)
         #expect(decode(encode(separator: 2, message: message)) == nil)
         #expect(decode(encode(padding: 0xFF, message: message)) == nil)
     }
 
-    @Test("Refuses one changed bit in the first byte or the masked seed")
+    @Test("refuses any single changed bit in the first byte or the masked seed")
     func changedBytes() {
         let block = encode(message: message)
         for index in 0..<33 {
@@ -69,7 +69,7 @@ struct OAEPTests {
         }
     }
 
-    @Test("Refuses a block of another size than the modulus")
+    @Test("refuses a block whose size differs from the modulus")
     func size() {
         let block = encode(message: message)
         #expect(decode(Array(block.dropFirst())) == nil, "without its leading zero")

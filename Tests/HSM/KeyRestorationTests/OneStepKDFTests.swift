@@ -11,7 +11,7 @@ struct OneStepKDFTests {
         return unsafe key.withUnsafeBytes { unsafe Array($0) }
     }
 
-    /// Published answers. Each requests 16 bytes, the first half of the only round.
+    /// Published test vectors. Each derives 16 bytes, the first half of a single round.
     private static let published: [(source: String, z: String, otherInfo: String, key: String)] = [
         (
             "RFC 7518 appendix C", "9e56d91d817135d372834283bf84269cfb316ea3da806a48f6daa7798cfe90c4",
@@ -35,7 +35,7 @@ struct OneStepKDFTests {
         ),
     ]
 
-    @Test("Gives the published answers in one round")
+    @Test("derives the published keys in one round")
     func publishedAnswers() throws {
         #expect(Self.published.count == 5)
         for vector in Self.published {
@@ -47,14 +47,14 @@ struct OneStepKDFTests {
         }
     }
 
-    @Test("Hashes the counter before the secret, unlike X9.63's KDF")
+    @Test("hashes the counter before the secret, unlike X9.63's KDF")
     func counterFirst() throws {
         let z = [UInt8](repeating: 0x5A, count: 32)
         #expect(try derive(z, [1, 2]) == Array(SHA256.hash(data: [0, 0, 0, 1] + z + [1, 2])))
         #expect(try derive(z, [1, 2]) != Array(SHA256.hash(data: z + [0, 0, 0, 1] + [1, 2])))
     }
 
-    @Test("Includes leading zeros of the shared secret")
+    @Test("hashes the shared secret with its leading zeros")
     func leadingZeros() throws {
         let short = [UInt8](repeating: 7, count: 31)
         #expect(try derive([0] + short, []) == Array(SHA256.hash(data: [0, 0, 0, 1, 0] + short)))

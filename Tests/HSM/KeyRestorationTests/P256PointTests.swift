@@ -11,26 +11,26 @@ struct P256PointTests {
         (try? P256Point(uncompressed: bytes)) != nil
     }
 
-    @Test("Accepts the uncompressed form of a point on the curve")
+    @Test("accepts the uncompressed form of a point on the curve")
     func taken() throws {
         #expect(try P256Point(uncompressed: valid).bytes == valid)
     }
 
-    @Test("Refuses compressed and hybrid forms of the same point")
+    @Test("refuses compressed and hybrid forms of the same point")
     func otherForms() {
         let parity = valid[64] & 1
         #expect(!isTaken([2 + parity] + valid[1...32]))
         #expect(!isTaken([6 + parity] + valid.dropFirst()))
     }
 
-    @Test("Refuses the point at infinity in each of its encodings")
+    @Test("refuses the point at infinity in every encoding")
     func infinity() {
         #expect(!isTaken([0]))
         #expect(!isTaken([UInt8](repeating: 0, count: 65)))
         #expect(!isTaken([4] + [UInt8](repeating: 0, count: 64)))
     }
 
-    @Test("Refuses a byte too few, a byte too many, and no bytes")
+    @Test("refuses an encoding with a missing byte, an extra byte or no bytes")
     func sizes() {
         #expect(!isTaken(Array(valid.dropLast())))
         #expect(!isTaken(valid + [0]))
@@ -38,7 +38,7 @@ struct P256PointTests {
         #expect(!isTaken([]))
     }
 
-    @Test("Refuses a point off the curve, for any changed bit")
+    @Test("refuses a point off the curve after a change of any bit")
     func offTheCurve() {
         for index in 1..<65 {
             var changed = valid
@@ -47,9 +47,10 @@ struct P256PointTests {
         }
     }
 
-    @Test("Refuses a coordinate that is not reduced modulo the prime")
+    @Test("refuses a coordinate that is not reduced modulo the prime")
     func notReduced() throws {
-        // x = 5 is on the curve (SP 800-186 §3.2.1.3 y² = x³ − 3x + b); p + 5 is the same point, not reduced.
+        // The curve has a point with x = 5 (SP 800-186 §3.2.1.3: y² = x³ − 3x + b). The coordinate p + 5 denotes the
+        // same point, but is not reduced.
         let reduced = try #require([UInt8](hexadecimal: String(repeating: "00", count: 31) + "05"))
         let compressed = [2] + reduced
         let point = Array(try P256.KeyAgreement.PublicKey(compressedRepresentation: compressed).x963Representation)

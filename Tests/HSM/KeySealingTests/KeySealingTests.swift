@@ -15,7 +15,7 @@ struct KeySealingTests {
         unsafe secret.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("opens at the recipient, byte for byte")
+    @Test("opens a sealed key at its recipient, byte for byte")
     func opens() throws {
         let recipient = KeySealing.Recipient()
         for length in [1, 138, 1218, KeySealing.maximumPrivateKeyByteCount] {
@@ -30,7 +30,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("makes two unrelated ciphertexts of one key")
+    @Test("seals one key twice to two unrelated ciphertexts")
     func fresh() throws {
         let recipient = KeySealing.Recipient()
         let key = [UInt8](repeating: 7, count: 64)
@@ -40,7 +40,7 @@ struct KeySealingTests {
         #expect(first.sealed != second.sealed)
     }
 
-    @Test("cannot be opened by another recipient, such as the same worker after its restart")
+    @Test("fails to open a key at another recipient, such as the same worker after its restart")
     func otherRecipient() throws {
         let sealed = try KeySealing.seal(
             privateKey: secret([1, 2, 3]), certificate: certificate, to: KeySealing.Recipient().publicKey)
@@ -50,7 +50,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("cannot be opened for another certificate")
+    @Test("fails to open a key for another certificate")
     func otherCertificate() throws {
         let recipient = KeySealing.Recipient()
         let sealed = try KeySealing.seal(
@@ -61,7 +61,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("detects a change of any one byte")
+    @Test("detects a change of any byte")
     func changed() throws {
         let recipient = KeySealing.Recipient()
         let sealed = try KeySealing.seal(
@@ -83,7 +83,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("refuses lengths outside the bounds before any cryptography")
+    @Test("refuses lengths outside the bounds before any cryptographic operation")
     func lengths() throws {
         let recipient = KeySealing.Recipient()
         let point = recipient.publicKey
@@ -111,7 +111,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("is RFC 9180's base mode: swift-crypto's own HPKE opens with the published parameters")
+    @Test("uses RFC 9180's base mode, which swift-crypto's HPKE opens with the documented parameters")
     func published() throws {
         let scalar = P256.KeyAgreement.PrivateKey()
         let recipient = try KeySealing.Recipient(scalar: Array(scalar.rawRepresentation))

@@ -17,7 +17,7 @@ struct DecryptionTests {
             ], secrets: secrets)
     }
 
-    @Test("Opens with AES-GCM in the HSM token what another implementation sealed, and refuses a changed tag")
+    @Test("decrypts AES-GCM data of another implementation in the HSM token, and refuses a changed tag")
     func aesGCM() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let key = [UInt8](repeating: 0x11, count: 32)
@@ -38,7 +38,7 @@ struct DecryptionTests {
         #expect(again.count == 12)
     }
 
-    @Test("Fails to decrypt into too little room, and serves the next request in the session")
+    @Test("fails to decrypt into a buffer that is too small, and serves the next request in the same session")
     func tooLittleRoom() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try session.generateKeyPair(
@@ -56,7 +56,7 @@ struct DecryptionTests {
         #expect(plaintext.count == 256)
     }
 
-    @Test("Signs with RSA-PKCS#1 in the HSM token what the public key verifies")
+    @Test("makes an RSA PKCS #1 signature in the HSM token that the public key verifies")
     func rsaSignature() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try session.generateKeyPair(

@@ -6,8 +6,8 @@ import SecretMemory
 import TestSupport
 import Testing
 
-/// NSS's softoken without a database: the second library for tests, with the mechanisms that SoftHSM lacks. It takes
-/// its configuration as a string.
+/// NSS's softoken without a database, the tests' second library. It supports mechanisms that SoftHSM lacks, and
+/// receives its configuration as a string.
 @Suite(
     "NSS's softoken",
     .enabled(
@@ -43,13 +43,13 @@ struct NSSSoftokenTests {
         return (pair.privateKey, publicKey)
     }
 
-    @Test("Initialises from the parameter string")
+    @Test("initialises NSS with a parameter string")
     func info() throws {
         let info = try NSSSoftoken.module().info()
         #expect(info.manufacturer.hasPrefix("Mozilla"))
     }
 
-    @Test("Restores EC_v1's whole key in the HSM token: ECDH, concatenation, SHA-256, AES-GCM")
+    @Test("restores EC_v1's key entirely in the HSM token with ECDH, concatenation, SHA-256 and AES-GCM")
     func tierB() throws { try NSSSoftoken.alone(tierB) }
 
     private func tierB(_ session: inout Session) throws {
@@ -89,7 +89,7 @@ struct NSSSoftokenTests {
         }
     }
 
-    @Test("Decrypts RSA-OAEP with SHA-256 in the HSM token, and unwraps to a key that never leaves it")
+    @Test("decrypts RSA-OAEP with SHA-256 in the HSM token, and unwraps a key that never leaves it")
     func oaep() throws { try NSSSoftoken.alone(oaep) }
 
     private func oaep(_ session: inout Session) throws {

@@ -8,7 +8,7 @@ import Testing
 struct ObjectTests {
     private static let identifier = [UInt8](repeating: 0x42, count: 32)
 
-    /// Makes an EC key pair in the HSM token, with one CKA_ID.
+    /// Makes an EC key pair in the HSM token. Both keys have the same CKA_ID.
     private func makePair(_ session: inout Session) throws -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         try session.generateKeyPair(
             .ecKeyPairGeneration,
@@ -27,7 +27,7 @@ struct ObjectTests {
         return try #require(value.flatMap(EllipticCurve.p256Point(inAttributeValue:)))
     }
 
-    @Test("Finds objects that have all the requested attributes, and no others")
+    @Test("finds objects that have all the requested attributes, and no others")
     func find() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -40,7 +40,7 @@ struct ObjectTests {
         #expect(other.isEmpty)
     }
 
-    @Test("Finds all objects beyond one batch, and fails beyond the limit with the session still usable")
+    @Test("finds more objects than one batch, and fails beyond the limit without damage to the session")
     func findMany() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         for index in 0..<300 {
@@ -60,7 +60,7 @@ struct ObjectTests {
         #expect(again.count == 300)
     }
 
-    @Test("Reads attributes as flags, numbers, texts and bytes, and omits absent and sensitive ones")
+    @Test("reads attributes as flags, numbers, text and bytes, and omits absent and sensitive ones")
     func attributes() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -79,7 +79,7 @@ struct ObjectTests {
         #expect(values.number(.label) == nil, "a text is no number")
     }
 
-    @Test("Cannot read a private key's value as a secret")
+    @Test("fails to read a private key's value as a secret")
     func sensitiveValue() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -91,7 +91,7 @@ struct ObjectTests {
         }
     }
 
-    @Test("Reads a changed attribute back, and finds no destroyed object")
+    @Test("returns the new value of a changed attribute, and does not find a destroyed object")
     func changeAndDestroy() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -103,7 +103,7 @@ struct ObjectTests {
         #expect(left == [pair.privateKey])
     }
 
-    @Test("Copies a private key for a session; the copy works, stays protected and ends with the session")
+    @Test("copies a private key to a session object that works, stays protected and ends with the session")
     func copy() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()
@@ -123,7 +123,7 @@ struct ObjectTests {
         #expect(left == [pair.privateKey])
     }
 
-    @Test("Signs with ECDSA in the HSM token what another implementation verifies")
+    @Test("makes an ECDSA signature in the HSM token that another implementation verifies")
     func sign() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -136,7 +136,7 @@ struct ObjectTests {
         #expect(!key.isValidSignature(try .init(rawRepresentation: signature), for: digest))
     }
 
-    @Test("Agrees on ECDH with the other side, and leaves nothing in the HSM token")
+    @Test("derives the same ECDH secret as the other side, and leaves no objects in the HSM token")
     func derive() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -153,7 +153,7 @@ struct ObjectTests {
         #expect(after == before)
     }
 
-    @Test("Reports a secret of an unexpected size, and destroys it in the HSM token")
+    @Test("refuses a secret of an unexpected size, and destroys it in the HSM token")
     func deriveWrongSize() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -171,7 +171,7 @@ struct ObjectTests {
         #expect(after == before)
     }
 
-    @Test("Reports a mechanism that the HSM token lacks as an error by its name")
+    @Test("fails with the standard error name for a mechanism that the HSM token lacks")
     func unsupported() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -185,7 +185,7 @@ struct ObjectTests {
 }
 
 extension Template {
-    /// A readable session object, as tier C derives.
+    /// Attributes of a readable secret as a session object, which tier C derives.
     static func extractableSecret(_ count: Int) -> Template {
         [
             .objectClass(.secretKey), .keyType(.genericSecret), .valueLength(count), .token(false), .private(true),

@@ -3,19 +3,19 @@ import TestSupport
 import Testing
 
 @Suite struct SessionTests {
-    @Test("Replaces a session that is stuck in an operation")
+    @Test("replaces an open session, with or without write access")
     func reopen() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()
         #expect(try session.findObjects(matching: []).isEmpty)
         try session.reopen(in: token.slot, readWrite: true)
         #expect(try session.findObjects(matching: []).isEmpty)
-        // A read-only session too, still under the HSM token's login.
+        // A read-only session also uses the HSM token's login.
         try session.reopen(in: token.slot)
         #expect(try session.loggedInUser() == .user)
     }
 
-    @Test("Fails like a closed session before it is opened, and harms none when it ends")
+    @Test("fails with CKR_SESSION_HANDLE_INVALID before a session is open, and works after it is opened")
     func closed() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = Session(closedIn: token.slot)
@@ -31,7 +31,7 @@ import Testing
         #expect(try session.loggedInUser() == .user)
     }
 
-    @Test("Loses its own session objects when it is replaced; other sessions continue")
+    @Test("destroys a replaced session's objects, and keeps other sessions open")
     func objectsEnd() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()

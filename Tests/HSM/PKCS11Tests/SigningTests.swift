@@ -5,7 +5,7 @@ import PKCS11
 import TestSupport
 import Testing
 
-/// RSA's signature mechanisms in both libraries available to tests.
+/// RSA signature mechanisms of SoftHSM and NSS.
 @Suite("RSA signatures in an HSM token")
 struct SigningTests {
     private static let message = Array("what is signed".utf8)
@@ -35,7 +35,9 @@ struct SigningTests {
         return (pair.privateKey, pair.publicKey, publicKey)
     }
 
-    @Test("Makes RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of 32 bytes over the message and over its hash")
+    @Test(
+        "makes RSASSA-PSS signatures with SHA-256, MGF1-SHA256 and a salt of 32 bytes from a message and from its hash"
+    )
     func pss() throws {
         try everywhere { session in
             let (key, publicObject, publicKey) = try makePair(&session)
@@ -55,9 +57,9 @@ struct SigningTests {
         }
     }
 
-    @Test("Makes the same PKCS #1 signature over a DigestInfo as over the message")
+    @Test("makes the same PKCS #1 signature from a DigestInfo as from the message")
     func pkcs1() throws {
-        // RFC 8017 §9.2, note 1.
+        // The DigestInfo prefix for SHA-256 comes from RFC 8017 §9.2, note 1.
         let digestInfo = try #require([UInt8](hexadecimal: "3031300d060960864801650304020105000420")) + Self.digest
         try everywhere { session in
             let (key, publicObject, publicKey) = try makePair(&session)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("HSM tokens")
 struct TokenTests {
-    @Test("Shows a label without padding, and a set user PIN, after the initialisation")
+    @Test("reports a label without padding and an initialised user PIN after the initialisation")
     func initialised() throws {
         let token = try SoftHSM.shared().freshToken()
         let info = try token.slot.tokenInfo()
@@ -17,7 +17,7 @@ struct TokenTests {
         #expect(info.maximumPINLength == 255)
     }
 
-    @Test("Is found by label, by serial number and by both, if all agree")
+    @Test("finds an HSM token by its label, its serial number or both, and by both only if both match")
     func selection() throws {
         let hsm = try SoftHSM.shared()
         let token = try hsm.freshToken()
@@ -37,7 +37,7 @@ struct TokenTests {
         }
     }
 
-    @Test("Is distinguished from another with its label by serial number only")
+    @Test("distinguishes two HSM tokens with the same label only by serial number")
     func ambiguous() throws {
         let hsm = try SoftHSM.shared()
         let first = try hsm.freshToken(label: "same-label")
@@ -55,7 +55,7 @@ struct TokenTests {
         #expect(found.slot.identifier == second.slot.identifier)
     }
 
-    @Test("Refuses a label of more than 32 bytes before anything is destroyed")
+    @Test("refuses a label of more than 32 bytes before it changes the HSM token")
     func longLabel() throws {
         let token = try SoftHSM.shared().freshToken()
         let pin = SecretBytes(copying: SoftHSMToken.securityOfficerPIN)
@@ -65,7 +65,7 @@ struct TokenTests {
         #expect(try token.slot.tokenInfo().label == token.label)
     }
 
-    @Test("Refuses a wrong PIN as such, and logs in for every session with the right one")
+    @Test("fails with CKR_PIN_INCORRECT for a wrong PIN, and logs in all sessions with the right one")
     func login() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()

@@ -1,4 +1,4 @@
-/// Handshake messages that tests take apart and assemble (RFC 5246 §7.4).
+/// A list of handshake messages that tests change and encode (RFC 5246 §7.4).
 struct HandshakeDraft {
     struct Message {
         var type: UInt8
@@ -17,8 +17,8 @@ struct HandshakeDraft {
         }
     }
 
-    /// A small handshake without anything unusual. The certificate is an empty SEQUENCE, because its content is not
-    /// read.
+    /// Makes a small valid handshake. The certificate is an empty SEQUENCE, because the parser does not read its
+    /// content.
     init(serverName: String = "apple-pay-gateway.apple.com") {
         messages = [
             Message(type: 1, body: Self.clientHello(extensions: [Self.serverNames([serverName])])),
@@ -36,7 +36,7 @@ struct HandshakeDraft {
         messages.flatMap { [$0.type] + Self.vector24($0.body) }
     }
 
-    /// Returns the draft with a change.
+    /// Returns a changed copy of the draft.
     func changed(_ change: (inout Self) -> Void) -> Self {
         var draft = self
         change(&draft)
@@ -73,7 +73,7 @@ struct HandshakeDraft {
         [UInt8(type >> 8), UInt8(type & 0xFF)] + vector16(content)
     }
 
-    /// RFC 6066 §3.
+    /// Returns a server_name extension (RFC 6066 §3).
     static func serverNames(_ names: [String], nameType: UInt8 = 0) -> [UInt8] {
         extensionOf(0, vector16(names.flatMap { [nameType] + vector16(Array($0.utf8)) }))
     }

@@ -5,8 +5,8 @@ import NIOSSL
 import TestSupport
 import Testing
 
-/// The input that swift-nio-ssl passes to a client certificate's key in a handshake with a real server over loopback.
-/// The recorder refuses the signature, because later messages do not belong to the signed input.
+/// Records the input that swift-nio-ssl passes to a client certificate's key in a handshake with a real server over
+/// loopback. The recorder refuses to sign, because later messages do not belong to the signed input.
 struct HandshakeRecorder {
     let credentials: Credentials
     var version: TLSVersion
@@ -34,18 +34,18 @@ struct HandshakeRecorder {
                 }
             }
             .connect(host: "127.0.0.1", port: port).get()
-        // The connection ends when the signature is refused, or when the server speaks another TLS version.
+        // The connection ends when the key refuses to sign, or when the server supports another TLS version only.
         try await channel.closeFuture.get()
         return try #require(key.inputs.current.first)
     }
 
-    /// A client's certificate in DER, whose private key does not exist.
+    /// A client's certificate in DER, for which the tests have no private key.
     struct Credentials: Sendable {
         let certificate: [UInt8]
     }
 }
 
-/// Keeps the input to sign, and signs nothing.
+/// A private key that keeps the input to sign, and refuses to sign it.
 private final class RecordingKey: NIOSSLCustomPrivateKey, Hashable {
     struct SignsNothing: Error {}
 
@@ -66,7 +66,7 @@ private final class RecordingKey: NIOSSLCustomPrivateKey, Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// `openssl s_server` and swift-nio-ssl as servers that request a client's certificate, with their certificates.
+/// Servers that request a client certificate, `openssl s_server` and swift-nio-ssl, with their certificates.
 struct RecordedServers {
     let directory: FreshDirectory
     let credentials: HandshakeRecorder.Credentials
@@ -84,15 +84,15 @@ struct RecordedServers {
     }
 
     /// - Parameters:
-    ///   - certificate: `rsa` or `ec`.
-    ///   - arguments: more arguments of s_server.
+    ///   - certificate: the type of the server's key, `rsa` or `ec`.
+    ///   - arguments: further arguments of s_server.
     func withOpenSSL<Value>(
         _ certificate: String, _ arguments: [String] = [], _ body: (Int) async throws -> Value
     ) async throws -> Value {
         let server = try RunningProgram(
             Program.installed("openssl"),
             [
-                // -rev, because it would otherwise read commands from standard input and exit at its end.
+                // Without -rev, s_server reads commands from standard input and exits at its end.
                 "s_server", "-rev", "-accept", "127.0.0.1:0", "-naccept", "1", "-Verify", "1", "-verify_return_error",
                 "-CAfile", directory.path("client.crt"), "-cert", directory.path("\(certificate).crt"),
                 "-key", directory.path("\(certificate).key"),

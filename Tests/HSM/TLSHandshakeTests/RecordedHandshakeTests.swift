@@ -4,7 +4,7 @@ import TLSHandshake
 import TestSupport
 import Testing
 
-/// Handshakes of swift-nio-ssl, the gateway's TLS, with OpenSSL's server and with its own.
+/// Handshakes of swift-nio-ssl, which the gateway uses, with OpenSSL's server and with a swift-nio-ssl server.
 @Suite struct RecordedHandshakeTests {
     private static let recorded = Task { try await RecordedServers() }
 
@@ -108,7 +108,7 @@ import Testing
                 try ClientCertificateVerifyInput(parsing: Array(bytes.prefix(length)))
             }
         }
-        // No prefix, suffix or surrounding bytes make it a handshake.
+        // Suffixes of a handshake, and handshakes with bytes after them, are refused too.
         for length in 1..<bytes.count {
             #expect(throws: TLSInputError.self) {
                 try ClientCertificateVerifyInput(parsing: Array(bytes.dropFirst(length)))
@@ -118,7 +118,7 @@ import Testing
         #expect(throws: TLSInputError.trailingBytes) { try ClientCertificateVerifyInput(parsing: bytes + bytes) }
     }
 
-    /// A changed byte is refused, or lies in an unread part, or changes exactly the value in which it lies.
+    /// Each change of a byte is refused, has no effect, or changes only the value that contains the byte.
     @Test func aChangedByteChangesNoOtherMeaning() async throws {
         let servers = try await Self.recorded.value
         let bytes = try await servers.withOpenSSL("ec", ["-tls1_2"]) { port in
@@ -126,7 +126,7 @@ import Testing
         }
         let original = try transcript(bytes)
         let name = try #require(bytes.firstRange(of: Array(original.serverName.utf8)))
-        // The server's own certificate is another one, so the client's occurs once.
+        // The server has a different certificate, so the client's occurs once.
         let certificate = try #require(bytes.firstRange(of: original.clientCertificate))
         let schemes = try #require(
             bytes.ranges(of: original.signatureSchemes.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xFF)] }).last)
@@ -145,7 +145,7 @@ import Testing
                 }
             }
         }
-        // Randoms, key shares, signatures and certificates have no structure here.
+        // The parser accepts any bytes in random values, key shares, signatures and certificates.
         #expect(survivors > 1000)
     }
 

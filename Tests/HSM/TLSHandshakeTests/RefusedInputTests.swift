@@ -4,7 +4,7 @@ import TLSHandshake
 import TestSupport
 import Testing
 
-/// Input that an identity key must not sign: everything but a client's handshake.
+/// Input that an identity key must not sign: everything except a client's handshake with Apple.
 @Suite struct RefusedInputTests {
     private func error(_ bytes: [UInt8]) -> TLSInputError? {
         do {
@@ -39,7 +39,7 @@ import Testing
         #expect(error(spaces + content) == .notClientContent)
     }
 
-    /// RFC 9261 §5.2.2 signs with the same 64 spaces.
+    /// The signed content of RFC 9261 §5.2.2 begins with the same 64 spaces as TLS 1.3's.
     @Test func anExportedAuthenticatorIsRefused() {
         #expect(error(spaces + Array("Exported Authenticator".utf8) + [0] + hash) == .notClientContent)
     }
@@ -72,7 +72,7 @@ import Testing
         #expect(error([1] + [UInt8](repeating: 0, count: (32 << 10) - 1)) == .malformed(.clientHello))
     }
 
-    // MARK: TLS 1.2: the messages
+    // MARK: Messages of TLS 1.2
 
     @Test func theDraftIsAHandshake() {
         #expect(error(HandshakeDraft()) == nil)
@@ -105,7 +105,8 @@ import Testing
         }
     }
 
-    /// HelloRequest, NewSessionTicket, EncryptedExtensions, CertificateVerify, Finished, CertificateURL, SupplementalData.
+    /// The types are HelloRequest, NewSessionTicket, EncryptedExtensions, CertificateVerify, Finished, CertificateURL
+    /// and SupplementalData.
     @Test(arguments: [0, 4, 8, 15, 20, 21, 23] as [UInt8])
     func noOtherMessageMayStandAnywhere(type: UInt8) {
         for index in 0...8 {
@@ -122,7 +123,7 @@ import Testing
     }
 
     @Test func noMessageMayHaveMoreOrLessThanItsFields() {
-        // The ServerKeyExchange's content differs with the key exchange and is not read.
+        // Index 3 is the ServerKeyExchange. The parser does not read its content, which depends on the key exchange.
         for index in 0..<8 where index != 3 {
             #expect(error(HandshakeDraft().changed { $0.messages[index].body.append(0) }) != nil)
             if index != 5 { #expect(error(HandshakeDraft().changed { $0.messages[index].body.removeLast() }) != nil) }
@@ -140,7 +141,7 @@ import Testing
         #expect(error(draft) == .malformed(.certificate))
     }
 
-    // MARK: TLS 1.2: the hellos
+    // MARK: ClientHello and ServerHello of TLS 1.2
 
     private func error(clientHello extensions: [[UInt8]]) -> TLSInputError? {
         error(HandshakeDraft().changed { $0.messages[0].body = HandshakeDraft.clientHello(extensions: extensions) })
@@ -194,7 +195,7 @@ import Testing
         }
         let suite = HandshakeDraft.serverHello(suite: [0x13, 0x01])
         #expect(error(HandshakeDraft().changed { $0.messages[1].body = suite }) == .otherVersion)
-        // The client's other versions are not restricted.
+        // The client may offer other versions in addition.
         #expect(error(clientHello: [name, HandshakeDraft.extensionOf(43, [4, 3, 4, 3, 3])]) == nil)
     }
 

@@ -1,6 +1,6 @@
-/// The frames of ``Samples`` as the first encoder of protocol version 7 wrote them, requests under the identifier
-/// 0x0102030405060708 and answers under 0x0807060504030201. Daemon and worker of one version may be of two builds, so
-/// the bytes of a version do not change.
+/// The frames of ``Samples`` as the first encoder of protocol version 7 wrote them. Requests have the identifier
+/// 0x0102030405060708, and answers 0x0807060504030201. The daemon and the worker may come from different builds of one
+/// version, so the bytes of a version must not change.
 enum CapturedFrames {
     static let requests = [
         """

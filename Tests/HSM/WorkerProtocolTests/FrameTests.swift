@@ -2,7 +2,7 @@ import Testing
 import WorkerProtocol
 
 @Suite struct FrameTests {
-    @Test("decodes every request as sent", arguments: Samples.requests.indices)
+    @Test("decodes every request to the value that was encoded", arguments: Samples.requests.indices)
     func requestRoundTrip(_ index: Int) throws {
         let request = Samples.requests[index]
         let frame = try #require(try Samples.frame(try request.encoded(identifier: 0x0102_0304_0506_0708)))
@@ -10,7 +10,7 @@ import WorkerProtocol
         #expect(try WorkerRequest(frame) == request)
     }
 
-    @Test("decodes every answer as sent", arguments: Samples.answers.indices)
+    @Test("decodes every answer to the value that was encoded", arguments: Samples.answers.indices)
     func answerRoundTrip(_ index: Int) throws {
         let answer = Samples.answers[index]
         let frame = try #require(try Samples.frame(try answer.encoded(identifier: .max)))
@@ -18,7 +18,7 @@ import WorkerProtocol
         #expect(try WorkerAnswer(frame) == answer)
     }
 
-    @Test("decodes every kind of failure as sent", arguments: WorkerFailure.Kind.allCases)
+    @Test("decodes every kind of failure to the value that was encoded", arguments: WorkerFailure.Kind.allCases)
     func failureRoundTrip(_ kind: WorkerFailure.Kind) throws {
         let answer = WorkerAnswer.failed(WorkerFailure(kind, "a sentence"))
         let frame = try #require(try Samples.frame(try answer.encoded(identifier: 0)))
@@ -35,9 +35,9 @@ import WorkerProtocol
                 + [0, 0, 0, 1, 0xAA] + [2] + [0, 0, 0, 2, 0xBB, 0xCC] + [0, 0, 0, 0] + [0, 0, 0, 1, 0xDD])
     }
 
-    @Test("encodes every frame to this protocol version's captured bytes")
+    @Test("encodes every frame to the captured bytes of this protocol version")
     func captured() throws {
-        // Defined here: these tests link the protocol and nothing else.
+        // These tests link only the protocol, so they define their own hexadecimal function.
         func hex(_ bytes: [UInt8]) -> String {
             bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
@@ -63,7 +63,7 @@ import WorkerProtocol
         #expect(Set(table.map(\.name)).count == 17)
     }
 
-    @Test("decodes the same frames from a stream cut anywhere", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])
+    @Test("decodes the same frames from a stream in pieces of any size", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])
     func arbitraryPieces(_ size: Int) throws {
         var stream: [UInt8] = []
         for (index, request) in Samples.requests.enumerated() {
@@ -85,7 +85,7 @@ import WorkerProtocol
         #expect(decoder.isAtBoundary)
     }
 
-    @Test("is not at a boundary when a stream ends inside a frame")
+    @Test("detects a stream that ends inside a frame")
     func unfinished() throws {
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
         decoder.append(try WorkerRequest.probe.encoded(identifier: 1).dropLast())
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(!decoder.isAtBoundary)
     }
 
-    @Test("never sends a field beyond its bound")
+    @Test("refuses to encode a field beyond its bound")
     func tooLongToSend() {
         let decryption = Decryption(
             publicKeyHash: [], scheme: .ecV1, keyMaterial: [], otherInfo: [],
@@ -103,7 +103,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("bounds what the audit record sends and reads to the byte, in both directions")
+    @Test("encodes the audit record's requests and answers up to their bounds, and refuses one byte more")
     func recordBounds() throws {
         func octets(_ count: Int) -> [UInt8] { Array(repeating: 0x20, count: count) }
         func request(_ identifier: Int, _ node: Int, _ line: Int) -> [WorkerRequest] {
@@ -133,7 +133,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("bounds a request to be signed, its signature and a merchant's name to the byte")
+    @Test("encodes certificate requests, signatures and merchant names up to their bounds, and refuses one byte more")
     func certificateRequestBounds() throws {
         func octets(_ count: Int) -> [UInt8] { Array(repeating: 0x20, count: count) }
         func requests(_ name: Int, _ information: Int) -> [WorkerRequest] {

@@ -3,7 +3,7 @@ import Testing
 import WorkerProtocol
 
 @Suite struct HostileFrameTests {
-    /// Reads bytes in both directions. The only possible outcomes are values and FrameError.
+    /// Decodes the bytes as requests and as answers. The only possible outcomes are values and FrameError.
     private func readAsBoth(_ bytes: [UInt8]) throws(FrameError) -> Int {
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
         decoder.append(bytes)
@@ -15,7 +15,7 @@ import WorkerProtocol
         return understood
     }
 
-    @Test("refuses a length beyond the limit before its bytes arrive, and again afterwards")
+    @Test("refuses a frame length outside the limits before the frame arrives, and every frame after it")
     func length() {
         for prefix: [UInt8] in [[0xFF, 0xFF, 0xFF, 0xFF], [0, 4, 0, 1], [0, 0, 0, 8], [0, 0, 0, 0]] {
             var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
@@ -27,7 +27,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("reports a frame shortened anywhere within its fields as truncated or with too long a field")
+    @Test("refuses a frame whose fields are truncated at any byte")
     func truncations() throws {
         for request in Samples.requests {
             let frame = try #require(try Samples.frame(try request.encoded(identifier: 1)))
@@ -55,7 +55,7 @@ import WorkerProtocol
         #expect(throws: FrameError.trailingBytes) { try WorkerRequest(frame) }
     }
 
-    @Test("does not trust a list's count")
+    @Test("refuses a list whose count exceeds its bound or its bytes")
     func listCount() {
         #expect(throws: FrameError.fieldTooLong) {
             try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0xFF, 0xFF]))
@@ -65,7 +65,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("refuses a list of audit keys or remembered audit checkpoints longer than its bound before it reads it")
+    @Test("refuses an oversized list of audit keys or audit checkpoints before it reads the elements")
     func recordLists() {
         for type: UInt8 in [70, 73] {
             #expect(throws: FrameError.fieldTooLong) {
@@ -75,7 +75,7 @@ import WorkerProtocol
                 try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0x04, 0x00]))
             }
         }
-        // A point, a signature and a line that claim one byte more than they may have.
+        // The lengths of a point, a signature and a line exceed their bounds by one byte.
         for (type, fields): (UInt8, [UInt8]) in [
             (71, [0, 0, 0, 0, 0, 0, 0, 66]), (72, [0, 0, 0, 73]), (73, [0, 1, 0, 0, 0x10, 1]),
         ] {
@@ -85,7 +85,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("neither sends nor accepts a list of denied system calls longer than its bound")
+    @Test("refuses to encode or decode an oversized list of denied system calls")
     func deniedSystemCalls() throws {
         var opening = HSMTokenOpening(
             programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
@@ -102,10 +102,9 @@ import WorkerProtocol
         }
     }
 
-    @Test("refuses values outside their sets")
+    @Test("refuses an undefined scheme, boolean, tier or kind of failure")
     func values() {
         let empty: [UInt8] = [0, 0, 0, 0]
-        // A scheme, a boolean, a tier, a kind of failure.
         #expect(throws: FrameError.invalidValue) {
             try WorkerRequest(Frame(type: 3, identifier: 1, fields: (empty + [3] + empty + empty + empty)[...]))
         }
@@ -121,7 +120,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("neither sends nor accepts more unlocked secrets than a worker can have")
+    @Test("refuses to encode or decode more unlocked secrets than a worker can have")
     func unlockedSecrets() throws {
         let tooMany = FieldBound.unlockedSecrets + 1
         let plaintext = WorkerAnswer.plaintext([1], tier: .c, unlockedSecrets: tooMany)
@@ -137,7 +136,7 @@ import WorkerProtocol
             default: continue
             }
             var frame = try #require(try Samples.frame(try answer.encoded(identifier: 1)))
-            // The last field of both.
+            // The number of unlocked secrets is the last field of both answers.
             frame.fields = frame.fields.dropLast(4) + [0x40, 0, 0, 1]
             #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
             frame.fields = frame.fields.dropLast(4) + [0xFF, 0xFF, 0xFF, 0xFF]
@@ -152,7 +151,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("decodes any flipped bit to an error, or to a value that encodes to the changed bytes")
+    @Test("decodes a frame with any bit flipped to an error, or to a value that encodes to the same bytes")
     func bitFlips() throws {
         for request in Samples.requests {
             let encoded = try request.encoded(identifier: 1)
@@ -160,19 +159,19 @@ import WorkerProtocol
                 var changed = encoded
                 changed[bit / 8] ^= 1 << UInt8(bit % 8)
                 guard let frame = try Samples.frame(changed), let value = try? WorkerRequest(frame) else { continue }
-                // A decoded value is complete: the encoding is canonical.
+                // The encoding is canonical, so a decoded value reproduces all bytes.
                 #expect(try value.encoded(identifier: frame.identifier) == changed)
             }
         }
     }
 
-    @Test("decodes random bytes to FrameError or to nothing", arguments: 0..<8)
+    @Test("decodes random bytes to values or FrameError, without a crash", arguments: 0..<8)
     func randomBytes(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<2000 {
             let count = Int.random(in: 0..<120, using: &random)
             var bytes = (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-            // Half of them with a plausible head, so that the fields are reached.
+            // Half of the inputs begin with a valid header, so that the decoder reads their fields.
             if count > 13, Bool.random(using: &random) {
                 bytes.replaceSubrange(
                     0..<5,

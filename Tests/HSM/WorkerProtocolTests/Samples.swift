@@ -1,6 +1,6 @@
 import WorkerProtocol
 
-/// One value of every kind of frame, with every field different from its default.
+/// A value for each kind of frame. Every field differs from its default.
 enum Samples {
     static let requests: [WorkerRequest] = [
         .open(

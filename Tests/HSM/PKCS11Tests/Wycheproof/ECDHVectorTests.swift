@@ -6,8 +6,8 @@ import SecretMemory
 import TestSupport
 import Testing
 
-/// Wycheproof's ECDH cases for P-256 through the HSM token: the point is checked as a payment token's is, the private
-/// key is imported, and the HSM token multiplies.
+/// Wycheproof's ECDH cases for P-256. The test checks the point as in a payment token, imports the private key, and
+/// derives the secret in the HSM token.
 @Suite("ECDH vectors through the HSM token")
 struct ECDHVectorTests {
     private struct File: Decodable {
@@ -26,7 +26,7 @@ struct ECDHVectorTests {
 
     private func importKey(_ session: inout Session, _ hexadecimal: String) throws -> ObjectHandle {
         let value = try #require([UInt8](hexadecimal: hexadecimal))
-        // As 32 bytes: the vectors write the number as in DER.
+        // The vectors contain the number in DER's variable length; PKCS#11 needs 32 bytes.
         let scalar = [UInt8](repeating: 0, count: max(0, 32 - value.count)) + value.suffix(32)
         var secrets = SecretAttributes(capacity: 32)
         secrets.append(.value, SecretBytes(copying: scalar))
@@ -37,7 +37,7 @@ struct ECDHVectorTests {
             ], secrets: secrets)
     }
 
-    /// Z, or nil if the point was refused, before the HSM token or in it.
+    /// Returns the shared secret Z, or nil if the worker's check or the HSM token refuses the point.
     private func sharedSecret(_ session: inout Session, _ point: [UInt8], _ privateKey: String) throws -> [UInt8]? {
         guard let point = try? P256Point(uncompressed: point) else { return nil }
         let key = try importKey(&session, privateKey)
@@ -47,7 +47,7 @@ struct ECDHVectorTests {
         return unsafe secret.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("Gives exactly the expected 32 bytes for each valid bare point, and refuses any other")
+    @Test("derives the expected 32 bytes for each valid point, and refuses all other points")
     func points() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         var agreed = 0
@@ -56,7 +56,7 @@ struct ECDHVectorTests {
         for test in try cases("ecdh_secp256r1_ecpoint_test.json") {
             let point = try #require([UInt8](hexadecimal: test.public))
             let secret = try sharedSecret(&session, point, test.private)
-            // The only "acceptable" point is compressed, and Apple's are not.
+            // Wycheproof's only "acceptable" point is compressed. Apple does not send compressed points.
             if test.result == "valid" {
                 #expect(secret == [UInt8](hexadecimal: test.shared), "case \(test.tcId)")
                 agreed += 1
@@ -71,14 +71,15 @@ struct ECDHVectorTests {
         #expect(leadingZeros == 22)
     }
 
-    @Test("Gives exactly the expected 32 bytes for a named curve in DER, and refuses any other encoding")
+    @Test("derives the expected 32 bytes for each key with a named curve in DER, and refuses other encodings")
     func encodedKeys() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         var agreed = 0
         var refused = 0
         for test in try cases("ecdh_secp256r1_test.json") {
             let encoded = try #require([UInt8](hexadecimal: test.public))
-            // "Acceptable" are explicit curves, BER and a compressed point; a payment token has none of them.
+            // Wycheproof's "acceptable" cases have explicit curves, BER or a compressed point, which payment tokens
+            // never contain.
             let key = EphemeralPublicKey(subjectPublicKeyInfo: encoded)
             let secret = try key.flatMap { try sharedSecret(&session, $0.point, test.private) }
             if test.result == "valid" {
@@ -93,7 +94,7 @@ struct ECDHVectorTests {
         #expect(refused == 282)
     }
 
-    @Test("Refuses points off the curve in the HSM token itself, and serves on")
+    @Test("refuses points off the curve in the HSM token too, and continues to work")
     func offTheCurve() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let tests = try cases("ecdh_secp256r1_ecpoint_test.json").filter { $0.flags == ["InvalidCurveAttack"] }

@@ -6,8 +6,8 @@ import SwiftASN1
 import TestSupport
 import Testing
 
-/// Wycheproof's RSA-OAEP cases in the mode for an HSM token without OAEP-SHA256: CKM_RSA_X_509 in the HSM token, the
-/// check outside.
+/// Wycheproof's RSA-OAEP cases for an HSM token without OAEP-SHA256. The HSM token computes CKM_RSA_X_509, and the
+/// worker's code checks the padding.
 @Suite("RSA-OAEP vectors through the HSM token")
 struct OAEPVectorTests {
     private struct File: Decodable {
@@ -27,7 +27,7 @@ struct OAEPVectorTests {
         try JSONDecoder().decode(File.self, from: PublishedVectors.wycheproof(name)).testGroups
     }
 
-    /// Imports a PKCS#8 key (RFC 5958) with an RSAPrivateKey in it (RFC 8017 appendix A.1.2).
+    /// Imports a PKCS#8 key (RFC 5958) that contains an RSAPrivateKey (RFC 8017 appendix A.1.2).
     private func importKey(_ session: inout Session, _ hexadecimal: String) throws -> ObjectHandle {
         let outer = try DER.parse(#require([UInt8](hexadecimal: hexadecimal)))
         let numbers = try DER.sequence(outer, identifier: .sequence) { nodes in
@@ -51,7 +51,8 @@ struct OAEPVectorTests {
     private func decrypt(
         _ session: inout Session, _ ciphertext: [UInt8], _ key: ObjectHandle, modulusByteCount: Int
     ) throws -> [UInt8]? {
-        // As with a payment token's wrapped key, input of another size than the modulus never reaches the HSM token.
+        // As with a payment token's wrapped key, the HSM token never receives input whose size differs from the
+        // modulus.
         guard ciphertext.count == modulusByteCount else { return nil }
         let block: SecretBytes
         do {
@@ -63,7 +64,7 @@ struct OAEPVectorTests {
         return unsafe message.withUnsafeBytes { unsafe Array($0) }
     }
 
-    /// Runs a file, and returns the numbers of cases that opened and did not.
+    /// Runs the cases of a file. Returns the numbers of decrypted and refused cases.
     private func run(_ name: String) throws -> (opened: Int, refused: Int) {
         var session = try SoftHSM.shared().freshToken().openSession()
         var opened = 0
@@ -84,14 +85,14 @@ struct OAEPVectorTests {
         return (opened, refused)
     }
 
-    @Test("Opens valid cases of SHA-256 with MGF1-SHA-256, and refuses bad padding, labels and lengths")
+    @Test("decrypts valid cases of SHA-256 with MGF1-SHA-256, and refuses bad padding, labels and lengths")
     func sha256() throws {
         let counts = try run("rsa_oaep_2048_sha256_mgf1sha256_test.json")
         #expect(counts.opened + counts.refused == 35)
         #expect(counts.opened == 10)
     }
 
-    @Test("Refuses every other hash in the padding or in MGF1, and every other label; opens other key sizes")
+    @Test("refuses other hashes and other labels, and decrypts with other key sizes")
     func otherHashes() throws {
         let counts = try run("rsa_oaep_misc_test.json")
         #expect(counts.opened == 40)
