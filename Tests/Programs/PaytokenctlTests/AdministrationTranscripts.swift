@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Transcripts: keys and status")
 struct AdministrationTranscripts {
-    @Test("aligns key list over all pages")
+    @Test("collects all pages of keys in key list, and aligns the columns")
     func list() async throws {
         let short = Sample.key(merchant: "m", notAfter: nil, daysLeft: nil, state: "pre-activation")
         let daemon = try await FakeDaemon([
@@ -30,7 +30,7 @@ struct AdministrationTranscripts {
         #expect(json.output == "[\(Sample.key),\(short)]\n")
     }
 
-    @Test("exits key list --expiring with 1 when a certificate expires, and with 0 otherwise")
+    @Test("exits with 1 from key list --expiring if a certificate expires, and otherwise with 0")
     func expiring() async throws {
         let soon = Sample.key(merchant: "soon", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000)
         let daemon = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(Sample.key),\#(soon)]}"#)])
@@ -45,7 +45,7 @@ struct AdministrationTranscripts {
         #expect(none.error == "No certificate expires within that time.\n")
     }
 
-    @Test("orders key list by expiry, and puts keys without a certificate and destroyed keys last")
+    @Test("orders key list by expiry, with destroyed keys and keys without a certificate last")
     func order() async throws {
         let keys = [
             Sample.key(merchant: "none", notAfter: nil, daysLeft: nil, state: "pre-activation"),
@@ -61,14 +61,14 @@ struct AdministrationTranscripts {
         let table = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
         let merchants = table.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
         #expect(merchants == ["over", "same", "soon", "late", "gone", "none"])
-        // For the expired certificate, and not for the destroyed key's.
+        // The note refers to the active key with an expired certificate, not to the destroyed key.
         #expect(table.error.hasPrefix("An expired certificate stops nothing here"), "\(table)")
         let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
         let order = [3, 5, 4, 1, 2, 0].map { keys[$0] }.joined(separator: ",")
         #expect(json.output == "[\(order)]\n")
     }
 
-    @Test("omits keys that need no new certificate from key list --expiring")
+    @Test("omits keys that need no new certificate in key list --expiring")
     func needsNone() async throws {
         let keys = ["deactivated", "compromised", "destroyed"].map {
             Sample.key(merchant: "m", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000, state: $0)
@@ -78,13 +78,13 @@ struct AdministrationTranscripts {
         ])
         let result = try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: daemon.path)
         #expect(result.status == 0, "\(result)")
-        // A suspended key may come back into service.
+        // A suspended key may be resumed, so it needs a new certificate.
         let suspended = Sample.key(merchant: "m", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000, state: "suspended")
         let other = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(suspended)]}"#)])
         #expect(try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: other.path).status == 1)
     }
 
-    @Test("accepts the hash in base64 in key show, and passes a hex prefix on")
+    @Test("accepts a hash in base64 or a hexadecimal prefix in key show")
     func show() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/keys/\(Sample.hex)": .ok(Sample.key), "GET /v1/keys/00010203": .ok(Sample.key),
@@ -111,7 +111,7 @@ struct AdministrationTranscripts {
         #expect(json.output == Sample.key + "\n")
     }
 
-    @Test("shows the present attributes of the private key in each HSM token, with their shortcomings")
+    @Test("shows the current attributes of the private key in each HSM token, with their shortcomings")
     func attributes() async throws {
         let made =
             #"{"alwaysSensitive":true,"extractable":true,"local":true,"modifiable":true,"neverExtractable":null,"#
@@ -140,7 +140,7 @@ struct AdministrationTranscripts {
                 """), "\(result)")
     }
 
-    @Test("notes in key list and key show that an expired certificate stops nothing here, and only for such a one")
+    @Test("notes in key list and key show for an expired certificate only that it stops nothing here")
     func ended() async throws {
         func key(_ notAfter: String, _ state: String) -> String {
             Sample.key(merchant: "m", notAfter: notAfter, daysLeft: 0, state: state)
@@ -169,7 +169,7 @@ struct AdministrationTranscripts {
         #expect(result.error == "key_not_found: No key here begins so.\nSee: paytokenctl key list\n")
     }
 
-    @Test("exits status with 0 when ready, with warnings on standard error")
+    @Test("exits with 0 from status if the daemon is ready, and prints warnings on standard error")
     func ready() async throws {
         let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
         let result = try await Command.paytokenctl(["status"], socket: daemon.path)
@@ -192,8 +192,8 @@ struct AdministrationTranscripts {
         #expect(result.error == "warning: One person approves alone.\n")
     }
 
-    // The HSM tokens' line has 102 columns in full.
-    @Test("fits status to a terminal's width, states what it omits, and shows everything with --wide")
+    // Without a limit, the line of the HSM tokens has 102 columns.
+    @Test("fits status to the terminal's width, says what it omits, and shows everything with --wide")
     func fitted() async throws {
         let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
         let full = try await Command.paytokenctl(["status"], socket: daemon.path)
@@ -207,7 +207,7 @@ struct AdministrationTranscripts {
         #expect(wide.output == full.output && wide.error == full.error)
     }
 
-    @Test("shows in status the extent of the record, its seal and its archive")
+    @Test("shows the audit record's extent, seal and archive in status")
     func record() async throws {
         let parts: [(String, String)] = [
             (#""lastSequence":0,"#, "to 0, not sealed"),
@@ -228,7 +228,7 @@ struct AdministrationTranscripts {
         }
     }
 
-    @Test("exits status with 1 and the reasons when not ready")
+    @Test("exits with 1 from status if the daemon is not ready, and prints the reasons")
     func notReady() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/status": .ok(
@@ -240,7 +240,7 @@ struct AdministrationTranscripts {
         #expect(try JSONValue(parsing: result.output).objectValue?["ready"] == .bool(false))
     }
 
-    @Test("prints each reason on its own line, and lets no text within a reason begin another")
+    @Test("prints each reason on its own line, even if a reason contains line breaks")
     func severalReasons() async throws {
         let two = Sample.status(ready: false).replacing(
             #""reasons":["#,
@@ -256,7 +256,7 @@ struct AdministrationTranscripts {
                 """#)
     }
 
-    @Test("shows a deactivated key's cut-off, and its meaning while it is in the future")
+    @Test("shows a deactivated key's cut-off, and explains a cut-off in the future")
     func cutOff() async throws {
         let hash = Sample.hash
         func key(_ cutOff: String) -> String {
@@ -283,7 +283,7 @@ struct AdministrationTranscripts {
         #expect(list.output.contains("\(hash)  processing  EC    deactivated, until 2100-01-01  -"), "\(list)")
     }
 
-    @Test("explains which names are long enough when a key's name is too short")
+    @Test("says how long a key's name must be if it is too short")
     func tooShort() async throws {
         for arguments in [
             ["key", "show", "f516"], ["csr", "create", "f516"], ["key", "suspend", "f516", "--reason", "r"],
@@ -295,7 +295,7 @@ struct AdministrationTranscripts {
         }
     }
 
-    @Test("reads each socket's path from its own environment variable")
+    @Test("reads the path of each socket from the environment variable for it")
     func environment() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/status": .ok(Sample.status()), "POST /v1/verify": .ok(Sample.verified),
@@ -309,7 +309,7 @@ struct AdministrationTranscripts {
         #expect(payments.status == 0)
     }
 
-    @Test("exits with 69 and a remedy when the daemon cannot be reached")
+    @Test("exits with 69 and says what to do if the daemon cannot be reached")
     func unreachable() async throws {
         let directory = try FreshDirectory()
         let absent = try await Command.paytokenctl(["status"], socket: directory.path("none"))
@@ -323,7 +323,7 @@ struct AdministrationTranscripts {
         #expect(foreign.error.contains("(HTTP 200) is not one that this program understands"))
     }
 
-    /// Runs the built program as user nobody, whom the directories above it may keep out.
+    /// Runs the built program as user nobody, who may have no access to the directories above it.
     private static func asNobody(_ arguments: [String]) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("setpriv"),
@@ -331,7 +331,7 @@ struct AdministrationTranscripts {
     }
 
     @Test(
-        "exits with 77 for a socket that the user may not open",
+        "exits with 77 if the user may not open the socket",
         .enabled("run it as root, with programs that every account can reach") {
             guard getuid() == 0 else { return false }
             return try await asNobody(["--version"]).status == 0
@@ -343,7 +343,7 @@ struct AdministrationTranscripts {
         #expect(result.error.contains("No permission to connect to \(daemon.path)"))
     }
 
-    @Test("exits with the right status for each way in which the daemon cannot be reached")
+    @Test("maps each connection failure to an exit status")
     func connectionFailures() {
         #expect(CommandFailure(UnixSocketClientError.notPermitted(path: "p"), of: "paytokend").status == .notPermitted)
         #expect(CommandFailure(UnixSocketClientError.notThere(path: "p"), of: "paytokend").status == .unreachable)

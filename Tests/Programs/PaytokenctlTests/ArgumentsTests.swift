@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Command-line arguments")
 struct ArgumentsTests {
-    @Test("takes the socket from the option, then the variable, then the default")
+    @Test("prefers the socket option to the environment variable, and the variable to the default")
     func sockets() {
         let environment = ["PAYTOKEND_SOCKET": "/p", "PAYTOKEND_ADMIN_SOCKET": "/a"]
         #expect(DaemonSocket.payments.path(option: "/o", environment: environment) == "/o")
@@ -31,17 +31,17 @@ struct ArgumentsTests {
     }
 
     @Test(
-        "refuses a text that is not a key",
+        "refuses a text that is not a key's name",
         arguments: [
             "", "0001020", "0001020g", String(repeating: "0", count: 65), String(repeating: "!", count: 44),
-            // 44 characters are base64, even when they could be hex: this is 33 bytes.
+            // A text of 44 characters is base64 even if it could be hexadecimal. This one has 33 bytes.
             String(repeating: "0", count: 44),
         ])
     func noKeys(text: String) {
         #expect(KeyReference(text) == nil)
     }
 
-    @Test("reads durations as in the configuration")
+    @Test("reads durations in the format of the configuration")
     func durations() {
         let expected = ["60d": 5_184_000, "12h": 43_200, "5m": 300, "30s": 30, "0d": 0, "500ms": 0.5]
         for (text, seconds) in expected { #expect(ShortDuration(argument: text)?.seconds == seconds) }
@@ -50,7 +50,7 @@ struct ArgumentsTests {
         }
     }
 
-    @Test("imports into the named HSM tokens, or into the only one")
+    @Test("imports into the HSM tokens named, or by default into the only one")
     func recipients() throws {
         let key = Data([1, 2, 3]).base64EncodedString()
         let first = HSMTokenStatus(name: "first", condition: "ready", importKey: key)
@@ -79,7 +79,7 @@ struct ArgumentsTests {
         }
     }
 
-    @Test("sends decrypt's payment token unchanged, with exactly the requested members")
+    @Test("sends the payment token of decrypt unchanged, with exactly the requested members")
     func requests() throws {
         let paymentToken = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
         let plain = try DecryptCommand.parse(["f"])
@@ -98,7 +98,7 @@ struct ArgumentsTests {
     }
 
     @Test(
-        "refuses impossible values",
+        "refuses values outside their limits",
         arguments: [
             ["decrypt", "f", "--expect-amount", "10,99"], ["decrypt", "f", "--expect-amount", "1e"],
             ["decrypt", "f", "--reference", ""], ["decrypt", "f", "--reference", String(repeating: "r", count: 129)],
@@ -137,7 +137,7 @@ struct ArgumentsTests {
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)
             #expect(text.contains("  paytokenctl "), "\(command)")
-            // ArgumentParser wraps lines at 80 columns, which breaks commands to copy.
+            // ArgumentParser wraps lines at 80 columns, which would split an example command.
             let examples = text.split(separator: "\n").filter {
                 $0.hasPrefix("  paytokenctl") || $0.hasPrefix("      --")
             }

@@ -15,7 +15,7 @@ struct AuditExportTranscripts {
         Array(try Data(contentsOf: URL(filePath: path)))
     }
 
-    @Test("writes the lines to standard output byte for byte")
+    @Test("writes the daemon's lines to standard output byte for byte")
     func output() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
@@ -25,7 +25,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("makes a file readable by its owner only with --out, which verify accepts")
+    @Test("writes a file that only its owner can read with --out, and that audit verify accepts")
     func file() async throws {
         let record = try SealedRecord(records: 2000, checkpointEvery: 500)
         let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
@@ -43,7 +43,7 @@ struct AuditExportTranscripts {
         #expect(verdict.status == 0)
     }
 
-    @Test("exports a period, and CSV")
+    @Test("exports a period of the audit record, and CSV")
     func parts() async throws {
         let since = "GET /v1/audit/export?since=2026-01-31T12%3A00%3A00.000Z&format=csv&purpose=export"
         let daemon = try await FakeDaemon([since: .stream(Array("a,b\r\n".utf8), "text/csv")])
@@ -54,7 +54,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("passes conditions to the daemon; audit verify reports the result as filtered")
+    @Test("passes conditions to the daemon, and makes an export that audit verify reports as filtered")
     func conditions() async throws {
         let target =
             "GET /v1/audit/export?key=\(Sample.hex)&merchant=merchant.com.example&caller=checkout&outcome=ok"
@@ -84,7 +84,7 @@ struct AuditExportTranscripts {
         #expect(json.output.hasPrefix(#"{"verdict":"filtered","lines":"#))
     }
 
-    @Test("refuses --follow with conditions, and wrong conditions, as wrong usage")
+    @Test("exits with 64 for --follow with conditions, and for wrong conditions")
     func wrongConditions() async throws {
         for arguments in [
             ["--follow", "--key", Sample.hash], ["--follow", "--caller", "checkout"], ["--outcome", "fine"],
@@ -106,7 +106,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "warning: the export is unsealed: it does not end with a checkpoint.\n")
     }
 
-    @Test("overwrites nothing, and does not ask the daemon then")
+    @Test("refuses to overwrite a file before it asks the daemon")
     func taken() async throws {
         let daemon = try await FakeDaemon([Self.target: .stream([])])
         let directory = try FreshDirectory()
@@ -132,7 +132,7 @@ struct AuditExportTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("leaves no file after a failure: exits with 69 if cut off, otherwise by the refusal")
+    @Test("leaves no file after a failure, and exits with 69 if cut off or with the status of the refusal")
     func failures() async throws {
         let record = try SealedRecord()
         let answers: [(FakeDaemon.Answer, Int32)] = [
@@ -149,7 +149,7 @@ struct AuditExportTranscripts {
         }
     }
 
-    @Test("ends a cut-off export on standard output with a whole line, and reports it")
+    @Test("writes only whole lines of a cut-off export to standard output, and reports the cut")
     func cutOff() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -162,7 +162,7 @@ struct AuditExportTranscripts {
         #expect(result.error.hasPrefix("The connection to \(daemon.path) ended before the answer did."))
     }
 
-    @Test("continues --follow until it is interrupted, and exits with 0 and whole lines", arguments: [SIGINT, SIGTERM])
+    @Test("continues --follow until a signal, and then exits with 0 after a whole line", arguments: [SIGINT, SIGTERM])
     func following(signal: Int32) async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -179,7 +179,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("keeps --follow running under nohup when its terminal closes")
+    @Test("continues --follow under nohup after its terminal closes")
     func hangup() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.follow: .stream(record.export, ending: .open)])
@@ -195,7 +195,7 @@ struct AuditExportTranscripts {
         #expect(try await program.result().status == 0)
     }
 
-    @Test("keeps the file of --follow when it is interrupted")
+    @Test("keeps the file of --follow after an interruption")
     func followingIntoFile() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -215,7 +215,7 @@ struct AuditExportTranscripts {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["record.jsonl"])
     }
 
-    @Test("exits with 75 when the daemon ends --follow")
+    @Test("exits with 75 if the daemon ends --follow")
     func followingEnded() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.follow: .stream(record.export)])
@@ -225,7 +225,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "The daemon has ended the export. Start it again to continue.\n")
     }
 
-    @Test("leaves no part of an interrupted export, and ends as by the signal")
+    @Test("removes the partial file of an interrupted export, and exits with the signal's status")
     func interrupted() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.target: .stream(record.export, ending: .open)])

@@ -8,7 +8,7 @@ struct AuditHeadTranscripts {
     private static let head = "GET /v1/audit/head"
     private static let key = "GET /v1/audit/public-key?node=backend-1"
 
-    /// The record's ten lines and two audit checkpoints: of record 5, and of record 10.
+    /// Ten audit records, and the audit checkpoints after records 5 and 10.
     private let record: SealedRecord
     private let directory: FreshDirectory
     private var early: [UInt8] { record.lines[5] }
@@ -23,12 +23,12 @@ struct AuditHeadTranscripts {
 
     private static func line(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) + "\n" }
 
-    /// The record's oldest line, requested if no head is kept.
+    /// Returns the answer with the oldest audit record, which the command requests if no head is kept.
     private static func oldest(_ time: String, of node: String = "backend-1") -> [String: FakeDaemon.Answer] {
         ["GET /v1/audit/records?node=\(node)&order=oldest&limit=1": .ok(#"{"items":[{"time":"\#(time)"}],"next":"x"}"#)]
     }
 
-    /// - Parameter between: the daemon's part of the record after record `from` - 1.
+    /// Makes a daemon whose export contains the lines `between` from record `from` on.
     private func daemon(
         newest: [[UInt8]], from: Int = 6, between: [[UInt8]]? = nil, oldest: String = "2026-01-30T12:00:10.000Z"
     ) async throws -> FakeDaemon {
@@ -53,7 +53,7 @@ struct AuditHeadTranscripts {
         try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
     }
 
-    @Test("prints the newest audit checkpoint byte for byte, which --head accepts")
+    @Test("prints the newest audit checkpoint byte for byte, in a form that --head accepts")
     func printed() async throws {
         let daemon = try await daemon(newest: [late])
         let result = try await Command.paytokenctl(["audit", "head"], socket: daemon.path)
@@ -71,7 +71,7 @@ struct AuditHeadTranscripts {
         #expect(verified.status == 0, "\(verified)")
     }
 
-    @Test("makes a file with --out that others may read and copy, and never replaces one")
+    @Test("writes a file that all users can read with --out, and refuses to replace a file")
     func out() async throws {
         let daemon = try await daemon(newest: [late])
         let path = directory.path("head.json")
@@ -85,7 +85,7 @@ struct AuditHeadTranscripts {
         #expect(again.status == 66 && again.error.contains("is not overwritten"), "\(again)")
     }
 
-    @Test("writes a file for each head into a directory, and first verifies the record between two of them")
+    @Test("verifies the audit record since the last kept head before it writes the next head into the directory")
     func keptInDirectory() async throws {
         let first = try await keep(from: daemon(newest: [early]))
         #expect(first.status == 0)
@@ -98,13 +98,13 @@ struct AuditHeadTranscripts {
                 + #""\#(directory.path)/\#(lateName)","after":5}]}"# + "\n")
         #expect(try kept() == [earlyName, lateName])
         #expect(try String(contentsOfFile: directory.path(lateName), encoding: .utf8) == Self.line(late))
-        // The newest is the one with the highest sequence, and the same head again is the same file.
+        // The command compares with the head of the highest sequence number, and writes the same head to the same file.
         let again = try await keep(from: daemon(newest: [late], from: 11, between: [late]))
         #expect(again.status == 0 && again.output.contains("intact from record 10"), "\(again)")
         #expect(try kept() == [earlyName, lateName])
     }
 
-    @Test("refuses a record that ends before the kept head, and keeps nothing")
+    @Test("refuses an audit record that ends before the kept head, and writes no file")
     func wentBack() async throws {
         try directory.write(Self.line(late), to: lateName)
         let result = try await keep(from: daemon(newest: [early]))
@@ -119,10 +119,10 @@ struct AuditHeadTranscripts {
         #expect(try kept() == [lateName])
     }
 
-    @Test("refuses a record that was rewritten, or changed between the heads")
+    @Test("refuses an audit record that was rewritten or changed after the kept head")
     func forked() async throws {
         try directory.write(Self.line(early), to: earlyName)
-        // Longer, and sealed by another key; one record removed; cut off before the head.
+        // The daemon's record is longer and sealed by another key, lacks one record, or ends before the head.
         let other = try SealedRecord(records: 12, checkpointEvery: 6)
         let answers: [([[UInt8]], Int, [[UInt8]])] = [
             ([other.lines[13]], 6, Array(other.lines[..<14])),
@@ -136,13 +136,13 @@ struct AuditHeadTranscripts {
             #expect(result.error.contains(": broken: "), "\(result)")
             #expect(try kept() == [earlyName])
         }
-        // The same sequence.
+        // A changed record with the same sequence number is refused too.
         let changed = try record.changing(record: 5).split(separator: 0x0A).map { Array($0) }
         let result = try await keep(from: daemon(newest: [early], between: Array(changed[..<5]) + [early]))
         #expect(result.status == 1 && result.error.contains("chain_broken"), "\(result)")
     }
 
-    @Test("refuses to compare with a kept file that was changed, and keeps nothing")
+    @Test("refuses to compare with a kept file that was changed, and writes no file")
     func changedFile() async throws {
         for (name, text) in [
             (lateName, Self.line(early)), (lateName, "{}\n"), (lateName, Self.line(late) + Self.line(late)),
@@ -159,7 +159,7 @@ struct AuditHeadTranscripts {
         }
     }
 
-    @Test("ignores other files in the directory, and those of an interrupted run")
+    @Test("ignores unrelated files and partial files in the directory")
     func otherFiles() async throws {
         for name in ["README", "\(lateName).partial", "backend-1-99.json", "x-2026-01-31T120010Z-0.json"] {
             try directory.write("something", to: name)
@@ -168,7 +168,7 @@ struct AuditHeadTranscripts {
         #expect(result.status == 0 && result.output.contains("the first head here"), "\(result)")
     }
 
-    @Test("compares several nodes with their own heads, and keeps none while one is wrong")
+    @Test("compares each node with its own kept head, and writes no file if one of them is wrong")
     func nodes() async throws {
         let other = try SealedRecord(node: "backend-2")
         let answer = try SealedRecord.allKeysAnswer([("backend-2", other, 10)])
@@ -194,9 +194,9 @@ struct AuditHeadTranscripts {
         #expect(try kept() == [earlyName, lateName, second])
     }
 
-    @Test("refuses a first head of a record older than a day without confirmation: its heads may have been removed")
+    @Test("refuses the first head of an audit record older than a day without --first, because heads may be lost")
     func removed() async throws {
-        // The heads are of 12:00:05 and 12:00:10.
+        // The newest head is of 12:00:10, just over a day after the oldest record.
         let daemon = try await daemon(newest: [late], oldest: "2026-01-30T12:00:09.999Z")
         let result = try await keep(from: daemon)
         #expect(result.status == 1 && result.output == "", "\(result)")
@@ -215,7 +215,7 @@ struct AuditHeadTranscripts {
         #expect(try await Command.paytokenctl(["audit", "head", "--first"]).status == 64)
     }
 
-    @Test("refuses a first head from a daemon that does not state the record's beginning")
+    @Test("refuses the first head if the daemon does not state the beginning of the audit record")
     func withoutBeginning() async throws {
         for (body, status) in [(#"{"items":[],"next":null}"#, 69), (#"{"items":[{"time":"soon"}],"next":null}"#, 69)] {
             let daemon = try await FakeDaemon([
@@ -228,7 +228,7 @@ struct AuditHeadTranscripts {
         #expect(try kept() == [])
     }
 
-    @Test("refuses a node's first head among heads of others, however young its record, without confirmation")
+    @Test("refuses a node's first head without --first if the directory has heads of other nodes")
     func anotherNode() async throws {
         let other = try SealedRecord(node: "backend-2")
         let daemon = try await FakeDaemon(
@@ -248,7 +248,7 @@ struct AuditHeadTranscripts {
         #expect(first.status == 0 && first.output.contains("the first head here"), "\(first)")
     }
 
-    @Test("accepts a head from elsewhere with --compare, and reports one of a node that was not requested")
+    @Test("compares with a given head with --compare, and refuses the head of a node that was not requested")
     func compare() async throws {
         let between = Array(record.lines[5...])
         let daemon = try await daemon(newest: [late], between: between)
@@ -263,7 +263,7 @@ struct AuditHeadTranscripts {
 
     @Test("reports a missing head, a missing directory, and an invalid head")
     func refused() async throws {
-        // Each daemon stays referenced while it is asked, because its end closes its socket.
+        // The variable keeps the daemon alive, because deallocation closes its socket.
         let empty = try await daemon(newest: [])
         let none = try await Command.paytokenctl(["audit", "head"], socket: empty.path)
         #expect(empty.asked.count == 1)

@@ -12,7 +12,7 @@ struct AuditListTranscripts {
         return records.map { String(decoding: head.append($0).bytes, as: UTF8.self) }
     }
 
-    /// A release, a key's suspension, and the daemon's stop.
+    /// Returns the lines of a release, a key's suspension and the daemon's stop.
     private static func threeLines() throws -> [String] {
         let change = KeyStateChange(from: .active, to: .suspended, reason: AuditReason("a leak"))
         return try lines([
@@ -25,7 +25,7 @@ struct AuditListTranscripts {
         ])
     }
 
-    @Test("aligns times, events, callers, keys and details; json shows the stored lines")
+    @Test("aligns the columns of the table, and prints the stored lines as JSON")
     func list() async throws {
         let lines = try Self.threeLines()
         let items = lines.reversed().joined(separator: ",")
@@ -49,7 +49,7 @@ struct AuditListTranscripts {
         #expect(json.output == "[\(items)]\n")
     }
 
-    @Test("counts a configuration's values, and shows them in json")
+    @Test("shows the number of a configuration's values in the table, and the values in JSON")
     func configurationValues() async throws {
         var values = ConfigurationValues()
         for name in ["checkout", "ops", "night-shift"] { values.set("access.\(name)", ConfigurationValue(name)) }
@@ -69,7 +69,7 @@ struct AuditListTranscripts {
         #expect(json.output == "[\(lines[0])]\n")
     }
 
-    /// Lists the record of three events in a terminal of this width.
+    /// Runs audit list for the three events in a terminal of this width.
     private func list(columns: Int, _ more: [String] = [], environment: [String: String] = [:]) async throws
         -> ProgramResult
     {
@@ -82,12 +82,13 @@ struct AuditListTranscripts {
             columns: columns, ["audit", "list"] + more, socket: daemon.path, environment: environment)
     }
 
-    // Worked out by hand: in full the columns have 24, 9, 8, 16, 7, 8, 20, 8, 64 and 38 characters, with 18 blanks
-    // between them 220. The only node's column is omitted first. 132: details get 16, transactions 11 as their name
-    // has, merchants the rest,
-    // 18. 100: details and transactions are omitted, merchants get 17. 80: keys are omitted, and merchants, which would
-    //     need 11.
-    @Test("fits a terminal's width, shortens long values, omits the less important columns, and says so")
+    // The expected widths were worked out by hand. In full, the columns have 24, 9, 8, 16, 7, 8, 20, 8, 64 and 38
+    // characters, which makes 220 with 18 blanks between them. The column of the only node is omitted first.
+    //
+    // - 132 columns: details get 16 characters, transactions get the 11 of their heading, and merchants the other 18.
+    // - 100 columns: details and transactions are omitted, and merchants get 17 characters.
+    // - 80 columns: keys are omitted, and also merchants, which would need 11 characters.
+    @Test("fits the terminal's width with shortened values and without less important columns, and names these")
     func widths() async throws {
         let wide = try await list(columns: 132)
         #expect(
@@ -127,7 +128,7 @@ struct AuditListTranscripts {
         }
     }
 
-    @Test("shows everything with --wide, and in a terminal of unknown width; COLUMNS takes precedence")
+    @Test("shows everything with --wide or an unknown width, unless COLUMNS sets the width")
     func inFull() async throws {
         let full = try await list(columns: 80, ["--wide"])
         #expect(full.status == 0 && full.error == "")
@@ -139,7 +140,7 @@ struct AuditListTranscripts {
         #expect(exported.output == (try await list(columns: 80).output))
     }
 
-    @Test("passes every condition to the daemon, encoded")
+    @Test("passes every condition to the daemon with percent-encoding")
     func conditions() async throws {
         let query =
             "since=2026-01-31T11%3A00%3A00.000Z&until=2026-01-31T12%3A00%3A00.500Z&key=\(Sample.hex)"
@@ -157,7 +158,7 @@ struct AuditListTranscripts {
         #expect(result.error == "No record matches.\n")
     }
 
-    @Test("sends the same request for a key in base64, in hex of either case and by prefix, with times in days")
+    @Test("sends the same request for every form of a key's name, and accepts times as days")
     func march() async throws {
         let period = "since=2026-03-01T00%3A00%3A00.000Z&until=2026-04-01T00%3A00%3A00.000Z"
         for (command, target) in [
@@ -179,7 +180,7 @@ struct AuditListTranscripts {
         }
     }
 
-    @Test("explains the alternative when --limit exceeds its bound")
+    @Test("suggests audit export if --limit exceeds its bound")
     func limit() async throws {
         let result = try await Command.paytokenctl(["audit", "list", "--limit", "20000"])
         #expect(result.status == 64)
@@ -189,7 +190,7 @@ struct AuditListTranscripts {
         #expect(help.output.contains("1 to 10000"))
     }
 
-    @Test("gathers pages up to the limit, and says how much it omits")
+    @Test("collects pages up to the limit, and says that older records are omitted")
     func pages() async throws {
         let lines = try Self.lines((1...1100).map(SealedRecord.record))
         let daemon = try await FakeDaemon([
@@ -221,14 +222,14 @@ struct AuditListTranscripts {
         }
     }
 
-    @Test("accepts a time or an age")
+    @Test("accepts a time, an age or a day")
     func moments() throws {
         let now = Date(timeIntervalSince1970: 1_769_860_800)
         #expect(Moment("2026-01-31T12:00:00Z", now: now)?.time.text == "2026-01-31T12:00:00.000Z")
         #expect(Moment("2026-01-31T14:00:00.25+02:00", now: now)?.time.text == "2026-01-31T12:00:00.250Z")
         #expect(Moment("24h", now: now)?.time.text == "2026-01-30T12:00:00.000Z")
         #expect(Moment("500ms", now: now)?.time.text == "2026-01-31T11:59:59.500Z")
-        // A day in UTC: since its beginning, until its end.
+        // A day without a time means its beginning in `since`, and its end in `until`, in UTC.
         let day = try #require(Moment("2026-02-28", now: now))
         #expect(day.time.text == "2026-02-28T00:00:00.000Z")
         #expect(day.end.text == "2026-03-01T00:00:00.000Z")
@@ -241,7 +242,7 @@ struct AuditListTranscripts {
     }
 
     @Test(
-        "refuses impossible values",
+        "refuses values outside their limits",
         arguments: [
             ["--since", "yesterday"], ["--since", "1h", "--until", "2h"], ["--key", "abc"], ["--outcome", "fine"],
             ["--transaction", "abcd"], ["--limit", "0"], ["--limit", "10001"], ["--limit", "many"],

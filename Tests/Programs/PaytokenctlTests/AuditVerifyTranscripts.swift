@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Transcripts: audit verify of an export")
 struct AuditVerifyTranscripts {
-    /// An export, its key and further files.
+    /// A directory with an export and its public key.
     private struct Files {
         let record: SealedRecord
         let directory: FreshDirectory
@@ -24,7 +24,7 @@ struct AuditVerifyTranscripts {
         }
     }
 
-    @Test("reports an intact export with its range and the time of its seal")
+    @Test("reports an intact export with its range of records and the time of its seal")
     func intact() async throws {
         let files = try Files(SealedRecord())
         let result = try await files.verify()
@@ -39,7 +39,7 @@ struct AuditVerifyTranscripts {
                 + #""sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z"}]}"# + "\n")
     }
 
-    @Test("reads the export from standard input, and from an audit checkpoint on")
+    @Test("reads the export from standard input, and accepts a part that begins at an audit checkpoint")
     func piped() async throws {
         let record = try SealedRecord()
         let files = try Files(record)
@@ -51,7 +51,7 @@ struct AuditVerifyTranscripts {
         #expect(result.output == "intact: node backend-1, records 6 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
     }
 
-    @Test("names a changed record with its line, and exits with 1")
+    @Test("names a changed record and its line, and exits with 1")
     func changed() async throws {
         let record = try SealedRecord()
         let files = try Files(record, export: record.changing(record: 7))
@@ -83,7 +83,7 @@ struct AuditVerifyTranscripts {
         #expect(empty.output == "unsealed: the export is empty\n")
     }
 
-    @Test("detects a cut-off end by a kept head, in a file or as a line")
+    @Test("detects a removed end with a kept head, given as a file or as a line")
     func head() async throws {
         let record = try SealedRecord()
         let head = try required(record.lines.last)
@@ -160,11 +160,11 @@ struct AuditVerifyTranscripts {
     }
 
     @Test(
-        "shows progress in a terminal, and finally only the verdict",
+        "shows progress in a terminal, and replaces it with the verdict",
         .enabled("script(1) makes the terminal") { (try? Program.installed("script")) != nil })
     func progress() async throws {
         let files = try Files(SealedRecord())
-        // The second half arrives when progress is due: half a second after the first one was read from the pipe.
+        // The second half arrives half a second after the first one was read, when the program shows progress.
         let halves = """
             import fcntl, os, sys, termios, time
             lines = open("record.jsonl", "rb").readlines()
@@ -183,7 +183,7 @@ struct AuditVerifyTranscripts {
         ).result()
         #expect(result.status == 0)
         let blanks = String(repeating: " ", count: "10 records verified".count)
-        // A program that started slowly shows progress before that too.
+        // On a slow machine, the program may show progress once more, which the comparison ignores.
         let shown = result.output.replacing("\r6 records verified", with: "").replacing("verified ", with: "verified")
         #expect(shown == "\r10 records verified\r\(blanks)\r")
         let verdict = try String(contentsOfFile: files.directory.path("verdict"), encoding: .utf8)

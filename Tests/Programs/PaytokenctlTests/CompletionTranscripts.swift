@@ -6,14 +6,14 @@ import Testing
 
 @Suite("Transcripts: completions")
 struct CompletionTranscripts {
-    /// Returns bash's completions for a command line whose last word is incomplete.
+    /// Returns the completions that bash offers for the last word of a command line.
     private func offers(_ words: [String], socket: String) async throws -> [String] {
         let directory = try FreshDirectory()
         let program = try Program.built("paytokenctl")
         let made = try await Command.paytokenctl(["--generate-completion-script", "bash"])
         #expect(made.status == 0 && made.error == "", "\(made)")
         try directory.write(made.outputBytes, to: "completions.bash")
-        // As readline does: the words, the position, and then the function that the script registered.
+        // Like readline, the test sets the words and the position, and calls the function that the script registered.
         let line = (["paytokenctl"] + words).joined(separator: " ")
         try directory.write(
             """
@@ -56,7 +56,7 @@ struct CompletionTranscripts {
         ])
     }
 
-    @Test("completes commands, suitable keys, merchants, approvals and HSM tokens in bash")
+    @Test("completes commands, merchants, HSM tokens, and keys and approvals in suitable states in bash")
     func bash() async throws {
         let daemon = try await daemon()
         #expect(try await offers(["key", "sus"], socket: daemon.path) == ["suspend"])
@@ -65,7 +65,7 @@ struct CompletionTranscripts {
         #expect(try await offers(["key", "show", "00"], socket: daemon.path) == [short])
         #expect(try await offers(["key", "show", "000102030405060708"], socket: daemon.path) == [Sample.hex])
         #expect(try await offers(["key", "suspend", "00"], socket: daemon.path) == [short])
-        // Only a suspended key can be resumed.
+        // The key is not suspended, so it cannot be resumed.
         #expect(try await offers(["key", "resume", "00"], socket: daemon.path) == [])
         #expect(
             try await offers(["audit", "list", "--merchant", "merchant.com.o"], socket: daemon.path)
@@ -76,7 +76,7 @@ struct CompletionTranscripts {
         #expect(try await offers(["key", "list", "--output", "j"], socket: daemon.path) == ["json"])
     }
 
-    @Test("offers nothing and prints nothing when the daemon cannot be asked")
+    @Test("offers no completions and prints nothing if the daemon cannot be reached")
     func quiet() async throws {
         let directory = try FreshDirectory()
         let refusing = try await FakeDaemon([:])
@@ -87,7 +87,7 @@ struct CompletionTranscripts {
         }
     }
 
-    @Test("prints scripts for zsh and fish too, and refuses an unknown shell")
+    @Test("prints scripts for zsh and fish, and refuses an unknown shell")
     func otherShells() async throws {
         for (shell, word) in [("zsh", "#compdef paytokenctl"), ("fish", "complete -c 'paytokenctl'")] {
             let script = try await Command.paytokenctl(["--generate-completion-script", shell])

@@ -8,7 +8,7 @@ import Testing
 struct DecryptTranscripts {
     private let paymentToken = #"{"paymentData":{"data":"x"}}"#
 
-    @Test("shows decrypt's table without account number and cryptogram")
+    @Test("masks the account number and the cryptogram in the table of decrypt")
     func table() async throws {
         let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
         let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: paymentToken)
@@ -46,7 +46,7 @@ struct DecryptTranscripts {
             ])
     }
 
-    @Test("masks decrypt --output json, and prints the daemon's bytes with --reveal")
+    @Test("masks the output of decrypt --output json, and prints the daemon's bytes with --reveal")
     func json() async throws {
         let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
         let masked = try await Command.paytokenctl(
@@ -62,7 +62,7 @@ struct DecryptTranscripts {
         #expect(shown.output.contains(Sample.accountNumber) && shown.output.contains(Sample.cryptogram))
     }
 
-    @Test("sends expectations and reference")
+    @Test("sends the expectations and the reference to the daemon")
     func expectations() async throws {
         let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
         let file = try daemon.directory.write(paymentToken, to: "token.json")
@@ -82,7 +82,7 @@ struct DecryptTranscripts {
     }
 
     @Test(
-        "prints a refusal's code on standard error, nothing on standard output, and exits with its status",
+        "prints a refusal's code only on standard error, and exits with the status for the code",
         arguments: [
             (422, "amount_mismatch", Int32(1)), (409, "transaction_replayed", 1), (403, "forbidden", 77),
             (503, "hsm_unavailable", 75), (503, "overloaded", 75), (500, "internal_error", 70),
@@ -99,7 +99,7 @@ struct DecryptTranscripts {
         #expect(result.error == "\(code): A sentence. (more)\n\(hint)")
     }
 
-    @Test("sends nothing that is not one JSON document")
+    @Test("refuses input that is not exactly one JSON document before it asks the daemon")
     func notJSON() async throws {
         let daemon = try await FakeDaemon([:])
         for input in [#"{"a":1},"expected":{}"#, #"{"a":1,"a":2}"#, "no", String(repeating: "[", count: 30000)] {
@@ -110,7 +110,7 @@ struct DecryptTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("exits with 66 for unreadable files")
+    @Test("exits with 66 for an absent, empty or oversized file, and for a directory")
     func files() async throws {
         let directory = try FreshDirectory()
         let empty = try directory.write([], to: "empty")
@@ -128,7 +128,7 @@ struct DecryptTranscripts {
         }
     }
 
-    @Test("shows the chain with verify, and sends the time of verification")
+    @Test("shows the certificate chain with verify, and sends the time of verification")
     func verify() async throws {
         let daemon = try await FakeDaemon(["POST /v1/verify": .ok(Sample.verified)])
         let result = try await Command.paytokenctl(

@@ -5,7 +5,7 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// A daemon with scripted answers over a Unix socket in a fresh directory. It keeps its requests.
+/// A daemon that gives scripted answers over a Unix socket in a new directory, and keeps the requests that it receives.
 final class FakeDaemon: Sendable {
     struct Asked: Sendable, Equatable {
         var method: String
@@ -15,13 +15,13 @@ final class FakeDaemon: Sendable {
     }
 
     struct Answer: Sendable {
-        /// The end of an answer after the body's bytes.
+        /// The event after the bytes of the body.
         enum Ending: Sendable {
-            /// The body ends.
+            /// The body ends normally.
             case whole
-            /// The connection ends.
+            /// The daemon closes the connection before the body's end.
             case cut
-            /// Nothing follows for as long as the client waits.
+            /// The connection stays open, and the body does not end.
             case open
         }
 
@@ -29,7 +29,7 @@ final class FakeDaemon: Sendable {
         var contentType = "application/json"
         var headers: [(name: String, value: String)] = []
         var body: [UInt8]
-        /// True if the body is sent in chunks and without its length.
+        /// True if the daemon sends the body in chunks, without its length.
         var isStreamed = false
         var ending = Ending.whole
 
@@ -52,7 +52,7 @@ final class FakeDaemon: Sendable {
     private let channel: any Channel
     private let log: Log
 
-    /// - Parameter answers: by method and target, as `GET /v1/status`.
+    /// - Parameter answers: the answer to each request, with keys such as `GET /v1/status`.
     init(_ answers: [String: Answer]) async throws {
         let directory = try FreshDirectory()
         let log = Log()

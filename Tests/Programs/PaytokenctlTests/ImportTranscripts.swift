@@ -9,9 +9,10 @@ import TokenForge
 
 @testable import paytokenctl
 
-@Suite("Transcripts: imports and token init")
+@Suite("Transcripts: import commands and token init")
 struct ImportTranscripts {
-    /// Makes `key.pem`, `key.p8`, `certificate.pem`, `certificate.der` and `request.pem` with openssl.
+    /// Returns a directory with `key.pem`, `key.p8`, `certificate.pem`, `certificate.der` and `request.pem`, which
+    /// openssl makes.
     private func files() async throws -> FreshDirectory {
         let directory = try FreshDirectory()
         for command in [
@@ -26,7 +27,7 @@ struct ImportTranscripts {
 
     private func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
 
-    @Test("seals the key of key import to the worker: the daemon receives nothing that it can read")
+    @Test("seals the key of key import to the worker, so that the daemon cannot read it")
     func keyImport() async throws {
         let files = try await files()
         let recipient = KeySealing.Recipient()
@@ -58,7 +59,7 @@ struct ImportTranscripts {
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
     }
 
-    @Test("seals a private key for root, the caller and the socket's owner, unless everyone can create a socket there")
+    @Test("trusts a daemon run by root, the user or the socket's owner, but not the owner in a directory open to all")
     func socketOwner() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("", to: "admin.sock")
@@ -74,7 +75,7 @@ struct ImportTranscripts {
         #expect(!SocketOwner(of: directory.path("absent")).admits(4242))
     }
 
-    @Test("seals the key of a PKCS#12 file with old ciphers the same way")
+    @Test("seals the key of a PKCS#12 file with old ciphers to the worker")
     func pkcs12Import() async throws {
         let files = try await files()
         try files.write("s3cret\n", to: "password")
@@ -101,7 +102,7 @@ struct ImportTranscripts {
         let pkcs8 = try bytes(files.path("key.p8"))
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
 
-        // A machine without OpenSSL's legacy provider still opens modern ciphers.
+        // Without OpenSSL's legacy provider, the command still decrypts files with modern ciphers.
         let modules = ["OPENSSL_MODULES": files.path("nowhere")]
         let asked = daemon.asked.count
         let old = try await Command.paytokenctl(arguments, socket: daemon.path, environment: modules)
@@ -113,7 +114,7 @@ struct ImportTranscripts {
         #expect(modern.status == 0, "\(modern)")
     }
 
-    @Test("reports each wrong PKCS#12 bundle with its own sentence and exit status, before it asks the daemon")
+    @Test("reports each fault of a PKCS#12 file with a message and exit status before it asks the daemon")
     func wrongBundles() async throws {
         let files = try await files()
         try files.write("s3cret", to: "password")
@@ -143,7 +144,7 @@ struct ImportTranscripts {
         }
     }
 
-    @Test("imports the merchant's certificate from PKCS#7, and names it and its issuer")
+    @Test("imports the merchant's certificate from a PKCS#7 file, and names its subject and issuer")
     func bundleImport() async throws {
         let files = try FreshDirectory()
         let (authority, merchant) = (try SharedForge.authority, try SharedForge.ecMerchant)
@@ -167,7 +168,7 @@ struct ImportTranscripts {
         #expect(none.error.contains("holds 2 certificates, but no merchant's certificate of Apple Pay among them"))
     }
 
-    @Test("seals the key to each worker separately with several --token, in one request")
+    @Test("seals the key separately to the worker of each --token, and sends one request")
     func severalTokens() async throws {
         let files = try await files()
         let (north, south) = (KeySealing.Recipient(), KeySealing.Recipient())
@@ -197,7 +198,7 @@ struct ImportTranscripts {
                 encapsulatedKey: Array(#require(Data(base64Encoded: sealed.encapsulatedKey))),
                 sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
         }
-        // The HSM tokens have to be named.
+        // With two HSM tokens, the command requires --token.
         let unnamed = try await Command.paytokenctl(command, socket: daemon.path)
         #expect(unnamed.status == 64)
         #expect(unnamed.error.contains("several HSM tokens: north, south"), "\(unnamed)")
@@ -229,7 +230,7 @@ struct ImportTranscripts {
         #expect(try Data(base64Encoded: request.certificate).map(Array.init) == bytes(files.path("certificate.der")))
     }
 
-    @Test("prints the daemon's verdict on a certificate")
+    @Test("prints the daemon's reason for refusing a certificate")
     func unsuitable() async throws {
         let files = try await files()
         let daemon = try await FakeDaemon([
@@ -242,7 +243,7 @@ struct ImportTranscripts {
         #expect(result.error == "certificate_unsuitable: This is a Merchant Identity certificate.\n")
     }
 
-    @Test("finds wrong files before it asks the daemon")
+    @Test("refuses wrong files before it asks the daemon")
     func wrongFiles() async throws {
         let files = try await files()
         let (key, certificate, request) = (
@@ -277,7 +278,7 @@ struct ImportTranscripts {
         #expect(result.error == "hsm_unavailable: the HSM token primary is unavailable: No such token.\n")
     }
 
-    @Test("says how to repeat an import that waits for a second person")
+    @Test("says how to repeat an import that waits for a second person's approval")
     func waits() async throws {
         let files = try await files()
         let importKey = Data(KeySealing.Recipient().publicKey).base64EncodedString()
@@ -300,10 +301,10 @@ struct ImportTranscripts {
                 """)
     }
 
-    /// Makes an installation of paytokenctl with a shell script as its worker.
+    /// Makes a directory with paytokenctl and a shell script in place of the worker.
     ///
-    /// Another process copies them: a program that this process starts meanwhile would inherit the descriptor for
-    /// writing, and a file open for writing cannot be run (ETXTBSY).
+    /// Another process copies the files. Programs that this process starts at the same time would otherwise inherit a
+    /// descriptor open for writing. Linux does not run a file that is open for writing (ETXTBSY).
     private func installation(worker: String, at place: String) async throws -> (FreshDirectory, String) {
         let directory = try FreshDirectory()
         try directory.makeDirectory("bin")
@@ -325,7 +326,7 @@ struct ImportTranscripts {
     ]
 
     @Test(
-        "passes all arguments of token init to the worker, and shows the result",
+        "passes all arguments of token init to the worker, and prints the worker's result",
         arguments: [
             "bin/paytokend-hsm", "libexec/paytokend/paytokend-hsm",
         ])
@@ -348,7 +349,7 @@ struct ImportTranscripts {
         #expect(json.output == #"{"label":"a label","serialNumber":"1a2b","slot":7}"# + "\n")
     }
 
-    @Test("exits token init with the worker's status")
+    @Test("exits with the worker's status from token init")
     func workerFailure() async throws {
         let (directory, program) = try await installation(
             worker: "echo No slot is free. >&2; exit 69", at: "bin/paytokend-hsm")
@@ -361,7 +362,7 @@ struct ImportTranscripts {
         #expect(crashed.error.contains("was ended by signal 11"))
     }
 
-    @Test("names the searched paths when token init finds no worker")
+    @Test("names the paths it searched if token init finds no worker")
     func noWorker() async throws {
         let (directory, program) = try await installation(worker: "exit 0", at: "bin/something-else")
         let result = try await Program.run(program, initialisation)
@@ -369,7 +370,7 @@ struct ImportTranscripts {
         #expect(result.error.contains("neither \(directory.path("bin/paytokend-hsm"))"))
     }
 
-    @Test("checks the files with token init --dry-run, and starts nothing")
+    @Test("checks the files with token init --dry-run, and does not start the worker")
     func dryRun() async throws {
         let (directory, program) = try await installation(worker: "touch \"$0.started\"", at: "bin/paytokend-hsm")
         let module = try directory.write("", to: "module.so")

@@ -5,19 +5,19 @@ import Testing
 
 @testable import paytokenctl
 
-/// The questions of `audit report` about each key.
-@Suite("Questions about keys' attributes")
+/// The requests of `audit report` for the attributes of each key.
+@Suite("Requests for keys' attributes")
 struct KeyAttributeQuestionsTests {
     private static let other = String(repeating: "ab", count: 32)
 
-    /// A key as in the list.
+    /// Returns a key as in the daemon's list of keys.
     private static func listed(_ hex: String) throws -> KeySummary {
         var key = try JSONCoding.decode(KeySummary.self, from: Array(Sample.key.utf8))
         key.publicKeyHash = Base64.encode(try #require(Hexadecimal.decode(hex)))
         return key
     }
 
-    @Test("gives each key the daemon's answer, or the reason for which it has none")
+    @Test("returns each key with the daemon's answer, or with the reason why there is no answer")
     func asked() async throws {
         let attributes = #","attributes":[{"away":true,"message":"It is not open.","token":"primary"}]}"#
         let daemon = try await FakeDaemon([
@@ -38,7 +38,7 @@ struct KeyAttributeQuestionsTests {
             ])
     }
 
-    @Test("asks nothing more when the time is up, and says so for every remaining key")
+    @Test("sends no request after the time limit, and reports every remaining key")
     func limit() async throws {
         let daemon = try await FakeDaemon(["GET /v1/keys/\(Sample.hex)": .ok(Sample.key)])
         let questions = KeyAttributeQuestions(

@@ -20,9 +20,9 @@ struct LedgerTranscripts {
         .stream(bytes, "application/octet-stream", ending: ending, headers: headers)
     }
 
-    @Test("writes the backup readable by its owner only, and prints its size and hash")
+    @Test("writes a backup that only its owner can read, and prints its size and hash")
     func backup() async throws {
-        // SHA-256("abc"), FIPS 180-4's example.
+        // The SHA-256 of "abc" is an example in FIPS 180-4.
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         let bytes = Array("abc".utf8)
         let daemon = try await FakeDaemon([Self.backup: Self.copy(bytes, headers: Self.digest(bytes))])
@@ -41,7 +41,7 @@ struct LedgerTranscripts {
         #expect(again.output == #"{"file":"\#(directory.path("second"))","bytes":3,"sha256":"\#(hash)"}"# + "\n")
     }
 
-    @Test("keeps no copy that is incomplete or differs from what was sent")
+    @Test("leaves no file after a backup that is refused, incomplete or does not match its hash")
     func damaged() async throws {
         let bytes = [UInt8](repeating: 7, count: 100_000)
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
@@ -64,7 +64,7 @@ struct LedgerTranscripts {
         }
     }
 
-    @Test("overwrites nothing with backup, and requires a file name")
+    @Test("refuses to overwrite a file with a backup, and requires a file name")
     func taken() async throws {
         let daemon = try await FakeDaemon([:])
         let directory = try FreshDirectory()
@@ -77,7 +77,7 @@ struct LedgerTranscripts {
         #expect(try await Command.paytokenctl(["ledger", "backup"]).status == 64)
     }
 
-    @Test("shows with accept-restore where the ledger ended and what the HSM token remembers")
+    @Test("shows the end of the ledger and the head in the HSM token with accept-restore")
     func accept() async throws {
         let answer =
             #"{"status":"accepted","ledgerSequence":120,"tokenSequence":150,"servedFrom":"2026-01-31T12:05:00Z"}"#
@@ -107,7 +107,7 @@ struct LedgerTranscripts {
         #expect(dry.error == "Dry run: the ledger can be accepted. Nothing was changed.\n")
     }
 
-    @Test("shows with accept-clock what becomes available again, and requires a reason")
+    @Test("shows which payment tokens can be released again with accept-clock, and requires a reason")
     func acceptClock() async throws {
         let answer =
             #"{"clock":"2026-01-31T12:00:00Z","forgottenBefore":"2027-01-31T12:00:00Z","#
@@ -143,7 +143,7 @@ struct LedgerTranscripts {
         #expect(try await Command.paytokenctl(["ledger", "accept-clock"]).status == 64)
     }
 
-    @Test("prints the refusal of accept-restore when the ledger has no finding")
+    @Test("prints the daemon's refusal of accept-restore if the ledger has no finding")
     func refused() async throws {
         let daemon = try await FakeDaemon([
             Self.accept: .refusal(409, "invalid_state", "Ledger and HSM token agree; there is nothing to accept.")
@@ -157,7 +157,7 @@ struct LedgerTranscripts {
         }
     }
 
-    @Test("reads Repr-Digest as in RFC 9530")
+    @Test("parses the Repr-Digest header of RFC 9530")
     func reprDigest() {
         let zeros = Data(count: 32).base64EncodedString()
         #expect(ReprDigest.sha256("sha-256=:\(zeros):") == [UInt8](repeating: 0, count: 32))

@@ -28,7 +28,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "requests each change of state with the reason, and shows the key afterwards",
+        "sends each change of state with the reason, and shows the changed key",
         arguments: [
             ("suspend", "suspended"), ("resume", "active"), ("retire", "deactivated"), ("compromise", "compromised"),
             ("destroy", "destroyed"),
@@ -65,7 +65,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "exits with 75 and the second person's command when approval is needed",
+        "exits with 75 and prints the second person's command if an approval is required",
         arguments: ["resume", "compromise", "destroy", "adopt"])
     func waits(verb: String) async throws {
         let path = verb == "adopt" ? "adopt" : "state"
@@ -85,7 +85,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "says in a request for a compromise whether the key is suspended now",
+        "says whether the key is suspended after a request to mark it as compromised",
         arguments: ["suspended", "pre-activation"]
     )
     func compromiseWaits(state: String) async throws {
@@ -104,13 +104,13 @@ struct LifecycleTranscripts {
 
             """
         #expect(result.error == first + (state == "suspended" ? "The key is suspended now.\n" : ""))
-        // The others do not mention it.
+        // Requests for other states do not mention a suspension.
         let destroyed = try await Command.paytokenctl(
             ["key", "destroy", Self.short, "--reason", "r"], socket: daemon.path)
         #expect(destroyed.error == first)
     }
 
-    @Test("sends a dry run in the query, and shows the daemon's note")
+    @Test("sends dry_run in the query for --dry-run, and shows the daemon's note")
     func dryRun() async throws {
         let key = Sample.key.replacingOccurrences(
             of: #""remark":null"#, with: #""remark":"A dry run: nothing has been changed.""#)
@@ -121,7 +121,7 @@ struct LifecycleTranscripts {
         #expect(result.output.hasSuffix("Remark         A dry run: nothing has been changed.\n"), "\(result)")
     }
 
-    @Test("accepts a cut-off of retire from now on")
+    @Test("accepts a cut-off of retire as a duration from now")
     func cutOff() async throws {
         let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": .ok(Sample.key)])
         let before = Date()
@@ -130,12 +130,12 @@ struct LifecycleTranscripts {
         #expect(result.status == 0, "\(result)")
         let request = try KeyStateRequest(parsing: #require(daemon.asked.last?.body))
         let cutOff = try #require(request.cutOff)
-        // The request's times have whole seconds.
+        // The request contains times in whole seconds.
         #expect(cutOff.timeIntervalSince(before) > 86_398 && cutOff.timeIntervalSinceNow < 86_401)
     }
 
     @Test(
-        "prints the daemon's code, sentence and remedies for a refusal, and exits with 1, or with 77 for a missing role"
+        "prints a refusal's code, message and remedies, and exits with 77 for a missing role and otherwise with 1"
     )
     func refused() async throws {
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
@@ -167,7 +167,7 @@ struct LifecycleTranscripts {
         }
     }
 
-    @Test("asks nothing without a reason, or with one that is too long")
+    @Test("sends no request without a reason or with one that is too long")
     func reasons() async throws {
         let daemon = try await FakeDaemon([:])
         for verb in ["suspend", "resume", "retire", "compromise", "destroy", "adopt"] {
@@ -182,7 +182,7 @@ struct LifecycleTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("permits a decision without a reason, but sends none that is empty or too long", arguments: [0, 201])
+    @Test("permits a decision without a reason, but refuses a reason that is empty or too long", arguments: [0, 201])
     func decisionReasons(length: Int) async throws {
         let daemon = try await FakeDaemon([:])
         let reason = String(repeating: "r", count: length)
@@ -194,7 +194,7 @@ struct LifecycleTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("aligns approval list's pending and past approvals, and says when there are none")
+    @Test("aligns the pending and past approvals in approval list, and says if there are none")
     func list() async throws {
         let restore = Self.summary("rejected", decidedBy: "1002", key: nil)
         let daemon = try await FakeDaemon([
@@ -222,7 +222,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "prints the result of a decision",
+        "prints the result of a decision on an approval",
         arguments: [("approve", "done"), ("reject", "rejected"), ("withdraw", "withdrawn")])
     func decisions(verb: String, status: String) async throws {
         let key =
@@ -257,7 +257,7 @@ struct LifecycleTranscripts {
         #expect(json.output == answer + "\n")
     }
 
-    @Test("says how the requester repeats an import after its approval")
+    @Test("prints how the requester repeats an import after its approval")
     func approvedImport() async throws {
         let approval = Self.summary("approved", of: "key_import", decidedBy: "1002")
         let daemon = try await FakeDaemon([
@@ -269,7 +269,7 @@ struct LifecycleTranscripts {
         #expect(result.output.hasSuffix(last), "\(result)")
     }
 
-    @Test("refuses an invalid decision in one sentence; an invalid approval name is wrong usage")
+    @Test("prints the daemon's refusal of a decision, and exits with 64 for an invalid approval name")
     func noDecision() async throws {
         let sentence = "The person who requested an operation cannot approve it; a second person must."
         let daemon = try await FakeDaemon([

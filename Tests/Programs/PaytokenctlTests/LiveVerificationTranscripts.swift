@@ -8,7 +8,7 @@ struct LiveVerificationTranscripts {
     private static let export = "GET /v1/audit/export?purpose=verify"
     private static let key = "GET /v1/audit/public-key"
 
-    @Test("verifies the daemon's record with its key and the HSM token's remembered head")
+    @Test("verifies the daemon's audit record with its key and the head in the HSM token")
     func intact() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -20,7 +20,7 @@ struct LiveVerificationTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("reports a ledger that ends before the remembered head as rolled back")
+    @Test("reports a ledger that ends before the HSM token's head as rolled back")
     func rolledBack() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -35,7 +35,7 @@ struct LiveVerificationTranscripts {
                 + "rolled back\n")
     }
 
-    @Test("names a changed record without waiting for the rest")
+    @Test("names a changed record before it has received the rest")
     func changed() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -48,7 +48,7 @@ struct LiveVerificationTranscripts {
         #expect(result.error.hasPrefix("The HSM token remembers no checkpoint"))
     }
 
-    @Test("does not trust the daemon's own keys with --public-key")
+    @Test("verifies with the given key instead of the daemon's keys with --public-key")
     func givenKey() async throws {
         let (record, other) = (try SealedRecord(), try SealedRecord())
         let daemon = try await FakeDaemon([
@@ -64,7 +64,7 @@ struct LiveVerificationTranscripts {
     }
 
     @Test(
-        "gives no verdict without the whole record: exits with 69 if cut off, otherwise as the daemon's refusal requires"
+        "gives no verdict on an incomplete audit record, and exits with 69 or the status of the daemon's refusal"
     )
     func noVerdict() async throws {
         let record = try SealedRecord()
@@ -84,7 +84,7 @@ struct LiveVerificationTranscripts {
         }
     }
 
-    @Test("prints a public key in PEM that verify accepts, and json unchanged")
+    @Test("prints the public key in PEM, or the daemon's answer with --output json")
     func publicKey() async throws {
         let record = try SealedRecord()
         let answer = try record.publicKeyAnswer(head: nil)
@@ -97,7 +97,7 @@ struct LiveVerificationTranscripts {
         #expect(json.output == answer + "\n")
     }
 
-    @Test("verifies all nodes, the asked daemon's first and the others by its trusted keys, and gives each a verdict")
+    @Test("verifies the daemon's node first, then other nodes with its trusted keys, and prints a verdict for each")
     func allNodes() async throws {
         let other = try SealedRecord(node: "backend-2")
         let pin = try required(KeyPin(firstSight: [other.publicKey], of: try required(AuditNode("backend-2"))))
@@ -139,7 +139,7 @@ struct LiveVerificationTranscripts {
         }
     }
 
-    @Test("refuses another node's lines in a record, and names the existing nodes for an unknown one")
+    @Test("reports lines of another node as broken, and names the existing nodes for an unknown name")
     func foreignLines() async throws {
         let (own, other) = (try SealedRecord(), try SealedRecord(node: "backend-2"))
         let daemon = try await FakeDaemon([
@@ -162,7 +162,7 @@ struct LiveVerificationTranscripts {
     }
 
     @Test(
-        "refuses conflicting options as wrong usage",
+        "exits with 64 for conflicting options",
         arguments: [
             ["verify", "--pinned-by", "a"], ["verify", "--export", "-", "--public-key", "a=k", "--pinned-by", "a"],
             ["verify", "--export", "f", "--node", "all"], ["verify", "--node", "not a name"],
@@ -173,7 +173,7 @@ struct LiveVerificationTranscripts {
         #expect(result.status == 64 && result.output == "", "\(result)")
     }
 
-    @Test("exits with 75 while there is no key, and does not print a key under another's name")
+    @Test("exits with 75 if there is no audit key yet, and with 69 for a key that does not match its identifier")
     func noKey() async throws {
         let none = try await FakeDaemon([Self.key: .ok(#"{"keys":[],"head":null}"#)])
         let result = try await Command.paytokenctl(["audit", "public-key"], socket: none.path)
@@ -191,18 +191,18 @@ struct LiveVerificationTranscripts {
 
 @Suite("Transcripts: audit verify with archives")
 struct ArchiveVerificationTranscripts {
-    /// A file of the first ten records, and the daemon's remainder of twenty: record 15 states that the file is its
-    /// archive.
+    /// A chain of twenty records. A file contains records 1 to 10, which record 15 names as archived; the daemon has
+    /// the others.
     private struct Archived {
         let directory: FreshDirectory
         let file: String
         let lines: [[UInt8]]
         let daemon: FakeDaemon
 
-        /// - Parameter written: changes the content of the file.
+        /// Writes the archive file. `written` may change its lines.
         init(_ written: (_ lines: [[UInt8]]) -> [[UInt8]] = { $0 }) async throws {
             directory = try FreshDirectory()
-            // Audit checkpoints 5 and 10 are among the first twelve lines.
+            // The first twelve lines are ten records and the audit checkpoints after records 5 and 10.
             let record = try SealedRecord(records: 20, archive: (1...10, saidBy: 15))
             lines = Array(record.lines[..<12])
             file = try directory.write(SealedRecord.export(written(lines)), to: "backend-1.1-10.jsonl")
@@ -217,7 +217,7 @@ struct ArchiveVerificationTranscripts {
         }
     }
 
-    @Test("finds the remainder intact without archives, and everything with them")
+    @Test("reports the remaining records as intact without the archive, and all records with it")
     func intact() async throws {
         let archived = try await Archived()
         let left = try await archived.verify([])
@@ -233,9 +233,9 @@ struct ArchiveVerificationTranscripts {
             json.output.contains(#""archives":[{"file":"\#(archived.file)","node":"backend-1","first":1,"last":10"#))
     }
 
-    @Test("refuses as an archive a file with right records but changed seals")
+    @Test("refuses an archive with intact records but changed audit checkpoints")
     func changed() async throws {
-        // Without the seal in the middle.
+        // The changed file lacks the first audit checkpoint.
         let archived = try await Archived { Array($0[..<5] + $0[6...]) }
         let result = try await archived.verify(["--archive", archived.file])
         #expect(result.status == 1)
@@ -243,7 +243,7 @@ struct ArchiveVerificationTranscripts {
         #expect(result.error.contains("archive_changed: no record names a file with the SHA-256"))
     }
 
-    @Test("names a changed record in an archive, and records missing before it")
+    @Test("names a changed record in an archive, and records that are missing before the archive")
     func broken() async throws {
         let changed = try await Archived { lines in
             lines.map {
@@ -259,7 +259,7 @@ struct ArchiveVerificationTranscripts {
             headless.output == "broken: line 1, node backend-1, checkpoint 5: records 1 to 5 are missing before it\n")
     }
 
-    @Test("refuses a missing file, and standard input")
+    @Test("refuses a missing file or standard input as an archive")
     func unreadable() async throws {
         let archived = try await Archived()
         #expect(try await archived.verify(["--archive", archived.directory.path("none")]).status == 66)

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Transcripts: lost output")
+@Suite("Transcripts: output that cannot be written")
 struct LostOutputTranscripts {
     private static func shell(
         _ script: String, _ arguments: [String], socket: String, program: String = "paytokenctl"
@@ -12,7 +12,7 @@ struct LostOutputTranscripts {
     }
 
     @Test(
-        "exits with 75 and a message for a full disk at standard output",
+        "exits with 75 and a message if standard output is on a full disk",
         arguments: [
             ["key", "list"], ["key", "list", "--output", "json"], ["status"], ["audit", "export"], ["--version"],
             ["--help"], ["audit", "--help"], ["--generate-completion-script", "bash"],
@@ -30,7 +30,7 @@ struct LostOutputTranscripts {
     }
 
     @Test(
-        "exits with 75 and a message for a full disk at standard output of the other programs",
+        "exits with 75 and a message in the other programs if standard output is on a full disk",
         arguments: [
             ("paytoken-gateway", ["new-key"]), ("paytoken-gateway", ["new-key", "--output", "json"]),
             ("paytoken-gateway", ["payment", "list"]), ("paytoken-gateway", ["payment", "list", "--output", "json"]),
@@ -49,7 +49,7 @@ struct LostOutputTranscripts {
         #expect(result.error.hasPrefix("Standard output cannot be written: No space left on device. "), "\(result)")
     }
 
-    @Test("exits with 66 for a closed standard output")
+    @Test("exits with 66 if standard output is closed")
     func closed() async throws {
         let daemon = try await FakeDaemon([:])
         let result = try await Self.shell("\"$0\" \"$@\" >&-", ["--version"], socket: daemon.path)
@@ -57,7 +57,7 @@ struct LostOutputTranscripts {
         #expect(result.error.hasPrefix("Standard output cannot be written: Bad file descriptor. "))
     }
 
-    @Test("treats a reader that has enough as no error, and ends a command that would continue")
+    @Test("ends without an error when the reader of its output closes the pipe")
     func enough() async throws {
         let record = try SealedRecord(records: 3000, checkpointEvery: 500)
         let daemon = try await FakeDaemon([

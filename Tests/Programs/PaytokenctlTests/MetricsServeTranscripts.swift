@@ -21,7 +21,7 @@ struct MetricsServeTranscripts {
         return try await FakeDaemon(["GET /metrics": answer])
     }
 
-    /// Starts the server, and waits for the line with which it serves.
+    /// Starts the server, and waits for the line that says that it serves.
     private static func serve(
         _ socket: String, listen: String = "127.0.0.1:0", environment: [String: String] = [:]
     ) async throws -> (server: RunningProgram, origin: String) {
@@ -41,7 +41,7 @@ struct MetricsServeTranscripts {
     }
 
     @Test(
-        "answers GET and HEAD with the daemon's metrics, and asks it for nothing else")
+        "serves the daemon's metrics to GET and HEAD, and requests nothing else from the daemon")
     func serves() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -50,7 +50,7 @@ struct MetricsServeTranscripts {
         #expect(answer.header("Content-Type") == Self.text)
         let head = try await Curl.request("/metrics", socket: nil, origin: origin, arguments: ["--head"])
         #expect(head.status == 200 && head.header("Content-Length") == "\(Self.exposition.utf8.count)")
-        // Once or twice: an answer serves for a second.
+        // The server reuses an answer for a second, so it asks the daemon once or twice.
         let asked = daemon.asked.count
         #expect((1...2).contains(asked) && daemon.asked.allSatisfy { $0.target == "/metrics" })
         #expect(daemon.asked.allSatisfy { $0.method == "GET" && $0.body.isEmpty })
@@ -87,7 +87,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("limits one address to eight connections, the oldest of which a new scrape replaces")
+    @Test("limits one address to eight connections, and closes the oldest one for a new scrape")
     func crowded() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -98,7 +98,7 @@ struct MetricsServeTranscripts {
             let scrape = try await RawConnection(port: port)
             try await scrape.send("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
             #expect(try await scrape.answer().status == 200)
-            // The order of the server's threads decides which is the oldest.
+            // The order of the server's threads decides which connection is the oldest.
             try await wait(for: "the one that gives way") { held.count { $0.isClosed } == round }
             held.append(scrape)
         }
@@ -110,7 +110,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("answers a scrape with 503 and the reason while the daemon is away, and logs it once")
+    @Test("answers with 503 and the reason while the daemon cannot be reached, and logs the reason once")
     func away() async throws {
         let directory = try FreshDirectory()
         let (server, origin) = try await Self.serve(directory.path("s"))
@@ -124,7 +124,7 @@ struct MetricsServeTranscripts {
     }
 
     @Test(
-        "passes on nothing that is not an exposition",
+        "answers with 503 if the daemon's answer is not a metrics exposition",
         arguments: [
             (403, text, "has the role", "roles: [monitor]"), (500, text, "a defect's text", "it answered 500"),
             (200, "application/json", "{}", "it answered 200"),
@@ -138,7 +138,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("refuses an address that others could reach, a name, and an invalid address as wrong usage")
+    @Test("exits with 64 for a name, an invalid address, and an address that other hosts could reach")
     func usage() async throws {
         for address in ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464"] {
             let result = try await Command.paytokenctl(["metrics", "serve", "--listen", address])
@@ -148,13 +148,13 @@ struct MetricsServeTranscripts {
             let result = try await Command.paytokenctl(["metrics", "serve", "--listen", address])
             #expect(result.status == 64, "\(address): \(result)")
         }
-        // An address that no host has (RFC 5737).
+        // RFC 5737 reserves this address for documentation, so no host has it.
         let foreign = try await Command.paytokenctl(
             ["metrics", "serve", "--listen", "192.0.2.1:9464", "--allow-remote"])
         #expect(foreign.status == 78 && foreign.error.hasPrefix("192.0.2.1:9464: "), "\(foreign)")
     }
 
-    @Test("exits with 75 as a second server at the same address")
+    @Test("exits with 75 if another server uses the address")
     func twice() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -176,7 +176,7 @@ struct MetricsServeTranscripts {
         #expect(socket.next() == "STOPPING=1")
     }
 
-    @Test("shares the daemon's answer among all waiting scrapes, and bounds their wait by the patience")
+    @Test("shares one answer of the daemon among all waiting scrapes, and limits how long they wait")
     func shared() async throws {
         let daemon = try await Self.daemon(ending: .open)
         let scrape = SharedScrape(
@@ -191,7 +191,7 @@ struct MetricsServeTranscripts {
         #expect(daemon.asked.count == 2, "the next one is asked for anew")
     }
 
-    @Test("repeats metrics while they are fresh, and asks for new ones afterwards", arguments: [3600, 0])
+    @Test("reuses metrics for the configured time, and requests new ones afterwards", arguments: [3600, 0])
     func kept(seconds: Int) async throws {
         let daemon = try await Self.daemon()
         let scrape = SharedScrape(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import paytokenctl
 
-@Suite("Output")
+@Suite("Tables and text output")
 struct OutputTests {
     @Test("aligns columns without trailing blanks")
     func table() {
@@ -25,11 +25,12 @@ struct OutputTests {
                 """)
     }
 
-    @Test("shortens identifiers as far as they remain distinct, and not at all otherwise")
+    @Test("shortens identifiers only as long as they remain distinct")
     func unambiguous() {
         var table = Table(columns: ["NAME", Table.Column("ID", importance: 1, shortening: .beginning)])
         for id in ["0123456789abXXXXXXXX", "0123456789acXXXXXXXX", "ffffffffffffffffffff"] { table.add(["n", id]) }
-        // 4 + 2 + 20. Twelve characters and the ellipsis distinguish the first two.
+        // The table needs 4 + 2 + 20 columns in full. Twelve characters and the ellipsis distinguish the first two
+        // identifiers.
         #expect(table.fitted(to: 26).text == table.text)
         let narrow = table.fitted(to: 20)
         #expect(
@@ -42,12 +43,12 @@ struct OutputTests {
                 """)
         #expect(narrow.omitted.isEmpty)
         #expect(table.fitted(to: 19).text.contains("n     0123456789ab…\n"))
-        // One column narrower, two would be equal: the column is omitted.
+        // With one column less, two identifiers would be equal, so their column is omitted.
         #expect(table.fitted(to: 18).text == "NAME\nn\nn\nn\n")
         #expect(table.fitted(to: 18).omitted == ["ID"])
     }
 
-    @Test("shortens the permanent columns last, and prints them even in a narrower terminal")
+    @Test("shortens permanent columns last, and prints them even if they do not fit the terminal")
     func mostNarrow() {
         var table = Table(columns: [
             Table.Column("WORDS", shortening: .words), "FIXED", Table.Column("LESS", importance: 1),
@@ -55,12 +56,12 @@ struct OutputTests {
         table.add(["a sentence of thirty characters", "fixed", "less"])
         #expect(table.fitted(to: 23).text == "WORDS             FIXED\na sentence of t…  fixed\n")
         #expect(table.fitted(to: 23).omitted == ["LESS"])
-        // Below that, words show as little as identifiers do.
+        // At the minimum width, words are as short as identifiers.
         #expect(table.fitted(to: 1).text == "WORDS      FIXED\na senten…  fixed\n")
         #expect(table.fitted(to: 1).omitted == ["LESS"])
     }
 
-    @Test("counts two columns for wide characters, and none for combining ones")
+    @Test("counts two columns for a wide character and none for a combining one")
     func displayWidth() {
         var table = Table(columns: ["NAME", "ID"])
         table.add(["商店", "1"])
@@ -78,11 +79,11 @@ struct OutputTests {
                 """)
         var narrow = Table(columns: [Table.Column("WORDS", shortening: .words)])
         narrow.add(["一二三四五六七八九"])
-        // Seven characters of two columns and the ellipsis; an eighth would need one column too many.
+        // Seven wide characters and the ellipsis need 15 columns. An eighth character would need 17.
         #expect(narrow.fitted(to: 16).text == "WORDS\n一二三四五六七…\n")
     }
 
-    @Test("fits keys of one company into 80 columns: shows the ends of names that begin alike when all else is omitted")
+    @Test("fits the keys of one company into 80 columns, and shows the distinct ends of names that begin alike")
     func keysInEightyColumns() throws {
         let keys = try ["shop", "rail", "post"].map { name in
             try JSONCoding.decode(
@@ -101,7 +102,7 @@ struct OutputTests {
         }
     }
 
-    @Test("continues long values on further lines below them")
+    @Test("wraps long values to further lines in the same column")
     func wrappedValues() {
         let pairs = Table(pairs: [("Name", "one two three four five six seven"), ("Other", "x")])
         #expect(
@@ -114,7 +115,7 @@ struct OutputTests {
         #expect(pairs.fitted(to: 40).text == pairs.text)
     }
 
-    @Test("shows code points of characters that would move a terminal's cursor, or colour or reorder text")
+    @Test("shows the code points of characters that would control a terminal or reorder text")
     func printable() {
         #expect(Printable.text("plain äöü 漢") == "plain äöü 漢")
         #expect(
@@ -123,14 +124,14 @@ struct OutputTests {
         #expect(Table(pairs: [("name", "two\nlines")]).text == "name  two\\u{a}lines\n")
     }
 
-    @Test("shows a document as names and values")
+    @Test("shows a JSON document as names and values")
     func flattening() throws {
         let json = #"{"a":1.50,"b":{"c":true,"d":null},"e":["x","y"],"f":[{"g":"h"},{"g":"i"}],"j":[],"k":{}}"#
         let pairs = Flattening.pairs(try JSONValue(parsing: json)).map { "\($0.0)=\($0.1)" }
         #expect(pairs == ["a=1.50", "b.c=yes", "b.d=-", "e=x, y", "f[0].g=h", "f[1].g=i", "j=-", "k=-"])
     }
 
-    @Test("counts as expiring a certificate that ends before the limit or ended in the past, except for destroyed keys")
+    @Test("counts a certificate as expiring if it ends before the limit, except for a destroyed key")
     func expiring() throws {
         let end = try #require(RFC3339.date("2026-03-01T00:00:00Z"))
         func key(_ notAfter: String?, _ state: String = "active") throws -> KeySummary {
@@ -145,7 +146,7 @@ struct OutputTests {
         #expect(try !KeyListCommand.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
     }
 
-    @Test("passes lines on when they are whole, from pieces of any size, and keeps the last one")
+    @Test("returns only complete lines from pieces of any size, and keeps an incomplete last line")
     func wholeLines() {
         let text = Array("{\"node\":1}\n{\"checkpoint\":{\"node\":2}}\n{\"checkpoint\":".utf8)
         for size in 1...text.count {
@@ -164,7 +165,7 @@ struct OutputTests {
         #expect(!lines.isSealed)
     }
 
-    @Test("does not keep endless input without a line")
+    @Test("does not buffer endless input without a line feed")
     func endlessLine() {
         var lines = WholeLines()
         let piece = [UInt8](repeating: 0x61, count: 1 << 18)
@@ -176,7 +177,7 @@ struct OutputTests {
         #expect(given + lines.remainder.count == 64 << 18)
     }
 
-    @Test("searches for the worker next to the program, then in libexec")
+    @Test("searches for the worker in the program's directory, and then in libexec")
     func worker() {
         #expect(
             WorkerProgram.candidates(besides: "/usr/bin/paytokenctl") == [

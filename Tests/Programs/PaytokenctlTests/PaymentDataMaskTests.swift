@@ -3,18 +3,18 @@ import Testing
 
 @testable import paytokenctl
 
-@Suite("Masking by decrypt")
+@Suite("Masking in the output of decrypt")
 struct PaymentDataMaskTests {
     private func masked(_ json: String) throws -> JSONValue { PaymentDataMask.masked(try JSONValue(parsing: json)) }
 
-    @Test("masks the account number but its last four digits")
+    @Test("masks the account number except its last four digits")
     func accountNumber() throws {
         #expect(
             try masked(#"{"applicationPrimaryAccountNumber":"4111111111111234"}"#)
                 == JSONValue(parsing: #"{"applicationPrimaryAccountNumber":"************1234"}"#))
     }
 
-    @Test("masks an account number that is a JSON number, of another form, or too short to show four digits")
+    @Test("masks an account number that is a JSON number, has another type, or is too short to show four digits")
     func oddAccountNumbers() throws {
         let cases = [
             #"{"applicationPrimaryAccountNumber":4111111111111234}"#: "************1234",
@@ -47,7 +47,7 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: expected))
     }
 
-    @Test("masks runs of twelve or more digits anywhere")
+    @Test("masks runs of twelve or more digits in any member")
     func digits() throws {
         let json = """
             {"unknown":"card 4111111111111234.","grouped":"4111 1111 1111 1234","hyphens":"4111-1111-1111-1234",\
@@ -60,12 +60,12 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: expected))
     }
 
-    @Test("recognises digits of other scripts")
+    @Test("masks digits of other scripts")
     func otherDigits() {
         #expect(PaymentDataMask.withoutAccountNumbers("٤١١١١١١١١١١١١٢٣٤") == "************١٢٣٤")
     }
 
-    @Test("masks nothing else: expiry, currency, amount, type, device manufacturer and names remain")
+    @Test("does not mask the expiry, currency, amount, type, device manufacturer and names")
     func others() throws {
         let json = """
             {"applicationExpirationDate":"300131","currencyCode":"840","transactionAmount":1099.0,\
@@ -75,14 +75,14 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: json))
     }
 
-    @Test("masks a manufacturer's identifier that could be an account number")
+    @Test("masks a device manufacturer's identifier that could be an account number")
     func longIdentifier() throws {
         #expect(
             try masked(#"{"deviceManufacturerIdentifier":"4111111111111234"}"#)
                 == JSONValue(parsing: #"{"deviceManufacturerIdentifier":"************1234"}"#))
     }
 
-    @Test("omits together the members whose names masking makes equal")
+    @Test("omits all members whose names become equal when they are masked")
     func collidingNames() throws {
         #expect(try masked(#"{"4111111111111234":"a","4111111111121234":"b"}"#) == JSONValue(parsing: "{}"))
     }

@@ -15,7 +15,7 @@ struct PaymentListTranscripts {
             Program.built("paytoken-gateway"), ["payment", "list", "--socket", gateway.path] + arguments)
     }
 
-    @Test("aligns payment list")
+    @Test("aligns the columns of payment list")
     func payments() async throws {
         let result = try await Self.list(items: Self.payment)
         #expect(result.status == 0 && result.error.isEmpty, "\(result)")
@@ -27,7 +27,7 @@ struct PaymentListTranscripts {
                 """)
     }
 
-    @Test("reports an empty list without a heading")
+    @Test("says that there are no payments, without a table heading")
     func empty() async throws {
         let none = try await Self.list(items: "")
         #expect(none.status == 0 && none.output.isEmpty && none.error == "There are no payments.\n", "\(none)")

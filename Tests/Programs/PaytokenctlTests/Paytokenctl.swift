@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// Runs the built program as an operator would.
+/// Runs the built paytokenctl as an operator would.
 enum Command {
     static func paytokenctl(
         _ arguments: [String], socket: String? = nil, environment: [String: String] = [:], input: String = ""
@@ -13,7 +13,7 @@ enum Command {
 }
 
 extension Command {
-    /// Runs it with its standard output on a pseudo-terminal of this width; 0 if the terminal does not know its width.
+    /// Runs paytokenctl with its standard output on a pseudo-terminal of this width. A width of 0 means unknown.
     static func inTerminal(
         columns: Int, _ arguments: [String], socket: String, environment: [String: String] = [:]
     ) async throws -> ProgramResult {
@@ -44,7 +44,7 @@ extension Command {
     }
 }
 
-/// Answers of the fake daemon.
+/// Bodies of answers for the fake daemon.
 enum Sample {
     static let hash = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
     static let hex = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"

@@ -5,8 +5,8 @@ import Testing
 
 @testable import paytokenctl
 
-/// The guidance through a rotation for its reader, from the daemon's values.
-@Suite("The guidance through a rotation")
+/// The instructions that paytokenctl derives from the daemon's state of a rotation.
+@Suite("Instructions for a rotation")
 struct RotationGuidanceTests {
     private static let noon = RFC3339.date("2027-01-15T12:00:00Z") ?? .distantPast
 
@@ -31,7 +31,7 @@ struct RotationGuidanceTests {
                 steps: steps.map { RotationStatus.Step(name: $0.0, status: $0.1, text: "a later step") }, remarks: []))
     }
 
-    @Test("names the next command of each phase, with the use or type that distinguishes it from the merchant's others")
+    @Test("names the next command in each phase, with the option that selects the rotation among the merchant's")
     func commands() {
         let old = Self.key(opened: 5)
         #expect(Self.guidance("none").next.contains("paytokenctl rotate start m --type ec begins one"))
@@ -47,7 +47,7 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("a phase of tomorrow").next == "the daemon's words")
     }
 
-    @Test("describes identity keys as signing for sessions, and their upload")
+    @Test("describes the upload and the signatures of identity keys")
     func identity() {
         let old = Self.key(opened: 1)
         let waiting = Self.guidance("certificate", use: "identity", old: [old]).next
@@ -58,20 +58,20 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("finish", use: "identity").next.contains("rotate finish m --use identity"))
     }
 
-    @Test("quotes a merchant in a command as one shell word")
+    @Test("quotes a merchant identifier in a command as one shell word")
     func quoted() {
         let next = Self.guidance("none", merchant: "m; id").next
         #expect(next.contains("paytokenctl rotate start 'm; id' --type ec"))
     }
 
-    @Test("reports payment tokens for a key without its certificate as a premature activation, which proves nothing")
+    @Test("reports payment tokens for a key without its certificate as a sign, not proof, of a premature activation")
     func early() {
         let next = Self.guidance("certificate", new: Self.key("pre-activation", refused: 4)).next
         #expect(next.hasPrefix("4 tokens named the new key") && next.contains("activated already"))
         #expect(next.contains("no proof") && next.contains("paytokenctl rotate import FILE"))
     }
 
-    @Test("warns against activating a new key with a fault, and against retiring the old identity key")
+    @Test("warns against activating a faulty new key, and against retiring the old identity key before it works")
     func fault() {
         let away = Self.key(fault: "No token shows it.")
         let processing = Self.guidance("activation", new: away).next
@@ -80,7 +80,7 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("none", new: away).next.contains("No rotation is under way"))
     }
 
-    @Test("ends a cut-off with nothing to do, with a missed activation, or with no key left")
+    @Test("names what remains to be done before a cut-off: nothing, an activation, or a new key")
     func cutOff() {
         let old = Self.key("deactivated", opened: 3, cutOff: Self.noon)
         let proven = Self.guidance("cut-off", old: [old], steps: [("activate", "done"), ("cut-off", "next")])

@@ -60,7 +60,7 @@ struct RotationTranscripts {
 
     // MARK: key generate, csr create
 
-    @Test("requests and shows a key with key generate; --output json prints it unchanged")
+    @Test("generates and shows a key with key generate, and prints the daemon's answer with --output json")
     func generate() async throws {
         let sample = Sample.key(merchant: Self.merchant, notAfter: nil, daysLeft: nil, state: "pre-activation")
         let daemon = try await FakeDaemon(["POST /v1/keys": .ok(sample)])
@@ -78,7 +78,7 @@ struct RotationTranscripts {
                 == KeyGenerationRequest(merchantIdentifier: Self.merchant))
     }
 
-    @Test("shows with key generate --dry-run where the key would be")
+    @Test("shows the HSM token for the new key with key generate --dry-run")
     func generateDryRun() async throws {
         let daemon = try await FakeDaemon([
             "POST /v1/keys?dry_run=true": .ok(
@@ -94,7 +94,7 @@ struct RotationTranscripts {
         #expect(result.error == "Dry run: the key can be made. Nothing was changed.\n")
     }
 
-    @Test("writes PEM to standard output, or to a new file that others cannot replace, with csr create")
+    @Test("writes PEM to standard output or to a new file with csr create, and refuses to overwrite a file")
     func request() async throws {
         let answer = CertificateRequestAnswer(
             publicKeyHash: Sample.hash, merchantIdentifier: Self.merchant, algorithm: "EC", csr: Self.pem)
@@ -107,7 +107,7 @@ struct RotationTranscripts {
         #expect(written.status == 0 && written.output == "", "\(written)")
         #expect(written.error == "Wrote \(files.path("new.csr")).\n")
         #expect(try String(contentsOfFile: files.path("new.csr"), encoding: .utf8) == Self.pem)
-        // The file exists: the daemon is not asked.
+        // The command refuses an existing file before it asks the daemon.
         let asked = daemon.asked.count
         let again = try await Command.paytokenctl(arguments, socket: daemon.path)
         #expect(again.status == 66 && again.error.contains("is there already, and is not overwritten"), "\(again)")
@@ -133,7 +133,7 @@ struct RotationTranscripts {
 
     // MARK: rotate
 
-    @Test("writes the request with rotate start, and shows the rotation's position and next step")
+    @Test("writes the certificate request with rotate start, and shows the rotation's progress and next step")
     func start() async throws {
         let answer = RotationStartAnswer(rotation: Self.rotation(), created: true, csr: Self.pem)
         let daemon = try await FakeDaemon(["POST /v1/rotations": .ok(try Self.json(answer))])
@@ -146,7 +146,7 @@ struct RotationTranscripts {
         #expect(
             try JSONCoding.decode(RotationStartRequest.self, from: #require(daemon.asked.last).body)
                 == RotationStartRequest(merchantIdentifier: Self.merchant, type: "EC"))
-        // Without a file, standard output is the request and nothing else.
+        // Without a file, the command writes only the request to standard output.
         let piped = try await Command.paytokenctl(["rotate", "start", Self.merchant], socket: daemon.path)
         #expect(piped.status == 0 && piped.output == Self.pem, "\(piped)")
         #expect(piped.error == "Next: \(Self.next)\n")
@@ -155,7 +155,7 @@ struct RotationTranscripts {
         #expect(json.output == (try Self.json(answer)) + "\n")
     }
 
-    @Test("says that a second rotate start made no key; a dry run makes neither key nor request")
+    @Test("says that a second rotate start makes no key, and that a dry run makes neither key nor request")
     func startAgain() async throws {
         let daemon = try await FakeDaemon([
             "POST /v1/rotations": .ok(
@@ -172,7 +172,7 @@ struct RotationTranscripts {
         #expect(dry.error == "Dry run: the new key can be made. Nothing was changed.\n")
     }
 
-    @Test("sends the certificate with rotate import, and shows the rotation")
+    @Test("sends the certificate with rotate import, and shows the rotation's progress")
     func importCertificate() async throws {
         let merchant = try SharedForge.ecMerchant
         let answer = RotationImportAnswer(
@@ -193,13 +193,13 @@ struct RotationTranscripts {
             ["rotate", "import", files.path("m.der"), "--dry-run"], socket: daemon.path)
         #expect(dry.status == 0 && dry.output.hasPrefix("Merchant       merchant.com.example\n"))
         #expect(dry.error == "Dry run: the certificate can be imported. Nothing was changed.\n")
-        // A wrong file is found before the daemon is asked.
+        // The command refuses a wrong file before it asks the daemon.
         let asked = daemon.asked.count
         let wrong = try await Command.paytokenctl(["rotate", "import", files.path("none")], socket: daemon.path)
         #expect(wrong.status == 66 && daemon.asked.count == asked)
     }
 
-    @Test("shows one merchant's rotation with rotate status, all in lines, or none")
+    @Test("shows one merchant's rotation, all rotations, or that there are none with rotate status")
     func status() async throws {
         let two = [Self.rotation(), Self.rotation("merchant.com.example.other", phase: "overlap")]
         let daemon = try await FakeDaemon([
@@ -237,7 +237,7 @@ struct RotationTranscripts {
         #expect(none.status == 0 && none.output == "" && none.error == "No rotation is under way.\n")
     }
 
-    @Test("shows the cut-off after rotate finish, exits with 1 for its refusal, and reads 0s as at once")
+    @Test("shows the cut-off after rotate finish, exits with 1 for a refusal, and accepts 0s as an immediate cut-off")
     func finish() async throws {
         let end = Self.noon.addingTimeInterval(7 * 86_400)
         let answer = RotationFinishAnswer(rotation: Self.rotation(), retired: [Sample.hash], cutOff: end)

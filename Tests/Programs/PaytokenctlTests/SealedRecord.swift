@@ -2,16 +2,17 @@ import AuditChain
 import Crypto
 import Foundation
 
-/// A short record of one node, sealed by a key in software: records 1 to 10, audit checkpoints after 5 and 10.
+/// A short audit record of one node, sealed by a key in software. By default it has ten records, and audit checkpoints
+/// after records 5 and 10.
 struct SealedRecord {
     let publicKey: CheckpointKey
-    /// The lines in an export's order, without line feeds.
+    /// The lines in the order of an export, without line feeds.
     let lines: [[UInt8]]
 
     /// - Parameters:
-    ///   - sealsEnd: true if the last audit checkpoint exists.
-    ///   - pin: the key of another node that record 2 trusts from then on.
-    ///   - archive: the range that a record states as archived, with all its lines as the file's content.
+    ///   - sealsEnd: true if an audit checkpoint follows the last record.
+    ///   - pin: the key of another node that record 2 declares as trusted.
+    ///   - archive: the archived range, and the sequence number of the record that names the archive.
     init(
         records: Int = 10, checkpointEvery interval: Int = 5, sealsEnd: Bool = true, node: String = "backend-1",
         pin: KeyPin? = nil, archive: (records: ClosedRange<Int>, saidBy: Int)? = nil
@@ -42,12 +43,12 @@ struct SealedRecord {
         self.lines = lines
     }
 
-    /// The lines, each with a line feed.
+    /// The bytes of an export, in which each line ends with a line feed.
     var export: [UInt8] { Self.export(lines) }
 
     static func export(_ lines: [[UInt8]]) -> [UInt8] { lines.flatMap { $0 + [0x0A] } }
 
-    /// The export with the record's caller changed, and nothing else.
+    /// Returns an export in which only this record's caller is changed.
     func changing(record sequence: Int) throws -> [UInt8] {
         var lines = lines
         let place = try required(
@@ -59,7 +60,7 @@ struct SealedRecord {
         return Self.export(lines)
     }
 
-    /// The answer of the daemon with the key, whose HSM token remembers `head`.
+    /// Returns the daemon's answer with its audit key, and with `head` as the head in the HSM token.
     func publicKeyAnswer(head: [UInt8]?) throws -> String {
         let line = try head.map {
             String(decoding: try JSONEncoder().encode(String(decoding: $0, as: UTF8.self)), as: UTF8.self)
@@ -68,7 +69,7 @@ struct SealedRecord {
         return #"{"head":\#(line ?? "null"),"keys":[{"keyId":"\#(publicKey.keyId.hex)","publicKey":\#(pem)}]}"#
     }
 
-    /// The answer of the first node's daemon about the keys of all nodes.
+    /// Returns the answer of the first node's daemon with the audit keys of all nodes.
     static func allKeysAnswer(_ records: [(node: String, record: SealedRecord, last: Int)]) throws -> String {
         let nodes = try records.enumerated().map { index, part in
             let pem = String(decoding: try JSONEncoder().encode(part.record.publicKey.pem), as: UTF8.self)
@@ -89,7 +90,7 @@ struct SealedRecord {
             protection: .c, hsmToken: AuditText("primary"))
     }
 
-    /// One second per record from 2026-01-31T12:00:00Z.
+    /// Returns the record's time: one second per record after 2026-01-31T12:00:00Z.
     static func time(_ sequence: Int) -> AuditTime {
         AuditTime(milliseconds: 1_769_860_800_000 + Int64(sequence) * 1000)
     }
@@ -101,7 +102,7 @@ struct SealedRecord {
 
 struct NothingThere: Error {}
 
-/// Returns the value, or fails the test if there is none.
+/// Returns the value, or throws if it is nil.
 func required<Value>(_ value: Value?) throws -> Value {
     guard let value else { throw NothingThere() }
     return value

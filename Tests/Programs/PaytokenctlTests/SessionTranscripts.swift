@@ -5,7 +5,7 @@ import Testing
 struct SessionTranscripts {
     private static let check = "POST /v1/session-check"
 
-    @Test("shows each step with check, and exits with 0 when Apple returns a session")
+    @Test("shows each step of session check, and exits with 0 if Apple returns a session")
     func check() async throws {
         let gateway = try await FakeDaemon([Self.check: .ok(Self.answer(failedAt: nil))])
         let result = try await Command.paytokenctl(
@@ -29,7 +29,7 @@ struct SessionTranscripts {
             ])
     }
 
-    @Test("shows the fault at the step where check ends, and exits with 1")
+    @Test("shows the step at which session check fails and the fault, and exits with 1")
     func failed() async throws {
         let gateway = try await FakeDaemon([Self.check: .ok(Self.answer(failedAt: 4))])
         let line = ["session", "check", "merchant.com.example", "--domain", "shop.example"]
@@ -44,7 +44,7 @@ struct SessionTranscripts {
         #expect(json.output == Self.answer(failedAt: 4) + "\n")
     }
 
-    @Test("exits as wrong usage for check without a domain, and as unreachable without a gateway")
+    @Test("exits with 64 for session check without a domain, and with 69 without a gateway")
     func unreachable() async throws {
         let directory = try FreshDirectory()
         #expect(try await Command.paytokenctl(["session", "check", "merchant.com.example"]).status == 64)
@@ -55,7 +55,7 @@ struct SessionTranscripts {
         #expect(!result.error.contains("paytokend"), "\(result)")
     }
 
-    @Test("prints a refusal of check")
+    @Test("prints the gateway's refusal of session check")
     func refused() async throws {
         let gateway = try await FakeDaemon([
             Self.check: .refusal(400, "malformed_request", "domain is not a domain name.", details: "domain")

@@ -4,7 +4,7 @@ import Testing
 @Suite("Transcripts: unknown commands")
 struct UnknownCommandTranscripts {
     @Test(
-        "names an unknown word and the probable command, and does nothing",
+        "names the unknown word and the probable command",
         arguments: [
             ("paytokenctl", ["keys", "list"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
             ("paytokenctl", ["help", "keys"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
@@ -32,7 +32,7 @@ struct UnknownCommandTranscripts {
         #expect(result.error.hasPrefix("Error: \(message) See "), "\(result)")
     }
 
-    @Test("keeps the usual messages for help of an existing command and for wrong options")
+    @Test("prints the usual messages for the help of a command and for wrong options")
     func known() async throws {
         let help = try await Command.paytokenctl(["help", "key", "list"])
         #expect(help.status == 0 && help.output.contains("USAGE: paytokenctl key list"))

@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Admission of callers: the peer as the kernel reported it, against the access rules.
+/// Access rules for callers, whom the daemon identifies by the peer that the kernel reports.
 @Suite(.everyEngine) struct AccessTests {
     private static let checkout = PeerIdentity(uid: 12345, gid: 12345)
     private static let member = PeerIdentity(uid: 12346, gid: 12346, supplementaryGroups: [23456])
     private static let monitor = PeerIdentity(uid: 12347, gid: 12347)
     private static let unlisted = PeerIdentity(uid: 12348, gid: 12348)
 
-    /// One daemon with rules for several accounts and sockets open to all.
+    /// A daemon with rules for several accounts, whose sockets are open to all.
     private static let started = Task {
         var configuration = DaemonConfiguration()
         configuration.listener = ["mode: \"0666\"", "admin_mode: \"0666\""]
@@ -43,7 +43,7 @@ import TokenForge
     private static let needsRoot: Comment = "only root can connect as other accounts"
 
     @Test(
-        "lets a caller use the merchants of its access rule and no others",
+        "refuses a caller the merchants that its access rule does not name",
         .enabled(if: PeerIdentity.available, needsRoot))
     func merchants() async throws {
         #expect(try await decrypt(SharedForge.ecMerchant, as: Self.checkout).status == 200)
@@ -52,7 +52,7 @@ import TokenForge
     }
 
     @Test(
-        "matches a supplementary group, and requires its rule's expectations",
+        "matches an access rule by a supplementary group, and requires the expectations of that rule",
         .enabled(if: PeerIdentity.available, needsRoot))
     func supplementaryGroup() async throws {
         let without = try await decrypt(SharedForge.ecMerchant, as: Self.member)
@@ -63,7 +63,7 @@ import TokenForge
     }
 
     @Test(
-        "lets the monitor role read metrics, status and keys, but not decrypt",
+        "lets the role monitor read metrics, status and keys, but not decrypt",
         .enabled(if: PeerIdentity.available, needsRoot))
     func monitorRole() async throws {
         for path in ["/metrics", "/v1/status", "/v1/keys"] {
@@ -82,7 +82,7 @@ import TokenForge
     }
 
     @Test(
-        "gives a caller without an access rule only health, without reasons",
+        "answers only health requests, without reasons, from a caller without an access rule",
         .enabled(if: PeerIdentity.available, needsRoot))
     func unlisted() async throws {
         let answer = try await decrypt(SharedForge.ecMerchant, as: Self.unlisted)
@@ -93,7 +93,7 @@ import TokenForge
     }
 
     @Test(
-        "refuses an unlisted caller before it reads the body",
+        "refuses a caller without an access rule before it reads the body",
         .enabled(if: PeerIdentity.available, needsRoot))
     func beforeTheBody() async throws {
         let answer = try await Curl.request(
@@ -102,7 +102,7 @@ import TokenForge
     }
 
     @Test(
-        "repeats a release for the same caller only: another caller's equal reference is a replay",
+        "repeats a release only for the same caller, and refuses the same reference of another caller as a replay",
         .enabled(if: PeerIdentity.available, needsRoot))
     func repeatsByCaller() async throws {
         let paymentToken = try SharedForge.paymentToken()
@@ -116,14 +116,14 @@ import TokenForge
         #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
     }
 
-    @Test("gives the daemon's own account every role without access rules")
+    @Test("gives the daemon's own account every role if there are no access rules")
     func withoutRules() async throws {
         let harness = try await SharedDaemon.harness
         #expect(try await harness.admin("/v1/status").status == 200)
         #expect(try await harness.admin("/v1/keys").status == 200)
     }
 
-    @Test("gives the sockets the configured modes, or the defaults")
+    @Test("creates the sockets with the configured modes, or with the default modes")
     func modes() async throws {
         func mode(_ path: String) throws -> Int? {
             try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
@@ -134,7 +134,7 @@ import TokenForge
         if PeerIdentity.available { #expect(try await mode(Self.started.value.socket) == 0o666) }
     }
 
-    @Test("names, at SIGHUP, the changed sections that need a restart, and keeps their old values")
+    @Test("names the changed sections that need a restart at SIGHUP, and keeps their old values")
     func reloadOfMore() async throws {
         let harness = try await DaemonHarness()
         func insecure() async throws -> [Substring] {
@@ -151,12 +151,12 @@ import TokenForge
         try harness.directory.write(text.replacing("people: 1", with: "people: 2"), to: "paytokend.yaml")
         try harness.daemon.signal(SIGHUP)
         try await wait(for: "the names") { try harness.daemon.error.contains("listener, approvals") }
-        // One person still suffices, and the metrics report it.
+        // The metrics still report that one person is enough.
         #expect(try await insecure() == before)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("applies new access rules to open connections after SIGHUP, and no part of a faulty configuration")
+    @Test("applies new access rules to open connections at SIGHUP, and ignores a faulty configuration")
     func reload() async throws {
         let me = geteuid()
         var configuration = DaemonConfiguration()

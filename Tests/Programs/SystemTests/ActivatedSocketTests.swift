@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Sockets that outlive the daemon, as systemd's socket units make them (sd_listen_fds(3)).
-@Suite("Activated sockets")
+/// Sockets that remain open when the daemon ends, like those of systemd's socket units (sd_listen_fds(3)).
+@Suite("Sockets of a service manager")
 struct ActivatedSocketTests {
-    /// A program that listens and becomes the daemon when the file `go` exists; earlier connections wait in the
+    /// A program that listens, and becomes the daemon once the file `go` exists. Earlier connections wait in the
     /// backlog.
     private static let activation = """
         import os, socket, sys, time
@@ -26,7 +26,7 @@ struct ActivatedSocketTests {
         """
 
     @Test(
-        "answers connections that waited in the sockets during its start, and refuses none while it opens its HSM token"
+        "answers connections that waited during its start, even while it opens its HSM token"
     )
     func waiting() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
@@ -61,14 +61,15 @@ struct ActivatedSocketTests {
         #expect(try await administration.answer().status == 200)
         daemon.signal(SIGTERM)
         #expect(try await daemon.result().status == 0, "\(daemon.error)")
-        // They are the service manager's: the daemon leaves them in place.
+        // The sockets belong to the service manager, so the daemon does not remove them.
         #expect(FileManager.default.fileExists(atPath: harness.socket))
         #expect(FileManager.default.fileExists(atPath: harness.adminSocket))
     }
 
-    /// systemd would start the daemon again at once for a waiting caller, and give the socket up after a few starts.
+    /// Without the wait, systemd would restart the daemon at once for a waiting caller, and close the socket after a
+    /// few starts.
     @Test(
-        "waits for a passing obstacle, such as a ledger in use by another daemon, before it exits with 75")
+        "waits for a temporary fault, such as a ledger in use by another daemon, before it exits with 75")
     func pause() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.start()

@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The assessor's page of a running daemon.
+/// The report page that paytokenctl writes for an assessor from a running daemon.
 @Suite struct AuditReportTests {
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
-    @Test("writes the page, its export and its key; the record is intact and contains the events")
+    @Test("writes the page, the export and the key, and reports an intact audit record with the events")
     func live() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -26,7 +26,8 @@ import TokenForge
         let page = try String(contentsOfFile: out, encoding: .utf8)
         #expect(page.contains("<strong>Intact.</strong>") && page.contains("transaction_replayed"))
         #expect(page.contains("SoftHSM"), "the token's model, as the daemon says")
-        // The key came from a file: strength, sensitive, extractable, always sensitive, never extractable, local.
+        // The columns of an imported key are strength, sensitive, extractable, always sensitive, never extractable and
+        // local.
         let row =
             "<td>P-256</td><td>yes</td><td>no</td><td>no</td><td>no</td><td>no</td><td>came from a file</td><td>none</td>"
         #expect(page.contains(row), "the key's attributes, as its token says")
@@ -41,19 +42,19 @@ import TokenForge
         #expect(
             try await Program.run("/usr/bin/sha256sum", [harness.directory.path("report.jsonl")]).output.hasPrefix(
                 digest))
-        // No secret of the payment token.
+        // The page contains no secret of the payment token.
         for secret in ["onlinePaymentCryptogram", "applicationPrimaryAccountNumber"] { #expect(!page.contains(secret)) }
         for name in ["report.html", "report.jsonl"] {
             let mode = try FileManager.default.attributesOfItem(atPath: harness.directory.path(name))
             #expect(mode[.posixPermissions] as? Int == 0o600, "\(name)")
         }
-        // The commands exactly as the page states them.
+        // The test runs the commands exactly as the page prints them.
         let verified = try await Program.run(
             Self.verifier,
             [harness.directory.path("report.jsonl"), harness.directory.path("report.pem")])
         #expect(verified.status == 0 && verified.output.hasPrefix("intact: "), "\(verified)")
 
-        // From the export alone the page has the same totals, and states that no daemon was asked.
+        // A page from the export alone has the same totals, and says that it comes without a daemon.
         let second = harness.directory.path("second.html")
         let again = try await Program.run(
             Program.built("paytokenctl"),
@@ -64,13 +65,13 @@ import TokenForge
         #expect(again.status == 0, "\(again)")
         let offline = try String(contentsOfFile: second, encoding: .utf8)
         #expect(offline.contains("No daemon was asked"))
-        // Nothing is overwritten.
+        // The command refuses to overwrite the page.
         let taken = try await harness.paytokenctl(["audit", "report", "--out", out])
         #expect(taken.status != 0 && taken.error.contains("report.html"), "\(taken)")
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("writes a page that reports a changed record, and exits with 1")
+    @Test("writes a page that reports a changed audit record, and exits with 1")
     func changed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -92,7 +93,7 @@ import TokenForge
         #expect(page.contains("Not proved.") && !page.contains("<strong>Intact.</strong>"))
     }
 
-    @Test("refuses wrong options before it asks or writes anything")
+    @Test("refuses wrong options before it asks the daemon or writes a file")
     func options() async throws {
         let directory = try FreshDirectory()
         for arguments in [

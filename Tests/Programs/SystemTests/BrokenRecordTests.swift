@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon's own report of a changed record.
+/// The daemon's detection of a changed audit record.
 @Suite struct BrokenRecordTests {
     private static let verdict = "paytokend_record_check_verdict"
 
-    @Test("finds a changed record by itself, reports it in metric, log and status, and continues payments")
+    @Test("detects a changed audit record, reports it in metrics, log and status, and still releases payments")
     func changed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let released = try await harness.decrypt(SharedForge.paymentToken())

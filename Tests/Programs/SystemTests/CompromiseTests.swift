@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A key that others may have, from the first alarm to its end, as the security team handles it.
+/// The security team's handling of a compromised key, from the first alarm to the key's destruction.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() }, .everyEngine)
 struct CompromiseTests {
     @Test(
-        "suspends a compromised key at once, marks it with a second approval, destroys it, and records everything")
+        "suspends a compromised key at once, marks and destroys it after approvals, and records each step")
     func walk() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("leaked")
@@ -25,7 +25,7 @@ struct CompromiseTests {
 
         let approved = try await daemon.run(.bob, "approval", "approve", first)
         #expect(approved.status == 0, "\(approved)")
-        // With a shared ledger the approval names the requester's host.
+        // With a shared ledger, the approval shows the requester's node.
         let node = StorageEngine.current == .postgresql ? "Node         node-1\n" : ""
         #expect(
             approved.output == """
@@ -36,7 +36,7 @@ struct CompromiseTests {
                 Key's state  compromised
                 \(node)
                 """)
-        // From here the key can only be destroyed.
+        // A compromised key can only be destroyed.
         for verb in ["resume", "suspend", "retire"] {
             let back = try await daemon.run(nil, "key", verb, merchant.hex, "--reason", "a mistake")
             #expect(back.status == 1)
@@ -56,7 +56,7 @@ struct CompromiseTests {
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
 
         try await record(daemon, merchant, [first, second])
-        // The HSM token confirms it: another daemon with the same HSM token and a new ledger finds no key either.
+        // The key remains destroyed after a restart.
         #expect(try await daemon.harness.stop().status == 0)
         try await daemon.harness.start()
         #expect(try await daemon.state(merchant) == "destroyed")
@@ -65,13 +65,13 @@ struct CompromiseTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    /// The record of it that an auditor finds.
+    /// Checks the audit records that an auditor finds for the key.
     private func record(
         _ daemon: StaffedDaemon, _ merchant: ForgedMerchant, _ approvals: [String]
     ) async throws {
         struct Line: Equatable {
             let event, outcome: String?
-            /// The name of the caller's rule, and the person.
+            /// The name of the caller's access rule, which is the person's name.
             let caller: String?
             let uid: String?
             let detail: String?
@@ -83,7 +83,7 @@ struct CompromiseTests {
                 uid: record.objectValue?["caller"]?.objectValue?["uid"]?.numberValue?.text,
                 detail: record.string("to") ?? record.string("decision"))
         }
-        /// A record of one event; nil for root, who is not of the staff and also asks the daemon to decrypt.
+        /// Returns the expected record of one event. A `who` of nil means root, who is not a member of the staff.
         func line(_ event: String, _ outcome: String, _ who: Staff?, _ detail: String? = nil) -> Line {
             Line(
                 event: event, outcome: outcome, caller: who.map { "\($0)" } ?? "root",

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Decryption over the socket: mint, curl, compare.
+/// Decryption through the socket. Each test mints a payment token, sends it with curl, and compares the answer.
 @Suite(.everyEngine) struct DecryptTests {
     static let merchants = ["EC_v1", "RSA_v1"]
 
@@ -12,7 +12,7 @@ import TokenForge
         try version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant
     }
 
-    /// Expects the decrypted dictionary in the answer byte for byte.
+    /// Requires that the answer contains the decrypted dictionary byte for byte.
     private func expectVerbatim(_ answer: CurlAnswer, _ paymentToken: MintedToken) {
         #expect(answer.status == 200, "\(answer)")
         let member = Array("\"paymentData\":".utf8) + paymentToken.plaintext
@@ -20,7 +20,7 @@ import TokenForge
     }
 
     @Test(
-        "decrypts a genuine payment token, and names the merchant and the protection tier",
+        "decrypts a valid payment token, and names the merchant and the protection tier",
         arguments: merchants)
     func freshToken(version: String) async throws {
         let merchant = try merchant(version).merchant
@@ -33,19 +33,19 @@ import TokenForge
         #expect(answer.string("publicKeyHash") == Data(paymentToken.publicKeyHash).base64EncodedString())
         #expect(answer.string("version") == version)
         #expect(answer.string("signingTime") == paymentToken.signingTime.formatted(.iso8601))
-        // SoftHSM can neither derive nor unwrap to a key that stays inside.
+        // SoftHSM has tier C, because it cannot derive or unwrap a key that stays inside.
         #expect(answer.string("protection") == "C")
         #expect(answer.member("repeated")?.boolValue == false)
         #expect(answer.member("checked")?.arrayValue?.isEmpty == true)
     }
 
     @Test(
-        "reads every form of real payment tokens", arguments: merchants,
+        "decrypts payment tokens in every form that Apple has used", arguments: merchants,
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: String, wire: WireForm) async throws {
         var wire = wire
         for round in 0..<2 {
-            // Then with every permitted difference in spelling.
+            // The second round uses every permitted difference in spelling.
             if round == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
             let paymentToken = try SharedForge.mint.mint(
                 TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
@@ -53,7 +53,7 @@ import TokenForge
         }
     }
 
-    @Test("accepts paymentData alone as a payment token", arguments: merchants)
+    @Test("accepts paymentData without its envelope as a payment token", arguments: merchants)
     func paymentDataAlone(version: String) async throws {
         let paymentToken = try SharedForge.paymentToken(for: merchant(version).merchant)
         expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken.decryptBody(whole: false)), paymentToken)
@@ -82,7 +82,7 @@ import TokenForge
         expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
-    @Test("answers payloads of every kind byte for byte: EMV, no ECI, merchant tokens, responses, unknown members")
+    @Test("returns every kind of payload byte for byte: EMV, without ECI, merchant tokens, responses, unknown members")
     func payloads() async throws {
         var emv = PayloadRecipe(.emv)
         emv.encryptedPINData = "0123456789ABCDEF"
@@ -96,7 +96,7 @@ import TokenForge
         var tomorrow = PayloadRecipe()
         tomorrow.extraMembers = ["\"tomorrow\":{\"deep\":[1e3,\"\\u00e9\",null]}", "\"transaction Amount\":\"x\""]
         var payloads = [emv, withoutECI, merchantToken, responses, tomorrow].map(\.json)
-        // The payload's schema refuses nothing.
+        // The payload's schema accepts any JSON object.
         payloads.append(Array("{}".utf8))
         payloads.append(Array("{ \"currencyCode\" : 840,\n \"transactionAmount\" : \"much\" }".utf8))
         for payload in payloads {
@@ -108,9 +108,9 @@ import TokenForge
         }
     }
 
-    @Test("fails to decrypt a payment token of the other version than the key's algorithm")
+    @Test("fails to decrypt a payment token whose version does not match the key's algorithm")
     func otherAlgorithm() async throws {
-        // An RSA_v1 payment token with the EC merchant's publicKeyHash.
+        // The payment token is RSA_v1 and has the EC merchant's publicKeyHash.
         let rsa = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let ecHash = try SharedForge.ecMerchant.merchant.publicKeyHash
         let text = String(decoding: rsa.decryptBody(), as: UTF8.self).replacing(
@@ -123,6 +123,6 @@ import TokenForge
 }
 
 extension Array where Element == UInt8 {
-    /// Returns true if `other` occurs inside.
+    /// Returns true if the array contains `other`.
     func holds(_ other: [UInt8]) -> Bool { Data(self).range(of: Data(other)) != nil }
 }

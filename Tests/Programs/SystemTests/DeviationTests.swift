@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Every attack and accident that the forge can make, against the running daemon.
-// One case at a time: hundreds at once would wait for each other until their payment tokens are too old.
+/// Every attack and fault that the forge can make, sent to a running daemon.
+// The cases run one at a time, because payment tokens would expire while hundreds of cases wait for each other.
 @Suite(.serialized, .everyEngine) struct DeviationTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let deviation: Deviation
@@ -17,7 +17,7 @@ import TokenForge
             .map { Case(deviation: $0, version: version) }
     }
 
-    /// The HTTP status of a code, by the contract's table.
+    /// Returns the HTTP status of a code according to the contract's table.
     static func status(_ code: String) -> Int {
         ["malformed_token", "unsupported_version", "malformed_request"].contains(code) ? 400 : 422
     }
@@ -26,12 +26,12 @@ import TokenForge
         let merchant = try (version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant).merchant
         return TokenRecipe(
             merchant: merchant,
-            // It was added only if there was none before.
+            // The deviation adds applicationData, so the recipe must have none.
             applicationData: deviations.contains(.applicationDataAdded) ? nil : Array("order 7".utf8),
             deviations: deviations)
     }
 
-    @Test("refuses each deviation with exactly its own code", arguments: refused)
+    @Test("refuses each deviation with exactly the documented code", arguments: refused)
     func refusal(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
         let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
@@ -42,7 +42,7 @@ import TokenForge
         #expect(answer.member("paymentData") == nil)
     }
 
-    @Test("gives every failed decryption the same answer, byte for byte")
+    @Test("returns the same answer for every failed decryption, byte for byte")
     func decryptionFailedIsNoOracle() async throws {
         let failing = Self.refused.filter { $0.deviation.refusal == "decryption_failed" }
         #expect(failing.count > 10)
@@ -50,7 +50,8 @@ import TokenForge
         for tested in failing {
             let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
             let answer = try await SharedDaemon.harness.decrypt(paymentToken)
-            // Each has its own place in the record, which reveals only the order of arrival.
+            // The answers differ only in the sequence number of the audit record, which reveals only the order of
+            // arrival.
             let place = try #require(answer.member("audit")?.objectValue?["sequence"]?.numberValue?.text)
             let body = String(decoding: answer.body, as: UTF8.self)
                 .replacing("\"sequence\":\(place)", with: "\"sequence\":0")
@@ -59,12 +60,12 @@ import TokenForge
         #expect(answers.count == 1, "\(answers.values)")
     }
 
-    /// The deviations that `/v1/verify` detects: steps 2 to 4.
+    /// The codes of the deviations that `/v1/verify` detects in steps 2 to 4.
     static let seenByVerify: Set<String> = [
         "malformed_token", "unsupported_version", "signature_invalid", "certificate_untrusted", "marker_oid_missing",
     ]
 
-    @Test("refuses in verify for the same reasons where no key is needed", arguments: refused)
+    @Test("refuses in verify each deviation that can be detected without a key, with the same code", arguments: refused)
     func verify(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
         let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
@@ -77,13 +78,15 @@ import TokenForge
         }
     }
 
-    /// One deviation for each step, in the order in which the contract checks them.
+    /// One deviation for each step of the contract, in the order of the steps.
     static let inOrder: [Deviation] = [
         .unsupportedVersion, .publicKeyHashTooShort, .flippedSignature, .leafIsCA, .intermediateMarkerMissing,
         .unknownPublicKeyHash, .badTag,
     ]
 
-    @Test("answers, of two deviations, the one that the contract checks first", arguments: inOrder.indices.dropLast())
+    @Test(
+        "reports the deviation that the contract checks first if a payment token has two",
+        arguments: inOrder.indices.dropLast())
     func firstFailureWins(index: Int) async throws {
         for later in Self.inOrder[(index + 1)...] {
             let paymentToken = try SharedForge.mint.mint(Self.recipe("EC_v1", [Self.inOrder[index], later]))
@@ -92,7 +95,7 @@ import TokenForge
         }
     }
 
-    @Test("checks the signing time after the marker OIDs and before the key")
+    @Test("checks the signing time after the marker OIDs and before it looks up the key")
     func windowsPlace() async throws {
         for (deviation, code) in [
             (Deviation.leafMarkerMissing, "marker_oid_missing"),
@@ -106,7 +109,7 @@ import TokenForge
     }
 
     @Test(
-        "refuses a payment token signed before or after the window, and accepts one just inside",
+        "refuses a payment token signed outside the window, and accepts one just inside it",
         arguments: [-600, 600, -120, 120])
     func window(offset: Int) async throws {
         var recipe = try Self.recipe("EC_v1", [])
@@ -119,7 +122,7 @@ import TokenForge
         }
     }
 
-    @Test("refuses a distrusted certificate at once, leaf or intermediate")
+    @Test("refuses a distrusted leaf or intermediate certificate at once")
     func distrusted() async throws {
         let authority = try SharedForge.authority
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
@@ -131,7 +134,7 @@ import TokenForge
         let rsa = try SharedForge.mint.mint(Self.recipe("RSA_v1", []))
         #expect(try await harness.verify(ec).code == "certificate_untrusted")
         #expect(try await harness.verify(rsa).status == 200)
-        // A chain that was good, and is cached, is checked again.
+        // The daemon checks a chain again that it had accepted and cached.
         configuration.distrusted = [Fingerprint.hex(authority.intermediate.certificate)]
         try harness.configure(configuration)
         try harness.daemon.signal(1)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The caller's expectations of the payment: step 6 of Apple's document.
+/// The caller's expectations of the payment, which step 6 of Apple's document compares.
 @Suite(.everyEngine) struct ExpectedDetailsTests {
     private func paymentToken(
         amount: String = "1099", currency: String = "840", applicationData: String? = nil
@@ -49,7 +49,7 @@ import TokenForge
         if !agree { #expect(answer.code == "amount_mismatch") }
     }
 
-    @Test("refuses a different or missing currency, merchant or applicationData with its own code")
+    @Test("refuses a different or missing currency, merchant or applicationData with the documented code")
     func mismatches() async throws {
         let hash = SHA256.hash(data: Array("order 1".utf8)).hexadecimal
         let cases: [(paymentToken: MintedToken, expected: String, code: String?)] = [
@@ -68,7 +68,7 @@ import TokenForge
                 try paymentToken(applicationData: "order 2"), "{\"applicationDataHash\":\"\(hash)\"}",
                 "application_data_mismatch"
             ),
-            // The currency is checked before the amount.
+            // The daemon compares the currency before the amount.
             (try paymentToken(), "{\"currencyCode\":\"978\",\"transactionAmount\":1}", "currency_mismatch"),
         ]
         for (paymentToken, expected, code) in cases {
@@ -79,7 +79,7 @@ import TokenForge
         }
     }
 
-    @Test("treats an unreadable currency or amount as a mismatch only if one is expected")
+    @Test("reports an unreadable currency or amount as a mismatch only if the caller expects one")
     func unreadable() async throws {
         func odd() throws -> MintedToken {
             try SharedForge.mint.mint(
@@ -93,7 +93,7 @@ import TokenForge
         #expect(try await harness.decrypt(odd()).status == 200)
     }
 
-    @Test("claims nothing for a failed expectation: a later request with the right one is decrypted")
+    @Test("decrypts a payment token after a failed expectation if the next expectation is right")
     func nothingClaimed() async throws {
         let paymentToken = try paymentToken()
         let harness = try await SharedDaemon.harness

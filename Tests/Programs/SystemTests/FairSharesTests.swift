@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two callers under two rules, one of which floods.
+/// Two callers with different access rules, one of which floods the daemon.
 @Suite struct FairSharesTests {
     private static let flood = PeerIdentity(uid: 12351, gid: 12351)
     private static let shop = PeerIdentity(uid: 12352, gid: 12352)
-    /// The flood's number of simultaneous requests.
+    /// The number of simultaneous requests of the flooding caller.
     private static let width = 80
 
-    /// Sends one body repeatedly; returns when all requests were answered.
+    /// Sends one body repeatedly, and returns when all requests have been answered.
     private func send(
         _ body: String, times: Int, width: Int, _ harness: DaemonHarness, as identity: PeerIdentity
     ) async throws {
@@ -32,14 +32,15 @@ import TokenForge
         _ = try await identity.run(Program.installed("curl"), ["--config", files.path("requests")], within: 180)
     }
 
-    /// A request that uses the HSM token and claims nothing, because it expects another amount; it may be sent again.
+    /// Returns a request that may be sent repeatedly. It uses the HSM token but claims nothing, because it expects
+    /// another amount.
     private func body() throws -> String {
         let paymentToken = try SharedForge.paymentToken()
         return String(decoding: paymentToken.decryptBody(expected: "{\"transactionAmount\":1}"), as: UTF8.self)
     }
 
     @Test(
-        "delays another caller's request by a few calls of a flooding caller, not by its whole queue",
+        "delays a caller's request by only a few calls of a flooding caller, not by its whole queue",
         .enabled(if: PeerIdentity.available, "only root can connect as other accounts"))
     func twoRules() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
@@ -69,8 +70,8 @@ import TokenForge
         let places = names.indices.filter { names[$0] == "shop" }
         try #require(places.count == 5)
         try #require(names[places[4]...].contains("flood"), "the flood was over before")
-        // The shop sends its requests directly one after another: the calls between two of them were served after the
-        // first one's submission.
+        // The shop sends each request as soon as the previous one is answered. The flood's records between two of them
+        // show how many calls were served first.
         let between = zip(places, places.dropFirst()).map { $1 - $0 - 1 }.sorted()
         #expect(between[1] < Self.width / 2, "\(between) of the flood's calls came before the shop's next")
         #expect(try await harness.stop().status == 0)

@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The listener against requests that are wrong, slow, huge or not HTTP.
+/// The listener's answers to requests that are wrong, slow, huge or not HTTP.
 @Suite struct HTTPTests {
     private func post(_ body: [UInt8], contentType: String? = "application/json") async throws -> CurlAnswer {
         try await Curl.request(
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: body, contentType: contentType)
     }
 
-    @Test("answers unknown paths with 404, and other methods of known ones with 405")
+    @Test("answers an unknown path with 404, and an unsupported method with 405")
     func routing() async throws {
         let socket = try await SharedDaemon.harness.socket
         let unknown = try await Curl.request("/v1/nothing", socket: socket)
@@ -30,7 +30,7 @@ import TokenForge
         #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
     }
 
-    @Test("serves JSON with a charset, any Host header and chunked bodies")
+    @Test("accepts JSON with a charset, any Host header and chunked bodies")
     func tolerated() async throws {
         let answer = try await Curl.request(
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.paymentToken().decryptBody(),
@@ -39,7 +39,7 @@ import TokenForge
         #expect(answer.status == 200, "\(answer)")
     }
 
-    @Test("refuses a body that is not one JSON object as malformed_request, of any size or depth")
+    @Test("refuses a body of any size or depth that is not one JSON object as malformed_request")
     func nonsense() async throws {
         var random = SystemRandomNumberGenerator()
         let bodies: [[UInt8]] = [
@@ -53,7 +53,7 @@ import TokenForge
         }
     }
 
-    @Test("reads the request strictly: requires token, refuses unknown and duplicate members and wrong types")
+    @Test("refuses a request without `token`, or with unknown members, duplicate members or wrong types")
     func envelope() async throws {
         let paymentToken = String(decoding: try SharedForge.paymentToken().paymentToken, as: UTF8.self)
         for body in [
@@ -66,7 +66,7 @@ import TokenForge
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400 && answer.code == "malformed_request", "\(body.suffix(60)): \(answer)")
         }
-        // A fault inside the payment token makes it malformed.
+        // A fault inside the payment token results in malformed_token.
         for body in ["{\"token\":\"text\"}", "{\"token\":{}}", "{\"token\":{\"paymentData\":[]}}"] {
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400, "\(body): \(answer)")
@@ -74,7 +74,7 @@ import TokenForge
         }
     }
 
-    @Test("answers a body over the limit with 413 and closes the connection, with Content-Length or chunked")
+    @Test("answers an oversized body, with Content-Length or chunked, with 413, and closes the connection")
     func tooLarge() async throws {
         let harness = try await SharedDaemon.harness
         let large = [UInt8](repeating: UInt8(ascii: " "), count: 65_537)
@@ -83,14 +83,14 @@ import TokenForge
                 "/v1/decrypt", socket: harness.socket, body: large, arguments: arguments)
             #expect(answer.status == 413 && answer.code == "request_too_large", "\(answer)")
         }
-        // The head alone decides; the body is not awaited.
+        // The daemon answers after the head, without waiting for the body.
         let raw = try await RawConnection(harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 10_000_000))
         try await wait(for: "413 and the close") { raw.isClosed && raw.text.hasPrefix("HTTP/1.1 413") }
     }
 
     @Test(
-        "answers bytes that are not HTTP with a bare 400, and closes the connection",
+        "answers bytes that are not HTTP with 400, and closes the connection",
         arguments: ["\u{16}\u{03}\u{01}\u{02}hello TLS\r\n\r\n", "decrypt please\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"])
     func notHTTP(bytes: String) async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
@@ -103,14 +103,14 @@ import TokenForge
     func smuggling() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
-        // The daemon may already have closed.
+        // Sending may fail, because the daemon may already have closed the connection.
         try? await raw.send("0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         try await wait(for: "the close") { raw.isClosed }
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
         #expect(!raw.text.contains("HTTP/1.1 200"), "\(raw.text)")
     }
 
-    @Test("answers a client that stalls in head or body with 408 after ten seconds, and closes the connection")
+    @Test("answers a client that stalls in the head or body with 408 after ten seconds, and closes the connection")
     func slowSenders() async throws {
         let harness = try await SharedDaemon.harness
         let head = try await RawConnection(harness.socket)
@@ -119,9 +119,9 @@ import TokenForge
         try await head.send("POST /v1/decrypt HTTP/1.1\r\nHos")
         try await body.send(RawConnection.head("/v1/decrypt", length: 1000))
         try await body.send("{\"token\":")
-        // Others are served meanwhile.
+        // The daemon serves other clients during the stall.
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
-        // The 408 shows that it is their own time, and not another's.
+        // The status 408 shows that the request's timeout closed the connection, and no other timeout.
         try await wait(for: "both closes") { head.isClosed && body.isClosed }
         let took = ContinuousClock.now - began
         #expect(took > .seconds(8), "\(took)")
@@ -129,7 +129,7 @@ import TokenForge
         #expect(head.text.hasPrefix("HTTP/1.1 408"), "\(head.text)")
     }
 
-    @Test("serves one request after the other on a connection, pipelined ones in their order")
+    @Test("serves successive requests on one connection, and answers pipelined ones in order")
     func keepAlive() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -146,12 +146,12 @@ import TokenForge
         await raw.close()
     }
 
-    @Test("lets hundreds of simultaneous connections wait while the daemon is busy, and refuses none")
+    @Test("serves hundreds of simultaneous connections after the daemon was stopped, and refuses none")
     func backlog() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
         let harness = try await DaemonHarness(configuration)
-        // The daemon is stopped, and answers nothing.
+        // While SIGSTOP is in effect, the daemon does not answer.
         try harness.daemon.signal(SIGSTOP)
         var waiting: [RawConnection] = []
         for _ in 0..<300 {
@@ -165,15 +165,15 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    /// Removes the closed connections, and returns their number.
+    /// Removes the closed connections from the list, and returns their number.
     private func closed(_ connections: inout [RawConnection]) -> Int {
         let before = connections.count
-        // Each is asked once, because it may close between two questions.
+        // The state of each connection is read only once, because it may change between two reads.
         connections.removeAll { $0.isClosed }
         return before - connections.count
     }
 
-    @Test("admits only an account's share of a thousand idle connections, and refuses the rest as overloaded")
+    @Test("accepts idle connections up to an account's limit, and refuses the others as overloaded")
     func idleConnections() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections: 200", "max_connections_per_uid: 50", "mode: \"0666\""]

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon on a disk with hanging syncs: those of its process wait while a file exists.
+/// The daemon on a disk whose syncs hang: fsync calls of its process wait while a file exists.
 @Suite struct HangingDiskTests {
     private static let shim = """
         #define _GNU_SOURCE
@@ -31,7 +31,7 @@ import TokenForge
         int fdatasync(int descriptor) { return held("fdatasync", descriptor); }
         """
 
-    /// A file; syncs hang while it exists.
+    /// A simulated disk, whose syncs hang while `file` exists.
     private struct Disk {
         let file: String
 
@@ -40,7 +40,7 @@ import TokenForge
             try Data().write(to: URL(filePath: file))
         }
 
-        /// Waits until a sync hangs.
+        /// Waits until the daemon's process hangs in a sync.
         func isHanging() async throws {
             try await wait(for: "a sync that hangs") { FileManager.default.fileExists(atPath: file + ".reached") }
         }
@@ -49,7 +49,7 @@ import TokenForge
     }
 
     @Test(
-        "answers callers, keeps refusal codes, reports not ready, and stops while the disk hangs")
+        "answers callers, keeps the codes of refusals, reports that it is not ready, and stops while the disk hangs")
     func hanging() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["timeout: 5s"]

@@ -16,7 +16,7 @@ import TokenForge
         }
     }
 
-    @Test("exports metrics as Prometheus text with the contract's names, and counts a request by its outcome")
+    @Test("exports Prometheus metrics with the contract's names, and counts requests by outcome")
     func metrics() async throws {
         let harness = try await SharedDaemon.harness
         func count(_ outcome: String) async throws -> Double {
@@ -43,13 +43,13 @@ import TokenForge
         ] {
             #expect(answer.text.contains("# TYPE \(name) "), "\(name)")
         }
-        // Nothing is archived here, and an age would look like a fault.
+        // Without archiving there must be no archive age, because it would look like a fault.
         #expect(answer.metric("paytokend_record_archive_age_seconds") == [])
         #expect(answer.metric("paytokend_audit_head_age_seconds").count == 1)
-        // In bytes: more than a page, and less than any disk has.
+        // The free space is in bytes: more than a page, and less than any disk has.
         let free = try #require(answer.metric("paytokend_ledger_free_bytes").first)
         #expect((4096.0...1e15).contains(free), "\(free)")
-        // Other roots than Apple's and a single person weaken this daemon.
+        // This daemon has insecure settings, such as a root other than Apple's and operations by one person.
         #expect(
             answer.text.split(separator: "\n").contains {
                 $0.hasPrefix("paytokend_insecure_settings{") && $0.hasSuffix(" 1")
@@ -69,7 +69,7 @@ import TokenForge
         #expect(command.status == 0, "\(command)")
     }
 
-    @Test("is not ready while the HSM is absent at start, and ready once it appears")
+    @Test("is not ready if the HSM is absent at the start, and becomes ready when the HSM appears")
     func absentToken() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         try await harness.start(untilReady: false)
@@ -88,9 +88,9 @@ import TokenForge
     }
 }
 
-/// The notifications of a Type=notify unit.
+/// The notifications that a systemd unit with Type=notify receives.
 @Suite struct ServiceNotificationTests {
-    @Test("notifies systemd when both sockets are served, even without the HSM, and when the daemon stops")
+    @Test("notifies systemd when it serves both sockets, even without the HSM, and when it stops")
     func readyAndStopping() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -120,7 +120,7 @@ import TokenForge
         #expect(last.dropLast().allSatisfy { $0.hasPrefix("STATUS=Not ready.") }, "\(last)")
     }
 
-    @Test("notifies the watchdog regularly with WatchdogSec= while the daemon answers")
+    @Test("notifies systemd's watchdog regularly while the daemon answers")
     func watchdog() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -136,7 +136,7 @@ import TokenForge
         #expect(try await daemon.result().status == 0)
     }
 
-    @Test("notifies nothing and exits with 78 when the daemon refuses its configuration")
+    @Test("exits with 78 without a notification if it refuses the configuration")
     func refusedStart() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -148,7 +148,7 @@ import TokenForge
         #expect(heard.next() == nil)
     }
 
-    @Test("notifies a socket in the abstract namespace too, as in containers")
+    @Test("notifies a socket in the abstract namespace, which containers use")
     func abstractNamespace() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let name = "paytokend-test-\(harness.directory.url.lastPathComponent)"

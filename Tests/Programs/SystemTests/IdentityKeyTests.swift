@@ -6,7 +6,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Merchant identity keys with the real programs: a key has one permanent use, and signs TLS handshakes only.
+/// Merchant identity keys with the real programs. A key has one permanent use, and an identity key signs only TLS
+/// handshakes.
 @Suite(.everyEngine) struct IdentityKeyTests {
     private static let started = OncePerLedger { try await DaemonHarness() }
 
@@ -16,7 +17,7 @@ import TokenForge
         return directory
     }
 
-    /// The content of a TLS 1.3 client CertificateVerify (RFC 8446 §4.4.3) over a hash.
+    /// Returns the signed content of a TLS 1.3 client's CertificateVerify (RFC 8446 §4.4.3) for a hash.
     private static func content(
         _ hash: [UInt8] = Array(SHA256.hash(data: [1])), context: String = "TLS 1.3, client CertificateVerify"
     ) -> [UInt8] {
@@ -29,7 +30,7 @@ import TokenForge
     }
 
     /// Generates an identity key, has it certified as Apple's portal would, and imports the certificate.
-    /// - Returns: its publicKeyHash in base64, and the certificate in DER.
+    /// Returns the publicKeyHash in base64, and the certificate in DER.
     private func identity(
         of merchant: String, _ harness: DaemonHarness, imports: Bool = true
     ) async throws -> (hash: String, certificate: [UInt8]) {
@@ -80,7 +81,7 @@ import TokenForge
         return try #require(answer.member("items")?.arrayValue)
     }
 
-    @Test("leads from the request to the first signature, which verifies and is recorded before the answer")
+    @Test("makes a key, certifies it, and makes a valid signature that is recorded before the answer")
     func signs() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.signs"
@@ -116,7 +117,7 @@ import TokenForge
         #expect(shown["uses"]?.numberValue?.int == 1)
     }
 
-    @Test("signs nothing but a TLS client's handshake")
+    @Test("refuses to sign anything except a TLS client's handshake")
     func otherInputs() async throws {
         let harness = try await Self.started.value
         let (hash, certificate) = try await identity(of: "merchant.com.example.identity.inputs", harness)
@@ -130,7 +131,7 @@ import TokenForge
             let answer = try await sign(other, hash, harness)
             #expect(answer.status == 400 && answer.code == "malformed_request", "\(other.prefix(8)): \(answer)")
         }
-        // TLS 1.3 permits no PKCS #1 signature (RFC 8446 §4.2.3).
+        // TLS 1.3 does not permit PKCS #1 signatures (RFC 8446 §4.2.3).
         let padded = try await sign(Self.content(), hash, harness, algorithm: "rsa_pkcs1_sha256")
         #expect(padded.code == "malformed_request", "\(padded)")
         let unknown = try await sign(Self.content(), hash, harness, algorithm: "ecdsa_secp256r1_sha256")
@@ -139,7 +140,7 @@ import TokenForge
         #expect(none.status == 422 && none.code == "unknown_public_key_hash", "\(none)")
     }
 
-    @Test("never signs a handshake with a processing key, nor opens a payment with an identity key")
+    @Test("refuses to sign a handshake with a processing key, and to decrypt with an identity key")
     func oneUse() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])
         let processing = Data(try SharedForge.rsaMerchant.merchant.publicKeyHash).base64EncodedString()
@@ -147,20 +148,20 @@ import TokenForge
         #expect(refused.status == 422 && refused.code == "key_not_active", "\(refused)")
         let merchant = "merchant.com.example.identity.one"
         let (hash, certificate) = try await identity(of: merchant, harness)
-        // A payment token encrypted to the identity key, as after a confusion of the certificates.
+        // The payment token is encrypted to the identity key, as if the certificates had been confused.
         let paymentToken = try SharedForge.paymentToken(for: Merchant(certificate: certificate))
         let answer = try await harness.decrypt(paymentToken)
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         #expect(answer.string("message")?.contains("identity key") == true, "\(answer)")
 
-        // The other kind of certificate is not accepted for it, nor for a processing key.
+        // The command refuses a payment processing certificate for an identity key.
         let files = try FreshDirectory()
         try await certify(hash, merchant, files, harness, kind: "payment-processing")
         let other = try await harness.paytokenctl(["certificate", "import", files.path("identity.cer")])
         #expect(other.status == 1 && other.error.hasPrefix("certificate_unsuitable"), "\(other)")
     }
 
-    @Test("signs nothing and is not listed while suspended, does after a resume, and retires without a cut-off")
+    @Test("does not list or use a suspended identity key, uses it after a resume, and retires it without a cut-off")
     func states() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.states"
@@ -181,7 +182,7 @@ import TokenForge
         #expect(try await sign(Self.content(), hash, harness).code == "key_not_active")
     }
 
-    @Test("rotates with both keys serving and counted, lists the newest first, and refuses a fourth active one")
+    @Test("serves and counts both keys of a rotation, lists the newest first, and refuses a fourth active key")
     func rotation() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.rotation"
@@ -217,7 +218,7 @@ import TokenForge
         #expect(try await sign(Self.content(), fourth, harness).code == "key_not_active")
     }
 
-    @Test("admits only the role session, and only for its merchants")
+    @Test("signs only for callers with the role session, and only for their merchants")
     func access() async throws {
         var configuration = DaemonConfiguration()
         configuration.access = ["{ name: shop, user: root, roles: [decrypt, admin, audit] }"]
@@ -246,12 +247,12 @@ import TokenForge
         ] {
             #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
         }
-        // It opens no payment either.
+        // The role session does not permit decryption.
         let decrypted = try await harness.decrypt(SharedForge.paymentToken(for: SharedForge.ecMerchant.merchant))
         #expect(decrypted.code == "forbidden", "\(decrypted)")
     }
 
-    @Test("derives the use of an identity key from a file from its certificate's kind")
+    @Test("derives the use of an imported key from the kind of its certificate")
     func imported() async throws {
         let harness = try await Self.started.value
         let merchant = try ForgedMerchant(

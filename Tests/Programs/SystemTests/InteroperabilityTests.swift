@@ -4,11 +4,12 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// Real payment tokens under Apple's real root, through SoftHSM and the socket. Tests compare their plaintext by
-/// SHA-256 only and never show it.
+/// Real payment tokens under Apple's root, decrypted with SoftHSM through the socket. The tests compare only the
+/// SHA-256 of each plaintext, and never show it.
 @Suite(.enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"))
 struct InteroperabilityTests {
-    /// One daemon with Apple's root and every published key; the payment tokens are years old.
+    /// A daemon with Apple's root, every published key and no signing-time window, because the payment tokens are years
+    /// old.
     private static let started = Task {
         var configuration = DaemonConfiguration()
         configuration.roots = []
@@ -25,7 +26,7 @@ struct InteroperabilityTests {
         return harness
     }
 
-    @Test("decrypts every real payment token with a published key to the bytes of its manifest")
+    @Test("decrypts every real payment token with a published key to the bytes that the manifest describes")
     func decrypts() async throws {
         let harness = try await Self.started.value
         var count = 0
@@ -38,7 +39,7 @@ struct InteroperabilityTests {
             #expect(answer.string("signingTime") == paymentToken.signingTime)
             #expect(answer.string("version") == paymentToken.version)
             let plaintext = try #require(Self.paymentData(of: answer.body))
-            // Only a Boolean goes into the expectation, so that a failure cannot print the plaintext.
+            // The expectation contains only a Boolean, so that a failure cannot print the plaintext.
             let agrees = Fingerprint.hex(plaintext) == expected
             #expect(agrees, "\(paymentToken.name): the decrypted bytes are not those of the manifest")
             count += 1
@@ -46,9 +47,9 @@ struct InteroperabilityTests {
         #expect(count >= 4)
     }
 
-    @Test("verifies the signature-only payment token at its signing time, and not today")
+    @Test("verifies the payment token without a published key at its signing time, but not today")
     func signatureOnly() async throws {
-        // With a window, in which `at` replaces the present.
+        // The daemon has a signing-time window, for which `at` replaces the current time.
         var configuration = DaemonConfiguration()
         configuration.roots = []
         let harness = try await DaemonHarness(configuration)
@@ -69,7 +70,7 @@ struct InteroperabilityTests {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("distrusts a real payment token under the forge's root, and a minted one under Apple's")
+    @Test("refuses a real payment token under the forge's root, and a minted one under Apple's root")
     func otherRoot() async throws {
         let real = try #require(try Fixtures.paymentTokens().first { $0.privateKey != nil })
         let body = Array("{\"token\":".utf8) + real.json + Array("}".utf8)
@@ -77,7 +78,7 @@ struct InteroperabilityTests {
         #expect(answer.code == "certificate_untrusted")
     }
 
-    /// The bytes of the answer's paymentData, cut from the text, because a parser would not keep them.
+    /// Returns the bytes of paymentData from the answer's text, because a parser would not preserve them.
     private static func paymentData(of body: [UInt8]) -> [UInt8]? {
         guard let name = Data(body).range(of: Data("\"paymentData\":".utf8)) else { return nil }
         var depth = 0

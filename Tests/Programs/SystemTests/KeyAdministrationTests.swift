@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Import, listing and export of keys through paytokenctl and the running daemon.
+/// Import and listing of keys with paytokenctl and a running daemon.
 @Suite(.everyEngine) struct KeyAdministrationTests {
-    /// One daemon without keys; each test brings its own merchants.
+    /// A daemon without keys. Each test imports the keys of different merchants.
     private static let started = OncePerLedger { try await DaemonHarness() }
 
     private func merchant(
@@ -24,7 +24,7 @@ import TokenForge
         return try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
     }
 
-    @Test("lists and shows an imported key with all the contract's members, and counts its uses")
+    @Test("lists and shows an imported key with all members of the contract, and counts its uses")
     func listed() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("listed")
@@ -53,7 +53,7 @@ import TokenForge
         #expect(absent.status == 1 && absent.error.contains("key_not_found"), "\(absent)")
     }
 
-    @Test("accepts key and certificate in DER")
+    @Test("imports a key and a certificate in DER")
     func der() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("der", type: .rsa2048)
@@ -79,7 +79,7 @@ import TokenForge
         #expect(answer.string("merchantIdentifier") == merchant.merchant.identifier, "\(answer)")
     }
 
-    @Test("refuses an unsuitable certificate with its kind, and leaves no key")
+    @Test("refuses an unsuitable certificate, names the reason, and leaves no key")
     func unsuitable() async throws {
         let harness = try await Self.started.value
         let cases: [(name: String, merchant: ForgedMerchant, says: [String])] = [
@@ -107,13 +107,13 @@ import TokenForge
             let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
             #expect(try await harness.decrypt(paymentToken).code == "unknown_public_key_hash", "\(name)")
         }
-        // Unless the command allows it.
+        // With --allow-expired, the command imports an expired certificate.
         #expect(try await harness.importMerchant(cases[1].merchant, ["--allow-expired"]).status == 0)
         let paymentToken = try SharedForge.paymentToken(for: cases[1].merchant.merchant)
         #expect(try await harness.decrypt(paymentToken).status == 200)
     }
 
-    @Test("refuses a certificate of another key, or another merchant's name")
+    @Test("refuses a certificate of another key, and the name of another merchant")
     func mismatched() async throws {
         let harness = try await Self.started.value
         let one = try merchant("one")
@@ -133,7 +133,7 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).code == "unknown_public_key_hash")
     }
 
-    @Test("imports nothing with --dry-run, accepts the same import twice, and keeps keys across a restart")
+    @Test("imports nothing with --dry-run, accepts a repeated import, and keeps keys across a restart")
     func dryRunAndRestart() async throws {
         let harness = try await DaemonHarness()
         let merchant = try SharedForge.ecMerchant
@@ -151,7 +151,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("imports a renewed certificate for an existing key without the key")
+    @Test("imports a renewed certificate for an existing key without its private key")
     func certificateAlone() async throws {
         let harness = try await Self.started.value
         let first = try merchant("renewed") {
@@ -168,14 +168,14 @@ import TokenForge
         let hash = Data(first.merchant.publicKeyHash).base64EncodedString()
         let entry = try #require(try await keys(harness).first { $0["publicKeyHash"]?.stringValue == hash })
         #expect((entry["daysLeft"]?.numberValue?.int ?? 0) > 700)
-        // It is refused for a key that no HSM token holds.
+        // The daemon refuses a certificate for a key that no HSM token holds.
         let outsider = try merchant("nobody")
         try files.write(ForgePEM.text(outsider.certificate, label: "CERTIFICATE"), to: "outsider.pem")
         let refused = try await harness.paytokenctl(["certificate", "import", files.path("outsider.pem")])
         #expect(refused.status == 1 && refused.error.contains("key_not_found"), "\(refused)")
     }
 
-    @Test("masks decrypt's output unless --reveal is given, and shows the chain with verify")
+    @Test("masks the output of decrypt without --reveal, and shows the certificate chain with verify")
     func decryptAndVerify() async throws {
         let harness = try await SharedDaemon.harness
         let files = try FreshDirectory()

@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Certificates that expire: shown, counted, warned about, and no reason for a refusal.
+/// Expiring certificates. The programs show, count and warn about them, but still decrypt.
 @Suite struct KeyExpiryTests {
-    @Test("shows expiry in key list, --expiring and metrics, and leaves decryption and readiness unaffected")
+    @Test("shows expiry in key list, --expiring and metrics, but still decrypts and is ready")
     func expiry() async throws {
         let harness = try await DaemonHarness()
         let began = Date()
@@ -40,7 +40,7 @@ import TokenForge
         #expect(expiring.merchants == ["over", "soon"].map { "merchant.com.example.\($0)" })
         #expect(try await listed("--expiring", "7d").merchants == ["merchant.com.example.over"])
 
-        // An expired key still opens what was encrypted to it.
+        // A key with an expired certificate still decrypts its payment tokens.
         for merchant in merchants {
             let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
             #expect(try await harness.decrypt(paymentToken).status == 200)
@@ -59,7 +59,7 @@ import TokenForge
         #expect(status.error.contains("merchant.com.example.over"), "\(status)")
         #expect(status.error.contains("has expired. This stops nothing here"), "\(status)")
 
-        // A retired key needs no new certificate.
+        // A retired key needs no new certificate, so --expiring omits it.
         for merchant in [merchants[1], merchants[2]] {
             let retired = try await harness.paytokenctl(["key", "retire", merchant.hex, "--reason", "rotated"])
             #expect(retired.status == 0, "\(retired)")

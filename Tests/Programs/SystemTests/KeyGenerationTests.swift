@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Keys made inside the HSM token, from the request to the first payment, with the real programs.
+/// Keys generated inside the HSM token with the real programs, from the certificate request to the first payment.
 @Suite(.everyEngine) struct KeyGenerationTests {
     private static let started = OncePerLedger { try await DaemonHarness() }
 
@@ -14,7 +14,7 @@ import TokenForge
         return directory
     }
 
-    /// Issues a merchant's certificate for a request with the forge's program, as Apple's portal would.
+    /// Issues a merchant's certificate for a request with the forge's program, in place of Apple's portal.
     private func issue(
         _ request: String, _ merchant: String, out: String, _ arguments: [String] = []
     ) async throws {
@@ -36,7 +36,9 @@ import TokenForge
         return try #require(try JSONValue(parsing: result.outputBytes).objectValue)
     }
 
-    @Test("certifies a generated key by its request, and decrypts its first payment", arguments: ["ec", "rsa"])
+    @Test(
+        "decrypts the first payment with a generated key after it was certified by its request",
+        arguments: ["ec", "rsa"])
     func fromRequestToPayment(type: String) async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -54,7 +56,7 @@ import TokenForge
         #expect(key["algorithm"]?.stringValue == type.uppercased())
         #expect(key["condition"]?.stringValue == "served" && key["notAfter"]?.isNull == true)
         let hash = try #require(key["publicKeyHash"]?.stringValue)
-        // The dry run made none.
+        // The dry run made no key.
         let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
         let mine = try (JSONValue(parsing: list.outputBytes).arrayValue ?? [])
             .filter { $0.string("merchantIdentifier") == name }
@@ -92,7 +94,7 @@ import TokenForge
         }
     }
 
-    @Test("refuses each wrong certificate for a generated key with the reason, and then accepts the right one")
+    @Test("refuses each wrong certificate for a generated key with the reason, and accepts the right one")
     func wrongCertificates() async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -116,7 +118,7 @@ import TokenForge
                 #expect(result.error.contains(wrong.says), "\(result)")
             }
         }
-        // Another key's certificate.
+        // This certificate belongs to another key.
         let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256, profile: MerchantCertificateProfile(merchantIdentifier: name)
         )
@@ -157,7 +159,7 @@ import TokenForge
                 .allSatisfy { $0.string("merchantIdentifier")?.hasPrefix("merchant.com.") == true })
     }
 
-    @Test("requires the name of one of two HSM tokens, and generates the key in that one only")
+    @Test("requires the name of one of two HSM tokens, and generates the key only there")
     func twoTokens() async throws {
         var configuration = DaemonConfiguration()
         configuration.furtherHSMTokens = ["second"]
@@ -172,7 +174,7 @@ import TokenForge
         let key = try object(try await harness.paytokenctl(arguments + ["--token", "second"]))
         #expect(key["tokens"]?.arrayValue?.compactMap(\.stringValue) == ["second"])
         #expect(key["remark"]?.stringValue?.contains("in HSM token second only") == true)
-        // A rotation stays where the key is.
+        // A rotation generates the new key in the HSM token that holds the old one.
         let hash = try #require(key["publicKeyHash"]?.stringValue)
         let files = try FreshDirectory()
         #expect(try await harness.paytokenctl(["csr", "create", hash, "--out", files.path("r.csr")]).status == 0)
@@ -191,7 +193,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("keeps a generated key without a certificate across a restart, and prints its request again")
+    @Test("keeps a generated key without a certificate across a restart, and makes its request again")
     func restart() async throws {
         let harness = try await DaemonHarness()
         let key = try object(

@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Start, reload, death and end of the daemon.
+/// Start, crash and end of the daemon.
 @Suite struct LifecycleTests {
-    /// The payment tokens that were released, in the order of their answers.
+    /// The indices of the released payment tokens, in the order of the answers.
     private final class ServedIndices: Sendable {
         private let indices = Mutex([Int]())
 
-        /// - Returns: the number of them now.
+        /// Adds an index, and returns the number of indices.
         func add(_ index: Int) -> Int {
             indices.withLock { indices in
                 indices.append(index)
@@ -22,7 +22,7 @@ import TokenForge
         var all: [Int] { indices.withLock { $0 } }
     }
 
-    @Test("exits --check with 0 for a good configuration, otherwise with 78 and every problem with its line")
+    @Test("exits --check with 0 for a valid configuration, and otherwise with 78 and every problem with its line")
     func check() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let paytokend = try Program.built("paytokend")
@@ -41,14 +41,14 @@ import TokenForge
             #expect(said.contains("\(number)"), "no line \(number) in \(said)")
         }
         #expect(said.contains("colour"))
-        // The daemon does not start with what --check refuses either.
+        // The daemon does not start with a configuration that --check refuses.
         #expect(try await Program.run(paytokend, ["--config", harness.configurationFile]).status == 78)
         #expect(
             try await Program.run(paytokend, ["--config", harness.directory.path("absent.yaml"), "--check"]).status != 0
         )
     }
 
-    @Test("answers --version and --help in every program")
+    @Test("prints the version and the help of every program")
     func help() async throws {
         for program in ["paytokend", "paytokend-hsm", "paytokenctl", "token-forge"] {
             let version = try await Program.run(Program.built(program), ["--version"])
@@ -58,7 +58,7 @@ import TokenForge
         }
     }
 
-    @Test("exits with 75 as a second daemon on a live socket, and leaves the first one alone")
+    @Test("exits with 75 if another daemon uses the socket, without harm to the other daemon")
     func secondDaemon() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
@@ -67,7 +67,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("ends the worker after kill -9 of the daemon, and lets the next daemon take over the stale sockets")
+    @Test("ends the worker after kill -9 of the daemon, and replaces the stale sockets at the next start")
     func crash() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -83,7 +83,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("exits with 75 as a second daemon with other sockets on the same ledger")
+    @Test("exits with 75 if another daemon with other sockets uses the ledger")
     func secondOnLedger() async throws {
         let harness = try await DaemonHarness()
         let text = try String(contentsOfFile: harness.configurationFile, encoding: .utf8)
@@ -94,11 +94,11 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("keeps the claims of what was answered before kill -9: durable before the answer is sent", .everyEngine)
+    @Test("keeps the claim of every payment token that was answered before kill -9", .everyEngine)
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }
-        // Eight callers, one request after the other: in the middle of the load, however fast the machine is.
+        // Eight callers send one request after another. The kill after 20 releases is within the load on any machine.
         let served = ServedIndices()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<8 {
@@ -121,28 +121,28 @@ import TokenForge
             let again = try await harness.decrypt(paymentTokens[index], reference: "r")
             #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
         }
-        // The others can be repeated by their reference, claimed or not.
+        // Requests without an answer succeed with their reference, whether they were claimed or not.
         for index in paymentTokens.indices where !answered.contains(index) {
             #expect(try await harness.decrypt(paymentTokens[index], reference: "r").status == 200)
         }
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("lets the request under way finish at SIGTERM, accepts no more, and exits with 0", .everyEngine)
+    @Test("completes the request under way at SIGTERM, accepts no others, and exits with 0", .everyEngine)
     func drain() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
         let busy = try await RawConnection(harness.socket)
         let body = try SharedForge.paymentToken().decryptBody()
         try await busy.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body.prefix(100))
-        // A request is under way once its head was read.
+        // A request is under way after the daemon has read its head.
         try await busy.waitUntilRead()
         try harness.daemon.signal(SIGTERM)
         try await wait(for: "the idle connection's end") { idle.isClosed }
         try await busy.send(Array(body.dropFirst(100)))
         let answer = try await busy.answer()
         #expect(answer.status == 200, "\(answer)")
-        // After its last answer the daemon has nothing to wait for.
+        // The daemon must end soon after its last answer, before the limit of the drain.
         let answered = ContinuousClock.now
         let result = try await harness.daemon.result(within: 35)
         #expect(result.status == 0, "\(result.error.suffix(2000))")
@@ -150,11 +150,12 @@ import TokenForge
         #expect(!FileManager.default.fileExists(atPath: harness.socket))
     }
 
-    @Test("loses no request when the worker is killed under load, and counts it", .everyEngine)
+    @Test("loses no request if the worker is killed under load, and counts the restart", .everyEngine)
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
-        // A call waits twice as long for its repetition at the next worker, which starts slowly on a busy machine.
+        // A call may wait for its repetition for twice this time, because the next worker starts slowly on a busy
+        // machine.
         configuration.hsmToken = ["call_timeout: 30s"]
         let harness = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
@@ -189,7 +190,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("loses no request when workers are recycled after few operations")
+    @Test("loses no request if workers are replaced after few operations")
     func recycling() async throws {
         var configuration = DaemonConfiguration()
         configuration.hsmToken = ["recycle_after: 10"]
@@ -202,15 +203,15 @@ import TokenForge
     }
 }
 
-/// SIGTERM while an HSM token hangs: the daemon ends by itself, within the promised time.
+/// SIGTERM while an HSM token hangs. The daemon must end by itself within the promised time.
 @Suite struct DrainTests {
-    /// The time that `paytokend` promises; systemd kills ten seconds later (TimeoutStopSec in
+    /// The time within which `paytokend` promises to end. systemd kills it ten seconds later (TimeoutStopSec in
     /// hsm-config/paytokend.service).
     private static let promised = Duration.seconds(30)
 
     private func harness(_ hsmToken: ScriptedToken) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
-        // Longer than the daemon has, so that the limit of a call does not end the worker.
+        // The timeout of a call exceeds the drain, so that it does not end the worker.
         configuration.hsmTokens = [TokenEntry("primary", hsmToken, ["call_timeout: 60s"])]
         return try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
     }
@@ -219,7 +220,7 @@ import TokenForge
         Int(try await harness.metric("paytokend_hsm_wait_seconds_count").first ?? 0)
     }
 
-    /// Stops the daemon, and checks how it ends.
+    /// Stops the daemon, and requires that it and its worker end in time.
     private func drain(_ harness: DaemonHarness) async throws {
         let worker = try harness.worker()
         let began = ContinuousClock.now
@@ -234,7 +235,7 @@ import TokenForge
         #expect(kill(worker, 0) != 0, "the worker outlived its daemon")
     }
 
-    @Test("refuses a request whose call hangs in the HSM token, kills its worker, and exits with 0")
+    @Test("refuses a request whose call hangs in the HSM token, kills the worker, and exits with 0")
     func hangingCall() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let harness = try await harness(hsmToken)
@@ -249,7 +250,7 @@ import TokenForge
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
     }
 
-    @Test("ends in time even if a stopped worker prevents it from sealing its record")
+    @Test("ends in time even if a stopped worker prevents the last audit checkpoint")
     func stoppedWorker() async throws {
         let harness = try await harness(try ScriptedToken(try await TokenDirectory()))
         try await stop(process: try harness.worker())

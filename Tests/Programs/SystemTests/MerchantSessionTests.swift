@@ -5,12 +5,12 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Merchant sessions with all the real programs. The TLS key is in the HSM token, the gateway asks paytokend for each
-/// handshake's signature, and a simulated Apple requires the merchant's certificate.
+/// Merchant sessions with all the real programs. The TLS key is in the HSM token, and paytokend signs each handshake
+/// for the gateway. A simulated Apple requires the merchant's certificate.
 @Suite struct MerchantSessionTests {
     private static let merchant = "merchant.com.example.sessions"
 
-    /// paytokend with an identity key, and a gateway in front of it.
+    /// paytokend with an identity key, and a gateway that uses it.
     private final class Gateway: Sendable {
         let harness: DaemonHarness
         let identity: ForgedMerchant
@@ -18,7 +18,7 @@ import TokenForge
         let key: String
         let program: RunningProgram
 
-        /// - Parameter hsmTokens: the HSM tokens; one of SoftHSM's by default.
+        /// - Parameter hsmTokens: the HSM tokens, by default one on SoftHSM.
         init(_ apple: SimulatedApple, access: [String] = [], hsmTokens: [TokenEntry] = []) async throws {
             var configuration = DaemonConfiguration()
             configuration.hsmTokens = hsmTokens
@@ -84,14 +84,14 @@ import TokenForge
     }
 
     @Test(
-        "opens a session over each version and padding, with one recorded signature for each handshake",
+        "opens sessions with each TLS version and padding, and records one signature for each handshake",
         arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
     func sessions(versions: ClosedRange<Int>, algorithm: String) async throws {
         try await expectSessions(versions, algorithm)
     }
 
     @Test(
-        "opens the same sessions with a key in NSS softokn",
+        "opens the same sessions with a key in NSS's softoken",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"),
         arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
     func sessionsByNSS(versions: ClosedRange<Int>, algorithm: String) async throws {
@@ -100,7 +100,7 @@ import TokenForge
     }
 
     @Test(
-        "opens the same sessions with an HSM token without RSA-PSS, whose padding paytokend makes",
+        "opens the same sessions with an HSM token without RSA-PSS, for which paytokend pads",
         arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
     func sessionsWithoutPSS(versions: ClosedRange<Int>, algorithm: String) async throws {
         let hsmToken = try ScriptedToken(
@@ -108,7 +108,7 @@ import TokenForge
         try await expectSessions(versions, algorithm, with: [TokenEntry("primary", hsmToken)])
     }
 
-    /// - Parameter hsmTokens: the HSM tokens; one of SoftHSM's by default.
+    /// - Parameter hsmTokens: the HSM tokens, by default one on SoftHSM.
     private func expectSessions(
         _ versions: ClosedRange<Int>, _ algorithm: String, with hsmTokens: [TokenEntry] = []
     ) async throws {
@@ -123,7 +123,7 @@ import TokenForge
         #expect(apple.requests.count == 3)
         #expect(apple.requests.allSatisfy { $0.merchantIdentifier == Self.merchant })
         #expect(apple.requests.allSatisfy { $0.serverName == SimulatedAppleCertificates.hostName })
-        // One connection serves all sessions.
+        // All sessions use one connection, so there is one signature.
         let records = try await gateway.records()
         #expect(records.map { $0["outcome"]?.stringValue } == ["ok"])
         #expect(records.first?["algorithm"]?.stringValue == algorithm)
@@ -132,7 +132,7 @@ import TokenForge
         #expect(try await gateway.program.result().status == 0)
     }
 
-    @Test("logs the caller's trace in both programs, and a malformed one in neither")
+    @Test("logs the caller's trace in both programs, and ignores a malformed trace")
     func trace() async throws {
         let apple = try await SimulatedApple()
         let gateway = try await Gateway(apple)
@@ -154,7 +154,7 @@ import TokenForge
         #expect(!daemon.error.contains("nonsense"))
     }
 
-    @Test("makes no further handshake with a suspended key, and does again after a resume")
+    @Test("opens no session while the key is suspended, and opens sessions after a resume")
     func suspended() async throws {
         let apple = try await SimulatedApple()
         let gateway = try await Gateway(apple)
@@ -165,11 +165,11 @@ import TokenForge
         #expect(refused.status == 422 && refused.code == "no_active_identity", "\(refused)")
         #expect(apple.requests.count == 1)
         try await gateway.keyCommand("resume")
-        // The gateway caches paytokend's list of the merchant's identities for some seconds.
+        // The gateway caches paytokend's list of identity keys for some seconds.
         try await wait(for: "a session again") { try await gateway.session().status == 200 }
     }
 
-    @Test("signs nothing without the role session, and names what is missing")
+    @Test("refuses a signature without the role session, and names the missing role")
     func withoutRole() async throws {
         let apple = try await SimulatedApple()
         let gateway = try await Gateway(apple, access: ["{ user: root, roles: [decrypt, admin, audit] }"])
@@ -179,7 +179,7 @@ import TokenForge
         #expect(try await gateway.records().isEmpty)
     }
 
-    @Test("shows each step of paytokenctl session check, and the one at which it ends")
+    @Test("shows each step of paytokenctl session check, and the step that fails")
     func check() async throws {
         let apple = try await SimulatedApple([.session, .answer(417)])
         let gateway = try await Gateway(apple)
@@ -195,7 +195,7 @@ import TokenForge
         #expect(refused.status == 1 && refused.error.hasPrefix("merchant_not_accepted"), "\(refused)")
     }
 
-    @Test("gives each of thirty simultaneous requests a session, and opens payments meanwhile")
+    @Test("opens a session for each of thirty simultaneous requests, and decrypts payments at the same time")
     func thirty() async throws {
         let apple = try await SimulatedApple()
         let gateway = try await Gateway(apple)
@@ -204,7 +204,7 @@ import TokenForge
         let answers = try await withThrowingTaskGroup(of: (Bool, CurlAnswer).self) { group in
             for _ in 0..<30 {
                 group.addTask {
-                    // A client may have a limited number of sessions under way, and is refused beyond it.
+                    // The gateway limits the sessions that one client may open at the same time.
                     var answer = try await gateway.session()
                     while answer.code == "rate_limited" { answer = try await gateway.session() }
                     return (true, answer)
@@ -237,7 +237,7 @@ import TokenForge
         let daemon = try await gateway.harness.stop()
         written += [("the gateway's log", ended.errorBytes), ("paytokend's log", daemon.errorBytes)]
         #expect(ended.errorBytes.count > 500 && daemon.errorBytes.count > 500, "too short to tell anything")
-        // SoftHSM's own store, which is encrypted, is searched too.
+        // The search includes SoftHSM's store, which is encrypted.
         written += try gateway.harness.files().filter { !$0.path.hasSuffix("pin") }.map { ($0.path, $0.bytes) }
         let secret = Array(gateway.identity.key.pkcs8[700..<800])
         let needles: [(String, [UInt8])] = [

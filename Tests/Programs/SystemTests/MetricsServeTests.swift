@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Prometheus' own checker, which scripts/prometheus-programs fetches without installing a service.
+/// Prometheus' checker, which scripts/prometheus-programs downloads without the installation of a service.
 enum Promtool {
     static let path: String? = {
         if let installed = try? Program.installed("promtool") { return installed }
@@ -11,14 +11,14 @@ enum Promtool {
         return FileManager.default.isExecutableFile(atPath: unpacked) ? unpacked : nil
     }()
 
-    /// Returns all complaints of `promtool check metrics` about an exposition.
+    /// Returns the output of `promtool check metrics` for an exposition, which is empty if there are no faults.
     static func complaints(about exposition: [UInt8]) async throws -> String {
         let result = try await Program.run(try #require(path), ["check", "metrics"], input: exposition)
         return result.status == 0 ? "" : result.output + result.error
     }
 }
 
-/// `paytokenctl metrics serve` on a port that the system chooses.
+/// Starts `paytokenctl metrics serve` on a port that the system chooses.
 enum MetricsServer {
     static func serve(_ socket: String) async throws -> (server: RunningProgram, origin: String) {
         let server = try RunningProgram(
@@ -29,13 +29,13 @@ enum MetricsServer {
     }
 }
 
-/// `paytokenctl metrics serve` between a real daemon and curl.
+/// `paytokenctl metrics serve` with a real daemon, requested with curl.
 @Suite struct MetricsServeTests {
 
-    @Test("serves the daemon's metrics over TCP while it runs, a reason while it is away, and the metrics afterwards")
+    @Test("serves the daemon's metrics over TCP, and the reason while the daemon does not run")
     func scrapes() async throws {
         var configuration = DaemonConfiguration()
-        // A monitoring account needs nothing else.
+        // A monitoring account needs only the role monitor.
         configuration.access = ["{ name: metrics, user: \"\(geteuid())\", roles: [monitor] }"]
         let harness = try await DaemonHarness(configuration)
         let (server, origin) = try await MetricsServer.serve(harness.adminSocket)
@@ -51,7 +51,7 @@ enum MetricsServer {
             #expect(answer.status == 404, "\(path)")
         }
         #expect(try await harness.stop().status == 0)
-        // The previous answer serves for a second.
+        // The server reuses the previous answer for a second.
         try await wait(for: "the end of the figures") { try await scrape().status != 200 }
         let away = try await scrape()
         #expect(away.status == 503 && away.text.contains("paytokend"), "\(away)")
@@ -62,7 +62,7 @@ enum MetricsServer {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("answers an account without the role monitor with the missing role, and no metrics")
+    @Test("refuses metrics to an account without the role monitor, and names the role")
     func forbidden() async throws {
         var configuration = DaemonConfiguration()
         configuration.access = ["{ name: shop, user: \"\(geteuid())\", roles: [decrypt] }"]
@@ -77,7 +77,7 @@ enum MetricsServer {
     }
 
     @Test(
-        "satisfies promtool with the daemon's metrics after releases, repeats and refusals",
+        "exports metrics that promtool accepts after releases, repeats and refusals",
         .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
     func promtool() async throws {
         let harness = try await DaemonHarness()
@@ -92,7 +92,7 @@ enum MetricsServer {
         let metrics = try await harness.admin("/metrics")
         #expect(metrics.metric("paytokend_key_not_after_seconds").count == 1)
         #expect(try await Promtool.complaints(about: metrics.body) == "")
-        // The checker works: it reports a name in camel case and a counter without _total.
+        // As a test of the checker, promtool must report a name in camel case and a counter without _total.
         let wrong = "# TYPE paytokend_wrongName counter\npaytokend_wrongName{publicKeyHash=\"1\"} 1\n"
         #expect(try await Promtool.complaints(about: Array(wrong.utf8)) != "")
         #expect(try await harness.stop().status == 0)

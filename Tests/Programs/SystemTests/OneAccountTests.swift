@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// One account, or one person with two accounts, who also tries to be the second person.
+/// Attempts of one account, or of one person with two accounts, to act as the second person.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct OneAccountTests {
     @Test(
-        "counts an account whose processes choose their login uids as one person",
+        "counts an account as one person even if its processes choose different login uids",
         .enabled("run it where a process can set its login uid, outside a container") {
             try await Staff.canAssumeLogin()
         })
@@ -26,7 +26,7 @@ struct OneAccountTests {
         let plain = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(plain.status == 1 && plain.error.contains("a second person must"), "\(plain)")
         #expect(try await daemon.state(merchant) == "suspended")
-        // The list shows the account, which its processes cannot choose, together with the login uid.
+        // The list shows the login uid and the account, which the processes cannot choose.
         let shown = try await daemon.approval(approval)
         #expect(shown?.objectValue?["requester"]?.numberValue?.int == Int(Staff.alice.rawValue))
         #expect(shown?.objectValue?["requesterLoginUid"]?.numberValue?.int == 5555)
@@ -36,7 +36,7 @@ struct OneAccountTests {
     }
 
     @Test(
-        "lets a caller whose process has ended, an unknown person, neither request, approve nor withdraw",
+        "refuses requests, approvals and withdrawals of a caller whose process has ended",
         .enabled("run it where root can set a login uid, outside a container") { try await Staff.canLogIn() })
     func endedProcess() async throws {
         let daemon = try await StaffedDaemon()
@@ -50,7 +50,7 @@ struct OneAccountTests {
         #expect(asked.status == 202, "\(asked)")
         let approval = try #require(asked.string("approval"))
         let path = "/v1/approvals/\(approval)"
-        // Alice, who may become bob with su, lets the process end that identifies her.
+        // Alice acts as bob with su, and the process that identifies her as alice has ended.
         for decision in ["approve", "reject"] {
             let hidden = try await daemon.post(path, ["decision": decision], as: .bob, login: .alice, process: .ended)
             Self.expectUnknown(hidden)
@@ -74,7 +74,7 @@ struct OneAccountTests {
 }
 
 extension Staff {
-    /// Returns true if a process of theirs can give itself a login uid. The kernel asks for no privilege while none is
+    /// Returns true if a process of the staff can set its login uid. The kernel requires no privilege while none is
     /// set.
     static func canAssumeLogin() async throws -> Bool {
         guard try await canAct() else { return false }
@@ -84,7 +84,7 @@ extension Staff {
     }
 }
 
-/// The daemon's answer on the connection of a child.
+/// The daemon's answer on a connection that a child process opened.
 struct ChildAnswer: CustomStringConvertible {
     let status: Int
     let body: JSONValue
@@ -95,7 +95,7 @@ struct ChildAnswer: CustomStringConvertible {
 }
 
 extension StaffedDaemon {
-    /// Runs `paytokenctl` in a process that has given itself a login uid, without any privilege.
+    /// Runs `paytokenctl` in a process that sets its login uid without privileges.
     func run(_ who: Staff, assuming login: UInt32, _ arguments: String...) async throws -> ProgramResult {
         try await who.identity.run(
             Program.installed("sh"),
@@ -104,14 +104,14 @@ extension StaffedDaemon {
             environment: ["PAYTOKEND_SOCKET": harness.socket, "PAYTOKEND_ADMIN_SOCKET": harness.adminSocket])
     }
 
-    /// The fate of the connecting process before the daemon accepts the connection.
+    /// The state of the connecting process when the daemon accepts the connection.
     enum ConnectingProcess: String {
         case running, ended
     }
 
-    /// Sends a POST to the admin socket, over a connection that a child made and its parent uses.
+    /// Sends a POST request to the admin socket over a connection that a child process opened and its parent uses.
     ///
-    /// - Parameter login: the person whose login uid the child has.
+    /// - Parameter login: the person whose login uid the child process has.
     func post(
         _ path: String, _ body: [String: String], as who: Staff, login: Staff, process: ConnectingProcess
     ) async throws -> ChildAnswer {
@@ -128,7 +128,8 @@ extension StaffedDaemon {
             status: Int(halves[0]) ?? 0, body: try JSONValue(parsing: halves.dropFirst().joined(separator: "\n")))
     }
 
-    /// The daemon is stopped while the child connects, so that it accepts only what the child has left.
+    /// A Python program that connects in a child process. The daemon is stopped meanwhile, so that the child has ended
+    /// when the daemon accepts.
     private static let connectInChild = """
         import http.client, os, signal, socket, sys, time
 

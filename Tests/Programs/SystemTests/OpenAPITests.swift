@@ -4,14 +4,16 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The running daemon's answers against the OpenAPI file: each path, and each status that a test can produce.
+/// Comparison of a running daemon's answers with the OpenAPI file, for each path and each status that a test can
+/// produce.
 @Suite(.everyEngine) struct OpenAPITests {
     private static let document = Result {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
         return try JSONValue(parsing: Array(Data(contentsOf: file)))
     }
 
-    /// The schema for an answer, by path, method and status, with a `$ref`ed response resolved.
+    /// Requires that the OpenAPI file describes the answer under its path, method and status. Follows a `$ref` to a
+    /// response.
     private func expectDescribed(
         _ answer: CurlAnswer, _ path: String, _ method: String = "post",
         sourceLocation: SourceLocation = #_sourceLocation
@@ -46,7 +48,7 @@ import TokenForge
                 merchant: (merchant ?? SharedForge.ecMerchant).merchant, applicationData: [1], deviations: deviations))
     }
 
-    @Test("gives decrypt's answers as described: served, repeated, replayed, malformed, refused, too large, other type")
+    @Test("describes each kind of answer of decrypt, from releases to refusals")
     func decrypt() async throws {
         let harness = try await SharedDaemon.harness
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
@@ -79,7 +81,7 @@ import TokenForge
     }
 
     @Test(
-        "gives every deviation's refusal, from decrypt and verify, as described", .serialized,
+        "describes the refusal of every deviation by decrypt and verify", .serialized,
         arguments: Deviation.allCases.filter { $0.applies(to: "EC_v1") })
     func refusals(deviation: Deviation) async throws {
         let harness = try await SharedDaemon.harness
@@ -88,7 +90,7 @@ import TokenForge
         try expectDescribed(try await harness.verify(paymentToken), "/v1/verify")
     }
 
-    @Test("gives status, keys, health and the refusals of administration as described")
+    @Test("describes status, keys, health and the refusals of administration")
     func administration() async throws {
         let harness = try await SharedDaemon.harness
         for path in [
@@ -117,7 +119,7 @@ import TokenForge
         }
     }
 
-    @Test("describes 400 in every GET for a badly encoded target")
+    @Test("describes the status 400 of every GET for a wrongly encoded target")
     func badTargets() async throws {
         let harness = try await SharedDaemon.harness
         let paths = try #require(try Self.document.get().objectValue?["paths"]?.objectValue)
@@ -131,7 +133,7 @@ import TokenForge
         }
     }
 
-    @Test("gives generation, requests and rotations, refused and done, as described")
+    @Test("describes answers and refusals of key generation, certificate requests and rotations")
     func rotations() async throws {
         let harness = try await SharedDaemon.harness
         func post(_ target: String, _ path: String, _ body: String) async throws -> CurlAnswer {
@@ -177,7 +179,7 @@ import TokenForge
         }
     }
 
-    @Test("detects violations with the schema checker used here")
+    @Test("detects violations of a schema with the checker of these tests")
     func checkerChecks() throws {
         let schema = JSONSchema(document: try Self.document.get())
         let refusal = try #require(schema.resolve("#/components/schemas/Refusal"))
@@ -192,13 +194,13 @@ import TokenForge
     }
 }
 
-/// The part of JSON Schema 2020-12 that the OpenAPI file uses. An unknown keyword is a failure and not ignored: an
-/// unchecked constraint would be none.
+/// A checker for the part of JSON Schema 2020-12 that the OpenAPI file uses. An unknown keyword is a failure, because a
+/// constraint that is not checked proves nothing.
 struct JSONSchema {
-    /// The document that `$ref` refers to.
+    /// The document in which `$ref` is resolved.
     let document: JSONValue
 
-    /// The violations of `schema` by `value` with their paths; empty if it conforms.
+    /// Returns the violations of `schema` in `value` with their paths, or an empty list if there are none.
     func violations(of value: JSONValue, by schema: JSONValue, at path: String = "$") -> [String] {
         if case .bool(let allows) = schema { return allows ? [] : ["\(path): nothing is allowed here"] }
         guard let keywords = schema.objectValue else { return ["\(path): the schema is neither object nor Boolean"] }
@@ -269,7 +271,7 @@ struct JSONSchema {
         }
     }
 
-    /// The value at `#/a/b/c`.
+    /// Returns the value at a reference such as `#/a/b/c`.
     func resolve(_ reference: String) -> JSONValue? {
         guard reference.hasPrefix("#/") else { return nil }
         return reference.dropFirst(2).split(separator: "/").reduce(Optional(document)) { value, name in

@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Payments with all the real programs: paytokend with its key in an HSM token, the gateway, and the simulator, whose
-/// log shows what was submitted.
+/// Payments with all the real programs: paytokend with its key in an HSM token, the gateway, and the processor
+/// simulator. The simulator's log shows the submissions.
 @Suite struct PaymentTests {
-    /// paytokend, a gateway in front of it and a simulator after that.
+    /// paytokend, a gateway that uses it, and a simulator to which the gateway submits payments.
     private final class Shop: Sendable {
         let harness: DaemonHarness
         let merchant: ForgedMerchant
@@ -16,7 +16,7 @@ import TokenForge
         private let gateway: Shared<RunningProgram?>
         private let simulator: Shared<RunningProgram?>
 
-        /// - Parameter deadline: the deadline of a payment.
+        /// - Parameter deadline: the gateway's time limit for a payment.
         init(deadline: String = "20s") async throws {
             var configuration = DaemonConfiguration()
             configuration.logLevel = "trace"
@@ -89,7 +89,7 @@ import TokenForge
             try? FileManager.default.removeItem(atPath: directory.path("s"))
         }
 
-        /// A request for this amount in cents, with the wallet's payment token.
+        /// Returns the body of a payment request for this amount in cents.
         func request(
             _ cents: Int, orderId: String = "order-1", expecting amount: String? = nil,
             _ token: MintedToken? = nil, payload: PayloadRecipe? = nil
@@ -113,7 +113,7 @@ import TokenForge
                     + (trace.map { ["--header", "traceparent: \($0)"] } ?? []))
         }
 
-        /// The same in Radial's XML.
+        /// Sends a payment request in Radial's XML.
         func authorize(_ token: MintedToken, orderId: String = "order-1") async throws -> CurlAnswer {
             let data = try #require(JSONValue(parsing: token.paymentData).objectValue)
             let header = try #require(data["header"]?.objectValue)
@@ -151,7 +151,7 @@ import TokenForge
                 Program.built("paytoken-gateway"), ["payment"] + arguments + ["--socket", directory.path("a")])
         }
 
-        /// The number of submissions of each payment, by the simulator's log.
+        /// Returns the number of submissions of each payment from the simulator's log.
         func submissions() throws -> [String: Int] {
             try SimulatorLog.submissions(in: directory.path("log"))
         }
@@ -161,10 +161,10 @@ import TokenForge
         try JSONValue(parsing: answer.body).objectValue?[name]?.stringValue
     }
 
-    @Test("answers each kind of processor answer, or its absence, and submits nothing twice")
+    @Test("reports each outcome at the processor or its absence, and submits nothing twice")
     func everyAnswer() async throws {
         let shop = try await Shop(deadline: "4s")
-        // The simulator's amounts: the first answer to the client, and the final outcome.
+        // Each amount with the simulator's behaviour for it: the first answer to the client, and the final outcome.
         let rows: [(cents: Int, status: Int, at: String, end: String)] = [
             (1000, 200, "authorized", "authorized"), (1080, 200, "captured", "captured"),
             (1081, 422, "payment_declined", "declined"), (1083, 422, "payment_failed", "error"),
@@ -184,7 +184,7 @@ import TokenForge
             try await eventually("the fate of \(row.cents)") {
                 try await Self.member("status", of: shop.status(token.transactionIdentifier)) == row.end
             }
-            // The same request again returns the outcome.
+            // A repeated request returns the final outcome.
             let again = try await shop.pay(body)
             let fate = try Self.member("status", of: again) ?? Self.member("code", of: again)
             #expect(
@@ -192,7 +192,7 @@ import TokenForge
                 "\(row.cents): \(again)")
         }
         #expect(try shop.submissions().values.allSatisfy { $0 == 1 })
-        // 85 is cut off before it is recorded.
+        // The simulator closes the connection for 1085 before it records the payment.
         #expect(try shop.submissions().count == rows.count - 1)
     }
 
@@ -210,7 +210,7 @@ import TokenForge
         }
     }
 
-    @Test("uses one payment token for one payment of one client, for one order")
+    @Test("uses a payment token for only one payment, of one client and one order")
     func oneToken() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -219,7 +219,7 @@ import TokenForge
             for _ in 0..<30 { group.addTask { try await shop.pay(shop.request(1000, token)) } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        // One pays; the others are asked to wait, or receive the outcome.
+        // One request pays. The others receive the outcome, or 503 while the payment is under way.
         #expect(answers.allSatisfy { [200, 503].contains($0.status) }, "\(answers)")
         #expect(try answers.contains { try Self.member("status", of: $0) == "authorized" })
         #expect(
@@ -237,7 +237,7 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("pays a payment token in Radial's XML once, and replies with the outcome")
+    @Test("pays once for a payment token in Radial's XML, and replies with the outcome")
     func radial() async throws {
         let shop = try await Shop()
         for (cents, response, amount) in [(1000, "APPROVED", "10.00"), (1081, "DECL", "10.81"), (1085, nil, "")] {
@@ -258,11 +258,11 @@ import TokenForge
             let inJSON = try await shop.pay(shop.request(cents, token))
             #expect(inJSON.status == 422 && inJSON.text.contains("token_used_differently"), "\(inJSON)")
         }
-        // The one at 85 is cut off before it is recorded.
+        // The simulator closes the connection for 85 cents before it records the payment.
         #expect(try shop.submissions().values.sorted() == [1, 1])
     }
 
-    @Test("lets a client pay despite another client's forgery of its payment token")
+    @Test("accepts a payment even if another client has sent a forgery of the payment token")
     func forgery() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -279,7 +279,7 @@ import TokenForge
         #expect(try await shop.pay(shop.request(1000, token)).status == 200)
     }
 
-    @Test("does not use up a payment token for a client without its merchant")
+    @Test("does not use up a payment token that a client without its merchant sends")
     func outsider() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -291,12 +291,12 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("uses nothing up for a wrong expectation: the right request pays afterwards")
+    @Test("does not use up a payment token for a wrong expectation, and accepts the right request afterwards")
     func wrongAmount() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
-        // The factor of a hundred.
+        // The amount is wrong by a factor of one hundred.
         let wrong = try await shop.pay(shop.request(1000, expecting: "1000", token))
         #expect(wrong.status == 422 && wrong.text.contains("amount_mismatch"), "\(wrong)")
         let right = try await shop.pay(shop.request(1000, token))
@@ -304,7 +304,7 @@ import TokenForge
         #expect(right.text.contains("\"amount\":10.00"), "\(right)")
     }
 
-    @Test("permits another try of what was not submitted because the processor was away")
+    @Test("permits another attempt if the payment was not submitted because the processor was away")
     func processorAway() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -319,10 +319,10 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("does not submit again after a kill during a submission; a person settles it")
+    @Test("does not repeat a submission that a kill interrupted, and lets an operator resolve the payment")
     func killedWhileSubmitting() async throws {
         let shop = try await Shop(deadline: "2s")
-        // An amount that the simulator records and never answers.
+        // The simulator records this amount and never answers.
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1084).json))
         let body = try shop.request(1084, token)
@@ -330,7 +330,7 @@ import TokenForge
         try await eventually("the submission") { try shop.submissions()[token.transactionIdentifier] == 1 }
         _ = try await shop.stopGateway(by: SIGKILL)
         _ = try? await lost
-        // The simulator can no longer be asked.
+        // Without the simulator, the gateway cannot find out the outcome.
         try await shop.stopSimulator()
         try await shop.startGateway()
         let again = try await shop.pay(body)
@@ -350,14 +350,13 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("pays nothing a second time after its store was restored from a copy")
+    @Test("pays no payment a second time after the store was restored from a copy")
     func restoredStore() async throws {
         let shop = try await Shop()
         let tokens = try (0..<2).map { _ in
             try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
         }
-        // The copy knows an attempt at the first payment that ended without sending anything, but not the
-        // second.
+        // The copy contains an attempt at the first payment that sent nothing, and does not contain the second payment.
         try await shop.stopSimulator()
         #expect(try await shop.pay(shop.request(1000, tokens[0])).status == 503)
         _ = try await shop.stopGateway(by: SIGTERM)
@@ -379,7 +378,7 @@ import TokenForge
         #expect(try shop.submissions().values.sorted() == [1, 1])
     }
 
-    @Test("passes a payment's trace through the gateway into paytokend's log and record")
+    @Test("passes the trace of a payment through the gateway to paytokend's log and audit record")
     func trace() async throws {
         let shop = try await Shop()
         let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
@@ -400,7 +399,7 @@ import TokenForge
     }
 
     @Test(
-        "serves the gateway's metrics over TCP, to promtool's satisfaction",
+        "serves the gateway's metrics over TCP in a form that promtool accepts",
         .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
     func promtool() async throws {
         let shop = try await Shop()
@@ -419,7 +418,7 @@ import TokenForge
         _ = try await shop.stopGateway(by: SIGTERM)
     }
 
-    @Test("keeps card data out of every log, store, metric and list")
+    @Test("writes no card data to logs, stores, metrics and lists")
     func secrecy() async throws {
         let shop = try await Shop()
         var payload = Self.payload(1000)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Pipelined requests")
 struct PipeliningTests {
-    @Test("keeps the daemon's memory use under 40 MB of pipelined requests")
+    @Test("limits the daemon's memory use while it receives 40 MB of pipelined requests")
     func memory() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.start(untilReady: false)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Restrictions of daemon and worker, as the kernel reports them.
+/// Restrictions of the programs' processes, as the kernel reports them.
 @Suite struct ProcessHardeningTests {
     private func status(_ process: Int32, _ name: String, thread: String? = nil) throws -> String {
         let place = thread.map { "/proc/\(process)/task/\($0)/status" } ?? "/proc/\(process)/status"
@@ -13,19 +13,20 @@ import TokenForge
         return line.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces)
     }
 
-    /// The owner of the files in a process's directory; the directory itself always belongs to the process's account.
+    /// Returns the owner of the files in a process's directory under /proc. The directory itself always belongs to the
+    /// process's account.
     private func owner(_ process: Int32) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: "/proc/\(process)/environ")
         return try #require(attributes[.ownerAccountID] as? Int)
     }
 
-    @Test("cannot gain privileges in daemon and worker, and keeps their secrets in locked memory")
+    @Test("prevents the daemon and the worker from gaining privileges, and locks the memory of their secrets")
     func privileges() async throws {
         let harness = try await SharedDaemon.harness
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken).status == 200)
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
-            // The kernel keeps it for each thread.
+            // The kernel stores the flag for each thread.
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
             #expect(threads.count > 1)
             for thread in threads {
@@ -39,7 +40,7 @@ import TokenForge
     }
 
     @Test(
-        "denies other processes of the same account the memory of daemon and worker",
+        "denies other processes of the same account access to the memory of the daemon and the worker",
         .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
     func notDumpable() async throws {
         let identity = PeerIdentity(uid: 4242, gid: 4242)
@@ -50,7 +51,7 @@ import TokenForge
         for process in processes {
             #expect(try status(process, "Uid").hasPrefix("4242\t"))
             #expect(try owner(process) == 0)
-            // Another process of the same account.
+            // The reading process has the same account.
             let look = try await Program.run(
                 Program.installed("setpriv"), identity.arguments + ["cat", "/proc/\(process)/environ"])
             #expect(look.status != 0 && look.error.contains("Permission denied"), "\(look)")
@@ -64,7 +65,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    /// A gateway with one client, started through these commands, each of which starts the next.
+    /// Starts a gateway with one client through a chain of commands, each of which starts the next.
     private func gateway(
         _ directory: FreshDirectory, as identity: PeerIdentity? = nil, through words: [String]
     ) async throws -> RunningProgram {
@@ -89,7 +90,7 @@ import TokenForge
     }
 
     @Test(
-        "denies other processes of the same account the memory of the gateway, which cannot gain privileges",
+        "denies other processes access to the gateway's memory, and prevents it from gaining privileges",
         .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
     func gatewayNotDumpable() async throws {
         let identity = PeerIdentity(uid: 4245, gid: 4245)
@@ -111,14 +112,15 @@ import TokenForge
         #expect(try await program.result().status == 0)
     }
 
-    /// True if the kernel writes a core into a program's own directory: by core(5), a pattern without a pipe or a path.
+    /// True if the kernel writes core files into a program's working directory. By core(5), the pattern then has no
+    /// pipe and no path.
     private static let coresAreFiles =
         (try? String(contentsOfFile: "/proc/sys/kernel/core_pattern", encoding: .utf8)).map {
             !$0.hasPrefix("|") && !$0.contains("/") && !$0.isEmpty
         } ?? false
 
     @Test(
-        "leaves no core when a gateway crashes where another program leaves one",
+        "leaves no core file when the gateway crashes, although another program leaves one",
         .enabled(if: coresAreFiles, "run it where the kernel writes cores to files: sysctl kernel.core_pattern=core"))
     func gatewayCore() async throws {
         func started(in directory: FreshDirectory) -> [String] {
@@ -143,33 +145,33 @@ import TokenForge
     }
 
     @Test(
-        "requests no priority for the ledger's threads that an ordinary account may not have",
+        "does not raise the priority of the ledger's threads",
         .enabled(if: PeerIdentity.available, "only where it is granted, to root, does it show"))
     func priorities() async throws {
         let harness = try await SharedDaemon.harness
         let process = try harness.daemon.processIdentifier
-        // The ledger's reading connections have their own threads.
+        // These requests start the threads of the ledger's reading connections.
         for path in ["/v1/keys", "/v1/audit/records"] {
             #expect(try await harness.admin(path).status == 200)
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
             var raised: [String] = []
             for thread in threads {
                 let place = "/proc/\(process)/task/\(thread)/stat"
-                // A thread may have ended meanwhile. Nice is the 19th field (proc(5)), the 17th after the name and its
-                // bracket.
+                // A thread may have ended meanwhile. The nice value is the 19th field (proc(5)), or the 17th after the
+                // name's closing bracket.
                 guard let stat = try? String(contentsOfFile: place, encoding: .utf8),
                     let name = stat.lastIndex(of: ")"),
                     let nice = Int32(stat[name...].split(separator: " ")[17])
                 else { continue }
                 if nice < 0 { raised.append(thread) }
             }
-            // libdispatch's own thread, on which signals arrive.
+            // One raised thread belongs to libdispatch, which receives signals on it.
             #expect(raised.count <= 1, "\(raised)")
         }
     }
 }
 
-/// Secrets that may be swapped because of the limit on locked memory.
+/// Secrets that the system may swap because of the limit on locked memory.
 @Suite struct UnlockedSecretsTests {
     private static let sentence = "secrets are not locked in memory"
 
@@ -182,7 +184,7 @@ import TokenForge
     }
 
     @Test(
-        "reports the amount of unlocked secrets in metric, status and log when the limit prevents locking",
+        "reports the size of unlocked secrets in metric, status and log if the limit prevents locking",
         .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another")
     )
     func unlocked() async throws {
@@ -192,7 +194,7 @@ import TokenForge
         try await harness.start(as: identity, through: [Program.installed("prlimit"), "--memlock=0:0"])
         let pool = 65536
         let metrics = try await Curl.request("/metrics", socket: harness.adminSocket, as: identity)
-        // Each of the two processes has at least one piece of its pool.
+        // Each of the two processes has at least one block of its pool.
         #expect(try bytes(metrics) >= 2 * pool)
         let status = try await Curl.request("/v1/status", socket: harness.adminSocket, as: identity)
         #expect(status.status == 200, "\(status)")
@@ -201,7 +203,7 @@ import TokenForge
         #expect(said.contains { $0.hasPrefix("paytokend: ") } && said.contains { $0.hasPrefix("HSM token primary: ") })
         let error = { try harness.daemon.error.split(separator: "\n").filter { $0.contains(Self.sentence) } }
         try await wait(for: "both warnings in the log") { try error().count == 2 }
-        // Another worker does not repeat it.
+        // The daemon does not repeat the warning for another worker.
         let first = try harness.worker()
         kill(first, SIGKILL)
         try await wait(for: "the next worker") { try harness.workers().contains { $0 != first } }

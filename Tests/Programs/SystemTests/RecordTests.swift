@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The audit record of the daemon's work, as an auditor finds it.
+/// The daemon's audit record, as an auditor reads it.
 @Suite struct RecordTests {
     private func records(_ harness: DaemonHarness, _ filter: [String] = []) async throws -> [JSONObject] {
         let list = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"] + filter)
@@ -18,7 +18,7 @@ import TokenForge
     }
 
     @Test(
-        "names the audit record, with caller and key, in a release, its repeat and a refusal",
+        "returns the sequence number of the audit record with a release, a repeat and a refusal",
         .everyEngine)
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -43,7 +43,7 @@ import TokenForge
     }
 
     @Test(
-        "records start, configuration, audit key, import, readings and stop; both verifiers find the chain intact",
+        "records start, configuration, audit key, import and stop in a chain that both verifiers accept",
         .everyEngine)
     func dayInTheRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -66,7 +66,7 @@ import TokenForge
         let script = ProjectFiles.path("scripts/verify-audit")
         let theirs = try await Program.run(script, [export, key])
         #expect(theirs.status == 0, "\(theirs)")
-        // One inconspicuous byte.
+        // The test changes a single byte.
         var changed = try Data(contentsOf: URL(filePath: export))
         let position = try #require(changed.range(of: Data("key_import".utf8))?.lowerBound)
         changed[position] = UInt8(ascii: "K")
@@ -78,7 +78,7 @@ import TokenForge
     }
 
     @Test(
-        "records the access rules in force at a start, and at a reload that adds one; both verifiers accept them",
+        "records the access rules at a start and at a reload that adds one, and both verifiers accept them",
         .everyEngine)
     func configurations() async throws {
         let me = geteuid()
@@ -115,7 +115,7 @@ import TokenForge
         #expect(value("access.2.merchants", reloaded.last) == "merchant.com.example.*")
         #expect(reloaded.first?["fileSha256"] != started.first?["fileSha256"])
 
-        // The same file again: the reload is recorded, without the values that are already there.
+        // A reload of an unchanged file is recorded without values, because they are already in the record.
         try harness.daemon.signal(SIGHUP)
         try await wait(for: "the second reload") { try await recorded().count > started.count + reloaded.count }
         #expect(try await recorded().last?["event"]?.stringValue == "configuration_reload")
@@ -132,7 +132,7 @@ import TokenForge
     }
 
     @Test(
-        "continues the record after kill -9 where it ended, with everything that was answered", .everyEngine)
+        "keeps the record of every answer after kill -9, and continues the chain", .everyEngine)
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.decrypt(SharedForge.paymentToken())
@@ -148,7 +148,7 @@ import TokenForge
     }
 
     @Test(
-        "keeps heads one after the other that fit the record for both verifiers, and do not after a restore",
+        "keeps successive heads that both verifiers find in the audit record",
         .everyEngine)
     func heads() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -185,7 +185,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("exits with 78 and the remedy for an older or lost ledger, and serves once accepted, with a record of it")
+    @Test("exits with 78 and says what to do for an older or lost ledger, and serves after a recorded acceptance")
     func restored() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
@@ -214,18 +214,19 @@ import TokenForge
         }
         try FileManager.default.copyItem(atPath: backup, toPath: harness.directory.path("ledger.sqlite"))
         try await harness.start(["--await-restore"], untilReady: false)
-        // Until the acceptance it releases nothing, and reports it.
+        // Until the acceptance, the daemon releases nothing and reports the reason.
         try await wait(for: "the comparison") {
             try await Curl.request("/readyz", socket: harness.socket).body.holds(Array("is an older copy".utf8))
         }
         let held = try await harness.decrypt(paymentToken)
         #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
-        // There is no head of a ledger before its acceptance.
+        // The daemon makes no head of the ledger before the acceptance.
         let withheld = try await harness.paytokenctl(keep)
         #expect(withheld.status == 75 && withheld.error.contains("hsm_unavailable"), "\(withheld)")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
         #expect(accepted.status == 0, "\(accepted)")
-        // What the backup forgot is not released again, nor what may have been: only what was signed later.
+        // The daemon releases only payment tokens that are signed after the fence. The backup may lack the claims of
+        // earlier ones.
         let fence = try await harness.restoreFence()
         for token in [paymentToken, try SharedForge.paymentToken()] {
             let refused = try await harness.decrypt(token)
@@ -234,13 +235,13 @@ import TokenForge
         #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
         let events = try await records(harness).compactMap { $0["event"]?.stringValue }
         #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
-        // The head of what was forgotten never fits again, however long the record becomes.
+        // A head from after the backup never fits the continued record, even if the record becomes longer.
         let unfit = try await harness.paytokenctl(keep)
         #expect(unfit.status == 1 && unfit.error.hasPrefix("chain_broken: "), "\(unfit)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == 1)
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await harness.stop().status == 0)
-        // A later process keeps to it.
+        // The fence remains in effect after a restart.
         try await harness.start(untilReady: false)
         #expect(try await harness.restoreFence() == fence)
         #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
@@ -248,9 +249,9 @@ import TokenForge
     }
 }
 
-/// The record's lines in the ledger, read without the daemon.
+/// The lines of the audit record, read from the ledger without the daemon.
 enum StoredRecords {
-    /// Reads the lines from a database, each row a line of hexadecimal digits.
+    /// Reads the lines from a database, which returns each line in hexadecimal digits.
     private static func lines(_ database: DaemonDatabase, _ condition: String) async throws -> [JSONValue] {
         try await database.sql(
             "SELECT encode(line, 'hex') FROM audit_record WHERE \(condition) ORDER BY sequence"
@@ -263,7 +264,7 @@ enum StoredRecords {
         }
     }
 
-    /// All lines, in order.
+    /// Returns all lines in order.
     static func all(in harness: DaemonHarness) async throws -> [JSONValue] {
         if let database = harness.database { return try await lines(database, "true") }
         var configuration = Configuration()
@@ -277,7 +278,7 @@ enum StoredRecords {
         return try lines.map { try JSONValue(parsing: Array($0)) }
     }
 
-    /// The lines of one transaction, in order.
+    /// Returns the lines of one transaction in order.
     static func of(transaction: String, in harness: DaemonHarness) async throws -> [JSONValue] {
         if let database = harness.database {
             return try await lines(database, "encode(transaction_id, 'hex') = '\(transaction)'")
@@ -297,9 +298,9 @@ enum StoredRecords {
 }
 
 extension JSONValue {
-    /// The string of an object's member.
+    /// Returns the member with this name if it is a string.
     func string(_ name: String) -> String? { objectValue?[name]?.stringValue }
-    /// `sequence`, as written.
+    /// The member `sequence` as it is written.
     var sequence: String? {
         guard case .number(let number)? = objectValue?["sequence"] else { return nil }
         return number.text
@@ -307,6 +308,6 @@ extension JSONValue {
 }
 
 extension CurlAnswer {
-    /// `audit.sequence`.
+    /// The sequence number of the answer's audit record, `audit.sequence`.
     var recordedAt: String? { member("audit")?.sequence }
 }

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Single release of a transactionId.
+/// The single release of each transactionId.
 @Suite(.everyEngine) struct ReplayTests {
-    @Test("refuses the same payment token again as a replay with 409, without payment data")
+    @Test("refuses a repeated payment token as a replay with 409 and without payment data")
     func replay() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -13,11 +13,11 @@ import TokenForge
         let again = try await harness.decrypt(paymentToken)
         #expect(again.status == 409 && again.code == "transaction_replayed", "\(again)")
         #expect(again.member("paymentData") == nil)
-        // A reference that arrives too late changes nothing.
+        // A reference in a later request does not turn the replay into a repeat.
         #expect(try await harness.decrypt(paymentToken, reference: "order-1").code == "transaction_replayed")
     }
 
-    @Test("treats the same reference as a repeat, and another one as a replay")
+    @Test("repeats a release for the same reference, and refuses another reference as a replay")
     func references() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -30,7 +30,7 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
     }
 
-    @Test("treats other content under the same transactionId and reference as a replay")
+    @Test("refuses other content with the same transactionId and reference as a replay")
     func otherContent() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
         let first = try SharedForge.mint.mint(recipe)
@@ -43,14 +43,14 @@ import TokenForge
     }
 
     @Test(
-        "refuses a reference of no or too many characters, or unprintable ones, as malformed",
+        "refuses a reference that is empty, too long or has unprintable characters as malformed",
         arguments: ["", String(repeating: "x", count: 129), "tab\there", "é"])
     func badReferences(reference: String) async throws {
         let answer = try await SharedDaemon.harness.decrypt(SharedForge.paymentToken(), reference: reference)
         #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
     }
 
-    @Test("releases exactly one of thirty simultaneous requests without a reference, and records each once")
+    @Test("releases exactly one of thirty simultaneous requests without a reference, and records each request once")
     func thirtyAtOnce() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -65,7 +65,7 @@ import TokenForge
     }
 
     @Test(
-        "releases thirty simultaneous requests with one reference, one as the first, and records each once")
+        "answers thirty simultaneous requests with one reference as one release and 29 repeats, and records each once")
     func thirtyEqual() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -81,7 +81,7 @@ import TokenForge
     }
 
     @Test(
-        "treats thirty simultaneous attempts after the same one as one repeat and replays, also after a restart")
+        "repeats one of thirty simultaneous attempts that name the same previous attempt, even after a restart")
     func thirtyAttempts() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -98,7 +98,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    /// Expects each answer to name its own record, with its own outcome.
+    /// Requires that each answer names a different audit record, which has the answer's outcome.
     private func expect(_ answers: [CurlAnswer], areAnsweredWith records: [JSONValue]) {
         let named = answers.map { answer in
             let released = answer.member("repeated")?.boolValue == true ? "repeat" : "ok"
@@ -122,10 +122,10 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("permits a hundred repeats of a claim, refused ones included, and sends no further one to the HSM")
+    @Test("permits a hundred repeats of a claim, including refused ones, and refuses more without a call to the HSM")
     func mostRepeats() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        /// The number of openings requested of the worker.
+        /// Returns the number of decryptions that the worker has performed.
         func openings() async throws -> Double {
             let values = try await harness.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
             return try #require(values.first)
@@ -149,10 +149,10 @@ import TokenForge
         #expect(before >= 101)
         try await flood(paymentToken)
         #expect(try await openings() == before)
-        // Others are served.
+        // The daemon still serves other payment tokens.
         #expect(try await harness.decrypt(SharedForge.paymentToken(), reference: "order-1").status == 200)
 
-        // After a restart the first repeat may be opened once more, and reports that none is left.
+        // After a restart, the daemon may decrypt once more before it finds that no repeat is left.
         #expect(try await harness.stop().status == 0)
         try await harness.start()
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -163,7 +163,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("treats the same reference as a replay after repeat_for")
+    @Test("refuses the same reference as a replay when repeat_for has passed")
     func repeatFor() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["repeat_for: 1s"]

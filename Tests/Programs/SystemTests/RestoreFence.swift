@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-// Releases after the acceptance of an older ledger: payment tokens signed after a fence.
+// Helpers for an accepted older ledger, from which the daemon releases only payment tokens signed after a fence.
 extension DaemonHarness {
-    /// Waits until only the fence prevents releases, and returns it.
+    /// Waits until the fence is the only reason against releases, and returns the fence.
     func restoreFence() async throws -> Date {
         var fence: Date?
         try await wait(for: "the fence as the only reason") {
@@ -23,7 +23,7 @@ extension DaemonHarness {
         return try #require(fence)
     }
 
-    /// A payment token signed one second after a fence, once the window permits that.
+    /// Waits until the window permits a payment token signed one second after the fence, and returns one.
     func paymentToken(signedAt fence: Date, for merchant: Merchant? = nil) async throws -> MintedToken {
         let recipe = TokenRecipe(
             merchant: try merchant ?? SharedForge.ecMerchant.merchant, signingTime: fence + 1)

@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A host whose ledger is restored from a copy. It must not release again what was released after the copy.
+/// A host whose ledger is restored from a copy. The host must not release payment tokens again that it released after
+/// the copy.
 @Suite struct RestoreTests {
     private func restore(
         _ copy: String, to harness: DaemonHarness, _ more: [String] = []
@@ -13,8 +14,8 @@ import TokenForge
             ["ledger", "restore", copy, "--to", "sqlite:" + harness.directory.path("ledger.sqlite")] + more)
     }
 
-    /// Starts the daemon on the restored ledger: it releases nothing until the acceptance, and then refuses what was
-    /// released before.
+    /// Starts the daemon with the restored ledger. Requires that it releases nothing until the acceptance, and
+    /// afterwards refuses `released`.
     private func acceptAndRefuse(_ released: MintedToken, on harness: DaemonHarness) async throws {
         let refused = try await Program.run(
             Program.built("paytokend"), ["--config", harness.configurationFile],
@@ -34,7 +35,7 @@ import TokenForge
         #expect(try await harness.decrypt(released).code == "transaction_replayed")
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await harness.stop().status == 0)
-        // The acceptance is permanent.
+        // The acceptance remains in effect after a restart.
         try await harness.start(untilReady: false)
         #expect(try await harness.restoreFence() == fence)
         #expect(try await harness.decrypt(released).code == "transaction_replayed")
@@ -42,12 +43,12 @@ import TokenForge
     }
 
     @Test(
-        "refuses what was released after the copy, on its host and on another whose HSM token is as old as the copy",
+        "refuses a payment token released after the copy, even on a host whose HSM token is as old as the copy",
         arguments: [false, true])
     func notTwice(onAnotherHost: Bool) async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
-        // It remembers nothing that the copy lacks, so it has no finding about the copy.
+        // The older HSM token has no head that the copy lacks, so the daemon cannot detect the copy with it.
         let (tokens, early) = (harness.directory.path("tokens"), harness.directory.path("early-tokens"))
         try FileManager.default.copyItem(atPath: tokens, toPath: early)
         try await harness.start()
@@ -55,7 +56,7 @@ import TokenForge
         #expect(try await harness.paytokenctl(["ledger", "backup", copy]).status == 0)
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken).status == 200)
-        // The daemon runs.
+        // A restore is refused while the daemon runs.
         let inUse = try await restore(copy, to: harness)
         #expect(inUse.status == 75 && inUse.error.contains("Another process uses the ledger"), "\(inUse)")
         #expect(try await harness.stop().status == 0)
@@ -82,7 +83,7 @@ import TokenForge
     }
 
     @Test(
-        "refuses a damaged, changed or invalid copy and keeps the ledger; a dry run changes nothing")
+        "refuses a damaged, changed or invalid copy, keeps the ledger, and changes nothing in a dry run")
     func refused() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -93,7 +94,7 @@ import TokenForge
         let ledger = harness.directory.path("ledger.sqlite")
         let before = try Data(contentsOf: URL(filePath: ledger))
         let whole = try Data(contentsOf: URL(filePath: copy))
-        // No audit checkpoint signs "Decrypt" in the record's line.
+        // With "Decrypt" instead of "decrypt", the line no longer matches its audit checkpoint.
         var changed = whole
         let place = try #require(changed.range(of: Data(#""event":"decrypt""#.utf8)))
         changed[place.lowerBound + 9] = UInt8(ascii: "D")
@@ -118,7 +119,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("holds a ledger replaced with cp by a copy of ledger backup, even with an HSM token as old as the copy")
+    @Test("holds a ledger that was replaced with a backup by cp, even if the HSM token is as old as the backup")
     func copiedByHand() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -138,7 +139,7 @@ import TokenForge
         try await acceptAndRefuse(paymentToken, on: harness)
     }
 
-    @Test("restores a copy by the SHA-256 that the backup printed, and refuses another one")
+    @Test("restores a copy with the SHA-256 that the backup printed, and refuses another SHA-256")
     func byDigest() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let copy = harness.directory.path("backup.sqlite")

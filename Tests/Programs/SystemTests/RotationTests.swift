@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A whole rotation with the real programs, and under load.
+/// A whole rotation with the real programs, also under load.
 @Suite(.everyEngine) struct RotationTests {
     private static let started = OncePerLedger {
         var configuration = DaemonConfiguration()
@@ -28,7 +28,7 @@ import TokenForge
         return merchant
     }
 
-    /// Writes Apple's certificate for a request into a file.
+    /// Issues a certificate for a request, as Apple would, and writes it into a file.
     private func certify(_ request: String, _ merchant: String, to file: String) throws -> Merchant {
         let bytes = try Data(contentsOf: URL(filePath: request))
         let der = try #require(ForgePEM.bytes(of: bytes, label: "CERTIFICATE REQUEST"))
@@ -50,10 +50,10 @@ import TokenForge
         return try #require(items[0].objectValue)
     }
 
-    /// A rotation that has begun, and its operator's files: `old.pem`, `new.csr`, `new.cer`.
+    /// A rotation that has begun, with the operator's files `old.pem`, `new.csr` and `new.cer`.
     private struct Begun {
         let old: Merchant
-        /// The new merchant key; Apple's certificate for it is in `new.cer`, and not imported yet.
+        /// The new merchant key. Its certificate is in `new.cer`, and is not imported yet.
         let new: Merchant
         let files: FreshDirectory
         var name: String { old.identifier }
@@ -71,7 +71,7 @@ import TokenForge
         return Begun(old: old.merchant, new: new, files: files)
     }
 
-    /// Begins a rotation and imports the new key's certificate: both keys serve.
+    /// Begins a rotation and imports the new key's certificate, so that both keys serve.
     private func overlap(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Begun {
         let begun = try await begin(name, type, harness)
         let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
@@ -79,7 +79,7 @@ import TokenForge
         return begun
     }
 
-    @Test("finishes nothing for a merchant without a rotation", arguments: [ForgeKeyType.p256, .rsa2048])
+    @Test("refuses to finish a rotation of a merchant that has none", arguments: [ForgeKeyType.p256, .rsa2048])
     func nothing(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let name = try await merchant("nothing.\(type)", type, harness).merchant.identifier
@@ -89,7 +89,7 @@ import TokenForge
     }
 
     @Test(
-        "makes one key of the old one's type at the first start, none at the second, none in a dry run",
+        "makes a key of the old key's type at the first start, but not at a second start or in a dry run",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -113,14 +113,14 @@ import TokenForge
     }
 
     @Test(
-        "opens nothing with the new key before its certificate is imported, and does not finish the old one",
+        "refuses to decrypt with the new key and to finish the old one before the certificate is imported",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
     func waiting(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("waiting.\(type)", type, harness)
-        // A certificate that was activated too early.
+        // The payment token arrives because the certificate was activated too early.
         #expect(try await decrypt(begun.new, harness).code == "key_not_active")
         let shown = try await harness.paytokenctl(["rotate", "status", begun.name])
         #expect(shown.output.contains("activated already"), "\(shown)")
@@ -132,7 +132,7 @@ import TokenForge
     }
 
     @Test(
-        "serves with both keys once the certificate is imported, without a restart",
+        "serves with both keys without a restart when the certificate is imported",
         arguments: [ForgeKeyType.p256, .rsa2048]
     )
     func imported(type: ForgeKeyType) async throws {
@@ -145,7 +145,7 @@ import TokenForge
         #expect(try await status(begun.name, harness)["phase"]?.stringValue == "certificate")
         for _ in 0..<2 {
             let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
-            // The early payment token could not be opened, so it proves nothing.
+            // The early payment token could not be decrypted, so it does not prove an activation.
             #expect(imported.status == 0 && imported.output.contains("Next: Activate the certificate"), "\(imported)")
         }
         let inactive = try await harness.paytokenctl(["rotate", "finish", begun.name])
@@ -160,7 +160,7 @@ import TokenForge
     }
 
     @Test(
-        "finishes the old key by force while it is in use, and opens late payment tokens afterwards",
+        "finishes the old key with --force while it is in use, and still decrypts late payment tokens",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -189,7 +189,7 @@ import TokenForge
     }
 
     @Test(
-        "records one key, each request for its certificate, and one change of state",
+        "records one key generation, each certificate request, and one change of state",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -211,7 +211,7 @@ import TokenForge
         #expect(events.filter { $0 == "key_state_change" }.count == 1, "\(events)")
     }
 
-    @Test("decrypts payment tokens for the old key until the cut-off and not after it; a cut-off of 0s is immediate")
+    @Test("decrypts payment tokens for the old key until the cut-off, which is immediate for 0s")
     func cutOff() async throws {
         let harness = try await Self.started.value
         for cutOff in ["2s", "0s"] {
@@ -219,7 +219,7 @@ import TokenForge
             let early = try await harness.paytokenctl(["rotate", "finish", begun.name])
             #expect(early.status == 1 && early.error.contains("The new key has opened no "), "\(early)")
             #expect(try await decrypt(begun.new, harness).status == 200)
-            // No payment token arrived for the old key, so no force is needed.
+            // No payment token arrived for the old key, so --force is not needed.
             let finished = try await harness.paytokenctl(["rotate", "finish", begun.name, "--cut-off", cutOff])
             #expect(finished.status == 0, "\(finished)")
             try await wait(for: "the cut-off to pass") {
@@ -232,7 +232,7 @@ import TokenForge
         }
     }
 
-    /// Replaces the key's hash, which Apple's signature does not cover, with the other merchant's.
+    /// Returns a request in which the publicKeyHash is replaced. Apple's signature does not cover it.
     private func rewritten(_ paymentToken: MintedToken, to other: Merchant) -> [UInt8] {
         func base64(_ hash: [UInt8]) -> String { Data(hash).base64EncodedString() }
         return Array(
@@ -241,7 +241,7 @@ import TokenForge
                 .replacing(base64(paymentToken.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
     }
 
-    @Test("counts altered and replayed payment tokens for neither key")
+    @Test("counts altered and replayed payment tokens as decrypted for neither key")
     func rewritten() async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("rewritten", .p256, harness)
@@ -272,7 +272,7 @@ import TokenForge
         #expect(finished.status == 0, "\(finished)")
     }
 
-    @Test("loses no request under load through the whole rotation, with either key")
+    @Test("loses no request with either key under load during the whole rotation")
     func underLoad() async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -300,7 +300,7 @@ import TokenForge
         let new = try certify(files.path("new.csr"), name, to: files.path("new.cer"))
         try await more(10, old.merchant)
         #expect(try await harness.paytokenctl(["rotate", "import", files.path("new.cer")]).status == 0)
-        // Apple's switch: wallets change over one by one.
+        // At Apple's switch, wallets begin to use the new key one by one.
         load.add(new)
         try await more(20, new)
         try await more(20, old.merchant)
@@ -318,7 +318,7 @@ import TokenForge
     }
 
     @Test(
-        "lets a monitor list rotations but not start one",
+        "lets a caller with the role monitor list rotations, but not start one",
         .enabled(if: PeerIdentity.available, "only root can be another"))
     func roles() async throws {
         let harness = try await Self.started.value
@@ -335,7 +335,7 @@ import TokenForge
     }
 }
 
-/// The clients' load during the rotation.
+/// The requests of the clients during the rotation.
 private final class Load: Sendable {
     private struct State {
         var recipients: [Merchant]
@@ -348,7 +348,7 @@ private final class Load: Sendable {
 
     init(_ merchant: Merchant) { state = Mutex(State(recipients: [merchant])) }
 
-    /// The recipient of the next payment token; nil to stop.
+    /// The recipient of the next payment token, or nil to stop.
     var recipient: Merchant? { state.withLock { $0.stopped ? nil : $0.recipients.randomElement() } }
 
     func add(_ merchant: Merchant) { state.withLock { $0.recipients.append(merchant) } }

@@ -3,16 +3,17 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Absence of account numbers, cryptograms, PINs and keys in everything that the programs write.
+/// Absence of account numbers, cryptograms, PINs and keys from all output of the programs.
 @Suite struct SecrecyTests {
     @Test(
-        "keeps secrets out of log, ledger, its server's files, HSM store, metrics, status and refusals",
+        "writes no secrets to the log, the ledger and its server's files, the HSM store, metrics, status and refusals",
         .everyEngine)
     func nothingLeaks() async throws {
         var configuration = DaemonConfiguration()
         configuration.logLevel = "trace"
         if StorageEngine.current == .postgresql {
-            // A separate server with verbose logs that keeps its write-ahead log: everything it writes is searched.
+            // The test searches everything that this server writes, so it has verbose logs and keeps its write-ahead
+            // log.
             let server = try await PostgreSQLServer(
                 settings: ["log_statement=all", "log_min_messages=debug1", "wal_keep_size=1GB"])
             configuration.database = try await DaemonDatabase(on: DaemonDatabase.prepared(server))
@@ -20,7 +21,7 @@ import TokenForge
         let merchants = [try SharedForge.ecMerchant, try SharedForge.rsaMerchant]
         let harness = try await DaemonHarness(configuration, merchants: merchants)
         var secrets = Set<String>()
-        // The secrets of the good payment tokens, in hexadecimal and base64 too.
+        // The secrets of the valid payment tokens in all encodings, such as hexadecimal and base64.
         var spelled: [[UInt8]] = []
         var written: [(String, [UInt8])] = []
         for merchant in merchants {
@@ -36,8 +37,8 @@ import TokenForge
                     TokenRecipe(
                         merchant: merchant.merchant, payload: payload.json, applicationData: [1],
                         deviations: deviation.map { [$0] } ?? []))
-                // Once with an unmet expectation, once without; a good payment token with each expectation that can
-                // fail.
+                // Each payment token is sent with an unmet expectation and without one. A valid one is also sent with
+                // each expectation that can fail.
                 var expectations = ["{\"transactionAmount\":1}", nil]
                 if deviation == nil {
                     expectations = Self.unmet.map(Optional.some) + expectations
@@ -78,8 +79,8 @@ import TokenForge
         needles += spelled.map { ("card data, encoded", $0) }
         needles += [DaemonHarness.pin, DaemonHarness.securityOfficerPIN].map { ("a PIN", Array($0.utf8)) }
         for merchant in merchants {
-            // The private part. A PKCS#8 file ends with the public key (EC) or the CRT numbers (RSA), so its middle is
-            // used, in all three spellings.
+            // The search uses the middle of the PKCS#8 file, which is private, in three encodings. The file ends with
+            // the public key (EC) or the CRT numbers (RSA).
             let key = merchant.key.pkcs8
             let part =
                 merchant.merchant.isEllipticCurve
@@ -102,22 +103,23 @@ import TokenForge
 
     /// Searches a server's tables, write-ahead log and log.
     ///
-    /// - Parameter known: texts of every release's record, which must be found in all three: a search that finds
-    ///   nothing proves nothing without them.
+    /// - Parameter known: a value in the record of every release. The search must find it in all three places, or the
+    ///   result would prove nothing.
     private func search(
         _ server: PostgreSQLServer, for needles: [(secret: String, bytes: [UInt8])], seeing known: [UInt8]
     ) async throws {
         let seen = try await server.stopAndSearch(
             for: [Data(known).base64EncodedString(), known.hexadecimal].map { Array($0.utf8) })
         for place in ["base/", "pg_wal/", "log"] { #expect(seen.contains { $0.hasPrefix(place) }, "\(place): \(seen)") }
-        // The longest part without a line feed of a binary text.
+        // The search works by line, so it uses the longest part of each secret without a line feed.
         let texts = needles.map { $0.bytes.split(separator: 0x0a).max { $0.count < $1.count }.map(Array.init) ?? [] }
         #expect(texts.allSatisfy { $0.count >= 6 })
         let found = try await server.stopAndSearch(for: texts)
         #expect(found.isEmpty, "\(found)")
     }
 
-    /// One for each comparison that a payment can fail; the payment tokens have 840, 1099 and the applicationData 01.
+    /// One unmet expectation for each comparison. The payment tokens have the currency 840, the amount 1099 and the
+    /// applicationData 01.
     private static let unmet = [
         #"{"currencyCode":"978"}"#, #"{"transactionAmount":1099.01}"#, #"{"applicationData":"Ag=="}"#,
         #"{"applicationData":null}"#, #"{"merchantIdentifier":"merchant.com.another"}"#,
@@ -133,8 +135,9 @@ import TokenForge
         }
     }
 
-    // The Swift runtime's crash report prints memory that registers point to: of a payment, of a PIN.
-    @Test("prints no memory of daemon, worker and paytokenctl when they crash")
+    // The Swift runtime's crash report would print memory to which registers point, which may contain a payment or a
+    // PIN.
+    @Test("prints no memory when the daemon, the worker or paytokenctl crashes")
     func crashReport() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -144,7 +147,7 @@ import TokenForge
 
         let paymentToken = try SharedForge.paymentToken()
         try harness.directory.write(paymentToken.paymentToken, to: "token.json")
-        // A stopped daemon: the client waits, and can be crashed while it does.
+        // While the daemon is stopped, the client waits for it, and the test crashes the client.
         try harness.daemon.signal(SIGSTOP)
         let client = try RunningProgram(
             Program.built("paytokenctl"),
@@ -162,17 +165,17 @@ import TokenForge
         for line in end.error.split(separator: "\n") { #expect(line.hasPrefix("{"), "\(line)") }
     }
 
-    /// Returns true if a client has connected to that address and was not accepted yet.
+    /// Returns true if a client has connected to this address and the daemon has not accepted it yet.
     private static func isAwaited(_ socket: String) throws -> Bool {
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/unix")).readToEnd() ?? Data()
         return String(decoding: table, as: UTF8.self).split(separator: "\n").contains { line in
-            // Num, RefCount, Protocol, Flags, Type, St (02: connecting), Inode, Path.
+            // The fields are Num, RefCount, Protocol, Flags, Type, St (02 means connecting), Inode and Path.
             let fields = line.split(separator: " ")
             return fields.count == 8 && fields[5] == "02" && fields[7] == socket
         }
     }
 
-    @Test("keeps the PIN out of command lines and environments, which other processes of the account cannot read")
+    @Test("passes no PIN in command lines or environments, which other processes of the account cannot read")
     func processTable() async throws {
         let harness = try await SharedDaemon.harness
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
@@ -182,7 +185,7 @@ import TokenForge
             if geteuid() == 0 {
                 #expect(try !Array(#require(environment)).holds(Array(DaemonHarness.pin.utf8)))
             } else {
-                // Entries under /proc of a process that is not dumpable belong to root.
+                // The /proc entries of a process that is not dumpable belong to root.
                 #expect(environment == nil)
             }
         }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The whole daemon with two HSM tokens: SoftHSM twice, with a directory and a worker each.
+/// The daemon with two HSM tokens on SoftHSM, each with its own directory and worker.
 @Suite struct SeveralTokensTests {
     private static let names = ["primary", "second"]
 
@@ -46,7 +46,7 @@ import TokenForge
         try SharedForge.paymentToken(for: (merchant ?? SharedForge.ecMerchant).merchant)
     }
 
-    /// The HSM tokens named in the record, with the number of releases of each.
+    /// Returns the number of releases that the audit record names for each HSM token.
     private func recordedTokens(_ harness: DaemonHarness) async throws -> [String: Int] {
         let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
         defer { try? database.close() }
@@ -62,8 +62,8 @@ import TokenForge
         return counts
     }
 
-    /// Moves an HSM token's directory away or back. A library that has read its keys may not notice; the next worker
-    /// does.
+    /// Moves an HSM token's directory away or back, and kills the workers, because a library that has read its keys may
+    /// not notice.
     private func move(_ hsmToken: String, away: Bool, _ harness: DaemonHarness) throws {
         let (here, there) = (harness.directory.path(DaemonHarness.store(of: hsmToken)), harness.directory.path("away"))
         try FileManager.default.moveItem(atPath: away ? here : there, toPath: away ? there : here)
@@ -71,7 +71,7 @@ import TokenForge
         for worker in try harness.workers() { kill(worker, SIGKILL) }
     }
 
-    @Test("imports a key into both HSM tokens at once, loses no request to killed workers, and records the HSM token")
+    @Test("imports a key into both HSM tokens, loses no request to killed workers, and records the HSM token used")
     func killedUnderLoad() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let status = try await status(harness)
@@ -84,9 +84,9 @@ import TokenForge
                         let paymentToken = try self.paymentToken()
                         let answer = try await harness.decrypt(paymentToken, reference: "r")
                         #expect(answer.status == 200, "\(answer)")
-                        // One caller kills, four times, while the others continue.
+                        // One of the callers kills a worker four times, while the others continue.
                         guard caller == 0, round % 6 == 0 else { continue }
-                        // A call is made once more and no third time, so the other HSM token has to be there for it.
+                        // The daemon repeats a call only once, so both HSM tokens must be ready before a kill.
                         try await wait(for: "both tokens to serve") {
                             try await self.status(harness).hsmTokens.allSatisfy {
                                 $0["condition"]?.stringValue == "ready"
@@ -104,7 +104,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("stays ready while one of two HSM tokens is away, reports it, and uses it again when it returns")
+    @Test("stays ready while one of two HSM tokens is away, reports it, and uses that HSM token again later")
     func oneAway() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         try move("second", away: true, harness)
@@ -128,7 +128,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("reports a key in only one HSM token, and is not ready, naming the key, while that one is away")
+    @Test("warns about a key in only one HSM token, and is not ready while that HSM token is away")
     func soleHolder() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let alone = try ForgedMerchant(
@@ -143,7 +143,7 @@ import TokenForge
         try move("second", away: true, harness)
         try await wait(for: "the token to be missed") {
             _ = try await harness.decrypt(paymentToken(alone))
-            // Both workers were ended; the other HSM token is there again.
+            // Both workers were killed, so the test waits until the other HSM token is ready again.
             let conditions = try await status(harness).hsmTokens.compactMap { $0["condition"]?.stringValue }
             return conditions == ["ready", "unavailable"]
         }
@@ -152,7 +152,7 @@ import TokenForge
         let refused = try await harness.decrypt(paymentToken(alone))
         #expect(refused.status == 503 && refused.code == "hsm_unavailable", "\(refused)")
         #expect(try await harness.decrypt(paymentToken()).status == 200)
-        // An import that names the absent HSM token changes nothing, in the other one either.
+        // An import that names the absent HSM token also changes nothing in the other one.
         let late = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.late"))
@@ -163,13 +163,13 @@ import TokenForge
         try move("second", away: false, harness)
         try await harness.waitUntilReady()
         #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
-        // Repeating the ceremony with both completes it.
+        // A repeated import into both HSM tokens adds the missing key.
         #expect(try await harness.importMerchant(alone, Self.names.flatMap { ["--token", $0] }).status == 0)
         #expect(try await status(harness).warnings.allSatisfy { !$0.contains("Only HSM token") })
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("puts a certificate into every HSM token that holds its key")
+    @Test("stores a certificate in every HSM token that holds its key")
     func certificate() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let merchant = try SharedForge.ecMerchant

@@ -1,9 +1,9 @@
 import Foundation
 import StrictJSON
 
-/// The log of processor-simulator, which shows the submissions.
+/// Reader of processor-simulator's log, which contains the submissions.
 enum SimulatorLog {
-    /// The number of submissions of each payment, by its transaction identifier.
+    /// Returns the number of submissions for each transaction identifier.
     static func submissions(in path: String) throws -> [String: Int] {
         let text = try String(contentsOfFile: path, encoding: .utf8)
         return try text.split(separator: "\n").reduce(into: [:]) { count, line in

@@ -6,19 +6,19 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// People of the security team. Debian has accounts with the first two numbers, mail and news, which people of several
-/// hosts need.
+/// People of the security team. The first two have the uids of Debian's accounts mail and news, because approvals on
+/// several hosts need account names.
 enum Staff: UInt32, CaseIterable {
     case alice = 8
     case bob = 9
-    /// A person with read access only. The uid has no account.
+    /// A person with read access only, whose uid has no account.
     case carol = 21003
 
     var identity: PeerIdentity {
         PeerIdentity(uid: rawValue, gid: rawValue, loginUID: Self.testsAreLoggedIn ? rawValue : nil)
     }
 
-    /// True if the tests have a login uid: staff who keep it would all be one person.
+    /// True if the tests have a login uid. All staff would inherit it and count as one person.
     private static let testsAreLoggedIn =
         (try? String(contentsOfFile: "/proc/self/loginuid", encoding: .utf8)).map { $0 != "4294967295" } ?? false
 
@@ -30,7 +30,7 @@ enum Staff: UInt32, CaseIterable {
         return try await alice.identity.run(Program.built("paytokenctl"), ["--version"]).status == 0
     }
 
-    /// Returns true if a process can be given a login uid, which some containers prevent.
+    /// Returns true if the tests can set a process's login uid, which some containers prevent.
     static func canLogIn() async throws -> Bool {
         guard try await canAct() else { return false }
         var identity = alice.identity
@@ -38,7 +38,7 @@ enum Staff: UInt32, CaseIterable {
         return try await identity.run(Program.installed("true"), []).status == 0
     }
 
-    /// A configuration with two persons required, sockets open to all, and root.
+    /// Returns a configuration that requires two people, has sockets open to all, and includes a rule for root.
     static func configuration(_ rules: [String] = []) -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.listener = ["mode: \"0666\"", "admin_mode: \"0666\""]
@@ -48,14 +48,15 @@ enum Staff: UInt32, CaseIterable {
                 "{ name: alice, user: \"8\", roles: [admin, audit] }",
                 "{ name: bob, user: \"9\", roles: [admin, audit] }",
                 "{ name: carol, user: \"21003\", roles: [monitor] }",
-                // A ledger in PostgreSQL requires a name, and records have it on both.
+                // A ledger in PostgreSQL requires a name in the rule. Both engines use it, so that their records are
+                // equal.
                 "{ name: root, user: \"\(geteuid())\", roles: [decrypt, admin, audit] }",
             ]
         return configuration
     }
 }
 
-/// A daemon that staff administers.
+/// A daemon that the staff administers.
 struct StaffedDaemon {
     let harness: DaemonHarness
 
@@ -63,16 +64,17 @@ struct StaffedDaemon {
         _ configuration: DaemonConfiguration = Staff.configuration(), merchants: [ForgedMerchant] = []
     ) async throws {
         harness = try await DaemonHarness(configuration, merchants: merchants)
-        // Other users may enter to reach the sockets; the daemon would refuse to start if they could write.
+        // Other users may enter the directory to reach the sockets. The daemon would refuse to start if they could
+        // write.
         try FileManager.default.setAttributes([.posixPermissions: 0o711], ofItemAtPath: harness.directory.path)
     }
 
-    /// Runs `paytokenctl` as one of them, or as root.
+    /// Runs `paytokenctl` as a member of the staff, or as root if `who` is nil.
     func run(_ who: Staff?, _ arguments: String...) async throws -> ProgramResult {
         try await harness.paytokenctl(arguments, as: who?.identity)
     }
 
-    /// Imports a new key into service as root, whom the rule does not bind.
+    /// Imports a new key as root, who needs no second person, and puts it into service.
     func merchant(_ name: String) async throws -> ForgedMerchant {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
@@ -82,9 +84,9 @@ struct StaffedDaemon {
         return merchant
     }
 
-    /// Requests an operation that needs a second person.
+    /// Requests an operation that needs a second person's approval.
     ///
-    /// - Returns: the approval's name, from the command's output.
+    /// - Returns: the name of the approval, which the command prints.
     func ask(_ who: Staff, _ arguments: String...) async throws -> String {
         let asked = try await harness.paytokenctl(arguments, as: who.identity)
         try #require(asked.status == 75, "\(asked)")
@@ -99,13 +101,13 @@ struct StaffedDaemon {
         try await harness.decrypt(SharedForge.paymentToken(for: merchant.merchant))
     }
 
-    /// The state in `key show`.
+    /// Returns the state that `key show` prints.
     func state(_ merchant: ForgedMerchant) async throws -> String? {
         let shown = try await harness.paytokenctl(["key", "show", merchant.hex, "--output", "json"])
         return try JSONValue(parsing: shown.outputBytes).string("state")
     }
 
-    /// `audit list` of a key, oldest first.
+    /// Returns the records of a key from `audit list`, oldest first.
     func records(_ merchant: ForgedMerchant) async throws -> [JSONValue] {
         let listed = try await harness.paytokenctl(["audit", "list", "--key", merchant.hex, "--output", "json"])
         try #require(listed.status == 0, "\(listed)")
@@ -118,7 +120,7 @@ struct StaffedDaemon {
         return items?.first { $0.string("approval") == name }
     }
 
-    /// Makes the approval an hour older in the ledger.
+    /// Changes the ledger so that the approval is an hour older.
     func letExpire(_ approval: String) async throws {
         if let database = harness.database {
             try await database.sql(
@@ -143,10 +145,10 @@ struct StaffedDaemon {
 }
 
 extension ForgedMerchant {
-    /// The publicKeyHash in the command line's form.
+    /// The publicKeyHash in hexadecimal, as the command line accepts it.
     var hex: String { merchant.publicKeyHash.hexadecimal }
 
-    /// Key and certificate in files that only `who` can read.
+    /// Writes the key and the certificate to files that only `who` can read.
     func files(for who: Staff) throws -> FreshDirectory {
         let files = try FreshDirectory()
         try write(to: files.url, prefix: "m")
@@ -160,7 +162,7 @@ extension ForgedMerchant {
     }
 }
 
-/// SHA-256 in lower-case hexadecimal, as fingerprints are written.
+/// The fingerprint of bytes: their SHA-256 in lower-case hexadecimal.
 enum Fingerprint {
     static func hex(_ bytes: [UInt8]) -> String {
         SHA256.hash(data: bytes).hexadecimal

@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Releases after the answer to a suspension: none, neither of calls in the HSM token at that time nor of calls that
-/// wait for it.
+/// Requests under way when a key is suspended. After the answer to the suspension, the daemon must release none of
+/// them.
 @Suite(.everyEngine) struct SuspensionTests {
-    /// A daemon with a slow HSM token, so that requests are always in it and waiting for it.
+    /// Starts a daemon with a slow HSM token, so that some calls are in the HSM token and others wait for it.
     private func daemon() async throws -> DaemonHarness {
         var configuration = Staff.configuration()
         configuration.module = try Program.built("libScriptedPKCS11.so")
@@ -45,7 +45,7 @@ import TokenForge
             status: answer.status, body: try #require(try JSONValue(parsing: Array(answer.body.utf8)).objectValue))
     }
 
-    /// Stops a key with `stop` while many requests are under way. `stop` returns once it has been answered.
+    /// Suspends a key with `stop` while many requests are under way. `stop` returns after the daemon's answer.
     private func stopped(
         _ harness: DaemonHarness, by stop: () async throws -> Void
     ) async throws -> (answers: [Answer], late: Answer) {
@@ -56,7 +56,7 @@ import TokenForge
         let socket = harness.socket
         return try await withThrowingTaskGroup(of: Answer.self) { group in
             for body in bodies { group.addTask { try await decrypt(body, socket) } }
-            // The first is out: two are in the HSM token, the others wait for it.
+            // After the first answer, two calls are in the HSM token and the others wait for it.
             var answers = [try #require(try await group.next())]
             try await stop()
             let late = try await decrypt(
@@ -66,7 +66,7 @@ import TokenForge
         }
     }
 
-    /// Checks by the record, which orders everything, that nothing was released after the suspension.
+    /// Requires that no release follows the suspension in the order of the audit record.
     private func check(_ harness: DaemonHarness, _ answers: [Answer], _ late: Answer) async throws {
         let listed = try await harness.paytokenctl([
             "audit", "list", "--key", SharedForge.ecMerchant.hex, "--limit", "1000", "--output", "json",
@@ -90,7 +90,7 @@ import TokenForge
         #expect(late.status == 422 && late.body["code"]?.stringValue == "key_not_active")
     }
 
-    @Test("does not release requests in the HSM and in the queue when a key is suspended")
+    @Test("releases no request that is in the HSM or queued when its key is suspended")
     func suspended() async throws {
         let harness = try await daemon()
         let (answers, late) = try await stopped(harness) {
@@ -103,7 +103,7 @@ import TokenForge
     }
 
     @Test(
-        "stops releases in the same way at a requested, not yet approved compromise",
+        "stops releases when a compromise is requested, before it is approved",
         .enabled(Staff.needsRoot) { try await Staff.canAct() })
     func compromised() async throws {
         let harness = try await daemon()

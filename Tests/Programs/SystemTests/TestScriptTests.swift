@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Output and exit status of scripts/test, with a stand-in for `swift` that writes events as Swift Testing does and
-/// exits as configured.
+/// Output and exit status of scripts/test. A stand-in for `swift` writes events like Swift Testing, and exits with a
+/// configured status.
 @Suite("scripts/test as a program") struct TestScriptTests {
-    /// Events of a run, line by line, as `--event-stream-version 0` writes them.
+    /// Lines that `--event-stream-version 0` writes for the events of a run.
     private enum Event {
         private static let place = #"{"fileID":"ThingTests/Things.swift","line":7}"#
 
@@ -54,7 +54,7 @@ import Testing
 
     private let files: FreshDirectory
 
-    /// Makes a package of only the script, and stand-ins for the programs that it runs.
+    /// Makes a package with only the script and stand-ins for the programs that it runs.
     init() throws {
         files = try FreshDirectory()
         let own = ProjectFiles.url("scripts")
@@ -108,7 +108,7 @@ import Testing
         return (result.status, result.output.split(separator: "\n").map(String.init), log)
     }
 
-    @Test("prints one line for a passing suite and the count at the end, and leaves no file")
+    @Test("prints one line for a passing suite and the count at the end, and leaves no files")
     func passes() async throws {
         let said = try await run(events: passed)
         #expect(said.status == 0)
@@ -119,7 +119,7 @@ import Testing
         #expect(said.log == nil)
     }
 
-    @Test("runs and counts every check and soak once without arguments, and names skipped ones")
+    @Test("runs and counts every check and soak once without arguments, and names skipped tests")
     func everything() async throws {
         let said = try await run([], events: passed)
         #expect(said.status == 0, "\(said.lines)")
@@ -131,7 +131,7 @@ import Testing
         ] {
             #expect(checks.contains { $0.hasPrefix("run   scripts/\(check)") })
         }
-        // All but the skipped one, and four runs of two tests.
+        // The count contains all checks except the skipped one, and four runs of two tests.
         #expect(said.lines.last == "\(checks.count - 1 + 8) passed, 0 failed, 1 skipped")
         #expect(said.lines.contains("skip  full-disk: skipped: no small file system here"))
         #expect(!said.lines.contains { $0.contains("figures of") })
@@ -139,7 +139,7 @@ import Testing
         #expect(called.filter { $0.hasPrefix("swift test ") }.count == 4)
     }
 
-    @Test("shows a failing test in full, with its place, and names it again at the end")
+    @Test("shows a failing test's messages with file and line, and names the test again at the end")
     func failure() async throws {
         let said = try await run(events: failed, ["ENDING": "exit 1"])
         #expect(said.status == 1)
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test(
-        "counts tests ended by a signal as failed, and names the one that was running",
+        "counts tests that a signal ends as failed, and names the test that was running",
         arguments: [
             ("kill -SEGV $$", "ended by SIGSEGV"),
             ("echo 'error: Process ThingTests exited with unexpected signal code 11'; exit 1", "signal code 11"),
@@ -166,7 +166,7 @@ import Testing
         #expect(said.log != nil)
     }
 
-    @Test("fails a run without tests, or with all of them skipped")
+    @Test("fails a run without tests or with only skipped tests")
     func nothing() async throws {
         let none = try await run(events: [
             Event.event("runEnded", nil, "pass", "Test run with 0 tests in 0 suites passed")
@@ -186,7 +186,7 @@ import Testing
         #expect(skipped.lines.contains("skip  ThingTests: Test opens skipped: not here"))
     }
 
-    @Test("fails if exit status and events contradict each other")
+    @Test("fails if the exit status and the events contradict each other")
     func contradiction() async throws {
         let said = try await run(events: passed, ["ENDING": "exit 3"])
         #expect(said.status == 1)
@@ -197,7 +197,7 @@ import Testing
         #expect(content.status == 1)
     }
 
-    @Test("shows a failing soak in full, and runs the others")
+    @Test("shows the whole output of a failing soak, and runs the other soaks")
     func soak() async throws {
         let said = try await run([], events: passed, ["BROKEN": "kill"])
         #expect(said.status == 1)
@@ -207,7 +207,7 @@ import Testing
         #expect(said.lines.contains("      | WRONG  kill lost one"))
     }
 
-    @Test("runs no tests after a failed build")
+    @Test("runs no tests if the build fails")
     func build() async throws {
         let said = try await run([], events: passed, ["BUILD": "1"])
         #expect(said.status == 1)

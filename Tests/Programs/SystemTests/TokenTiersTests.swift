@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Whole daemons on HSM tokens of every tier: the tiers in answers, status and record.
+/// Daemons with HSM tokens of every tier, and the tiers in answers, status and audit record.
 @Suite struct TokenTiersTests {
     private static func harness(_ hsmTokens: [TokenEntry], untilReady: Bool = true) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
@@ -28,7 +28,7 @@ import TokenForge
         try await harness.admin("/v1/status").member("tokens")?.arrayValue?.compactMap(\.objectValue) ?? []
     }
 
-    /// Releases a new payment token of both versions, and compares the tiers in answer and record.
+    /// Releases a new payment token of each version, and compares the tier in the answer and the audit record.
     private func expectTiers(_ harness: DaemonHarness, ec: String, rsa: String) async throws {
         for (merchant, tier) in [(try SharedForge.ecMerchant, ec), (try SharedForge.rsaMerchant, rsa)] {
             let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
@@ -43,7 +43,7 @@ import TokenForge
     }
 
     @Test(
-        "serves EC_v1 at tier B and RSA_v1 at tier A with the NSS sample, no extractable secret and no network",
+        "serves EC_v1 at tier B and RSA_v1 at tier A with the NSS sample, without extractable secrets and network",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func nss() async throws {
         let hsmToken = try await NSSTokenDirectory()
@@ -61,7 +61,7 @@ import TokenForge
         let shown = try #require(try await status(harness).first)
         #expect(shown["tierECv1"]?.stringValue == "B" && shown["tierRSAv1"]?.stringValue == "A")
         try await expectTiers(harness, ec: "B", rsa: "A")
-        // The sample's deny-list is in force.
+        // The worker has the filter of the sample's list of denied system calls.
         let process = try String(contentsOfFile: "/proc/\(harness.worker())/status", encoding: .utf8)
         #expect(process.contains("Seccomp:\t2\n"))
         #expect(try await harness.stop().status == 0)
@@ -81,7 +81,7 @@ import TokenForge
     }
 
     @Test(
-        "loses no request when an HSM returns with other tiers, and names the new tiers in answers, records and status"
+        "loses no request if an HSM returns with other tiers, and reports the new tiers"
     )
     func otherTiers() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
@@ -97,7 +97,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("is not ready without extractable secrets on an HSM of tier C only, and names in status what it lacks")
+    @Test("is not ready if extractable secrets are forbidden on an HSM of tier C, and names what the HSM lacks")
     func forbidden() async throws {
         let hsmToken = try await TokenDirectory()
         let harness = try await Self.harness(
@@ -129,7 +129,7 @@ import TokenForge
     }
 
     @Test(
-        "serves with two HSM tokens of different vendors and the same keys, each at its own tiers, with equal results",
+        "returns equal results from HSM tokens of two vendors with the same keys, each at its tiers",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func sideBySide() async throws {
         let (softHSM, nss) = (try await TokenDirectory(), try await NSSTokenDirectory())

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// An HSM token that logs its keys' uses, and a daemon that is asked for that log.
+/// An HSM token that logs the uses of its keys, and a daemon that provides this log.
 @Suite struct TokenUsesTests {
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
@@ -14,7 +14,7 @@ import TokenForge
         let harness: DaemonHarness
         var uses: String { directory.path("uses") }
 
-        /// - Parameter command: the command of use_log; `$0.uses` is the HSM token's log.
+        /// - Parameter command: returns the command of use_log for the path of the HSM token's log.
         init(timeout: String = "5s", _ command: (_ uses: String) -> String) async throws {
             directory = try FreshDirectory()
             hsmToken = try ScriptedToken(try await TokenDirectory())
@@ -32,7 +32,7 @@ import TokenForge
             get throws { try String(contentsOfFile: uses, encoding: .utf8).split(separator: "\n").map(String.init) }
         }
 
-        /// Uses the merchant's key without the daemon, as a holder of the PIN can.
+        /// Uses the merchant's key without the daemon, as any holder of the PIN can.
         func useDirectly(_ count: Int) async throws {
             let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
             let hash = try #require(
@@ -66,7 +66,7 @@ import TokenForge
         }
     }
 
-    /// A command that prints the log of the requested period in the required format.
+    /// Returns a command that prints the log of the requested period in the required format.
     private static func printing(_ uses: String) -> String {
         #"""
         printf '{"format":"paytokend-token-uses","version":1,"kind":"log","since":"%s","until":"%s","node":"%s","token":"%s"}\n' \
@@ -77,7 +77,7 @@ import TokenForge
         """# + "\n"
     }
 
-    @Test("finds uses that never passed through the daemon, and no others")
+    @Test("reports exactly the uses that bypassed the daemon")
     func direct() async throws {
         let place = try await Place(Self.printing)
         for _ in 0..<5 { #expect(try await place.harness.decrypt(SharedForge.paymentToken()).status == 200) }
@@ -95,7 +95,7 @@ import TokenForge
         #expect(try place.logged.count == before + 7)
         let found = try await place.report()
         #expect(found.status == 0, "\(found)")
-        // The key's import may have used it twice.
+        // The import of the key may account for two uses.
         let unexplained = before + 7 - (5 + 2)
         let again = try JSONValue(parsing: found.outputBytes).objectValue
         #expect(again?["usesInNoRecord"]?.numberValue?.int == unexplained)
@@ -108,7 +108,7 @@ import TokenForge
                 place.harness.directory.path("report.pem"),
             ])
         #expect(verified.status == 0, "\(verified)")
-        // Both readings are recorded, with the HSM token and the requested period.
+        // Both requests for the log are recorded with the HSM token and the requested period.
         let list = try await place.harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
         let looks = (try JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
             .filter { $0["event"]?.stringValue == "audit_token_uses" }
@@ -123,7 +123,7 @@ import TokenForge
     }
 
     @Test(
-        "makes no page after a command that fails, hangs, ends early or prints something else, and serves on",
+        "makes no page if the command fails, hangs, ends early or prints something else, and still decrypts",
         arguments: [
             ("echo broken >&2; exit 3", "ended with status 3: broken"), ("sleep 600", "did not end within"),
             (#"printf '{"format":"paytokend-token-uses","version":1'; exit 0"#, ""), ("echo hello", ""), ("exit 0", ""),
@@ -143,7 +143,7 @@ import TokenForge
         #expect(logged.isEmpty || ended.error.contains(logged), "\(ended.error)")
     }
 
-    @Test("ends the command when its caller leaves, however often, and refuses more than one at a time")
+    @Test("ends the command when its caller disconnects, and refuses a second command at the same time")
     func left() async throws {
         let place = try await Place(timeout: "1h") { "echo $$ >> '\($0).pids'; echo line; exec sleep 600\n" }
         let (harness, pids) = (place.harness, place.uses + ".pids")
@@ -179,7 +179,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("omits an HSM token without a use_log, and reports it as not found when requested by name")
+    @Test("omits an HSM token without a use_log, and answers a request for it with 404")
     func none() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.admin(

@@ -4,13 +4,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Operations that need two persons, with the real programs under real accounts, and attempts to bypass them.
+/// Operations that need two people, and attempts to bypass the rule, with the real programs under real accounts.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct TwoPersonTests {
     private static let started = OncePerLedger { try await StaffedDaemon() }
 
     @Test(
-        "completes an import after another person's approval, by its requester with the very same files", .everyEngine
+        "completes an approved import only for its requester and with the same files", .everyEngine
     )
     func keyImport() async throws {
         let daemon = try await Self.started.value
@@ -39,7 +39,7 @@ struct TwoPersonTests {
         let approved = try await daemon.run(.bob, "approval", "approve", approval)
         #expect(approved.status == 0 && approved.output.contains("Status            approved"), "\(approved)")
         #expect(try await daemon.decrypt(merchant).code == "unknown_public_key_hash")
-        // Bob has the approval's name, and his own files.
+        // Bob uses the approval's name with his copy of the files.
         try await use(try merchant.files(for: .bob), as: .bob, saying: "Only the person who asked")
         try await use(substitutes, as: .alice, saying: "The approval was given for another operation, for other")
         let done = try await daemon.harness.paytokenctl(
@@ -54,7 +54,7 @@ struct TwoPersonTests {
     }
 
     @Test(
-        "changes the audit key with two persons only; the record then verifies with both keys, not with the old alone"
+        "changes the audit key only with two people, after which the record verifies only with both keys"
     )
     func auditKey() async throws {
         let daemon = try await StaffedDaemon()
@@ -80,7 +80,7 @@ struct TwoPersonTests {
                 nil, "audit", "verify", "--export", files.path("record.jsonl"), "--public-key", files.path(file))
             #expect(verified.status == status, "\(file): \(verified)")
         }
-        // The next start continues with the new key.
+        // After a restart, the daemon continues with the new key.
         #expect(try await daemon.harness.stop().status == 0)
         try await daemon.harness.start()
         #expect(try await daemon.isIntact())
@@ -92,7 +92,7 @@ struct TwoPersonTests {
         #expect(try await daemon.isIntact())
     }
 
-    @Test("suspends at once with one person, and requires two to resume", .everyEngine)
+    @Test("suspends a key with one person at once, and requires two people to resume it", .everyEngine)
     func resume() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("resume")
@@ -112,7 +112,7 @@ struct TwoPersonTests {
         #expect(again.status == 1 && again.error.contains("The approval is done"), "\(again)")
     }
 
-    @Test("never reactivates a key retired with immediate effect through a suspension")
+    @Test("does not reactivate an immediately retired key when its suspension ends")
     func retiredStaysRetired() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("detour")
@@ -124,11 +124,11 @@ struct TwoPersonTests {
         let refused = try await daemon.decrypt(merchant)
         #expect(refused.code == "key_not_active")
         #expect(refused.string("message")?.contains("deactivated and its cut-off, 2") == true, "\(refused)")
-        // The record of the resumption states the resulting state.
+        // The record of the resume contains the state after it.
         #expect(
             try await daemon.records(merchant).last { $0.string("event") == "key_state_change" }?.string("to")
                 == "deactivated")
-        // Nor through a withdrawn compromise.
+        // A withdrawn compromise does not reactivate the key either.
         let compromise = try await daemon.ask(.alice, "key", "compromise", merchant.hex, "--reason", "r")
         #expect(try await daemon.run(.alice, "approval", "withdraw", compromise).status == 0)
         #expect(try await daemon.state(merchant) == "suspended")
@@ -137,7 +137,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
     }
 
-    @Test("does nothing after a rejection or withdrawal, and lets only the requester withdraw", .everyEngine)
+    @Test("does not carry out a rejected or withdrawn request, and lets only the requester withdraw it", .everyEngine)
     func rejectedAndWithdrawn() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("rejected")
@@ -157,13 +157,13 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("does not carry out an approved request if its key has changed meanwhile", .everyEngine)
+    @Test("refuses to carry out a request if the key's state has changed since", .everyEngine)
     func keyChanged() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("changed")
         #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
         let approval = try await daemon.ask(.alice, "key", "destroy", merchant.hex, "--reason", "r")
-        // Root needs no second person.
+        // Root can resume the key without a second person.
         #expect(try await daemon.run(nil, "key", "resume", merchant.hex, "--reason", "a mistake").status == 0)
         #expect(try await daemon.run(nil, "key", "retire", merchant.hex, "--reason", "rotated").status == 0)
         let late = try await daemon.run(.bob, "approval", "approve", approval)
@@ -171,7 +171,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("expires a request that was not approved in time", .everyEngine)
+    @Test("refuses a late approval, and expires the request", .everyEngine)
     func expired() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("expired")
@@ -186,7 +186,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "suspended")
     }
 
-    @Test("does not carry out requests of a person who has lost the role", .everyEngine)
+    @Test("refuses to carry out a request of a person who has lost the role", .everyEngine)
     func roleLost() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("role")
@@ -200,13 +200,13 @@ struct TwoPersonTests {
         let late = try await daemon.run(.bob, "approval", "approve", approval)
         #expect(late.status == 1 && late.error.contains("no longer has the role admin"), "\(late)")
         #expect(try await daemon.state(merchant) == "suspended")
-        // Nor does the rule accept one person where two were needed before.
+        // Alice also cannot resume the key alone.
         let alone = try await daemon.run(.alice, "key", "resume", merchant.hex, "--reason", "r")
         #expect(alone.status == 77, "\(alone)")
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    @Test("keeps requests, the rule and the suspension across a restart", .everyEngine)
+    @Test("keeps requests, the rule of two people and the suspension across a restart", .everyEngine)
     func restart() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("restart")
@@ -221,7 +221,7 @@ struct TwoPersonTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    @Test("requires two persons to accept a restored ledger, and to adopt a key that it does not know")
+    @Test("requires two people to accept a restored ledger, and to adopt a key that the ledger does not know")
     func acceptAndAdopt() async throws {
         let daemon = try await StaffedDaemon()
         let backup = daemon.harness.directory.path("backup.sqlite")
@@ -243,7 +243,7 @@ struct TwoPersonTests {
         #expect(accepted.status == 0, "\(accepted)")
         let fence = try await daemon.harness.restoreFence()
 
-        // The ledger was copied before the import: the key is in the HSM token, and unknown to the ledger.
+        // The ledger was copied before the import, so it does not know the key in the HSM token.
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
         let adoption = try await daemon.ask(
             .alice, "key", "adopt", merchant.hex, "--reason", "imported after the backup")
@@ -258,7 +258,7 @@ struct TwoPersonTests {
     }
 
     @Test(
-        "counts accounts with one login uid as one person, and one account never as two",
+        "counts two accounts with the same login uid, or one account with two login uids, as one person",
         .enabled("run it where root can set a login uid, outside a container") { try await Staff.canLogIn() })
     func loginUID() async throws {
         let daemon = try await Self.started.value
@@ -272,7 +272,7 @@ struct TwoPersonTests {
         let asked = try await run(.alice, 22001, "key", "resume", merchant.hex, "--reason", "r")
         #expect(asked.status == 75, "\(asked)")
         let approval = try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
-        // Neither su or sudo to another account nor a shared account makes another person.
+        // A person remains the same after su or sudo, and users of a shared account count as one person.
         for (who, login): (Staff, UInt32) in [(.bob, 22001), (.bob, Staff.alice.rawValue), (.alice, 22002)] {
             let same = try await run(who, login, "approval", "approve", approval)
             #expect(same.status == 1 && same.error.contains("a second person must"), "\(who) \(login): \(same)")
@@ -282,7 +282,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).status == 200)
     }
 
-    @Test("records at its start what expired while the daemon was down", .everyEngine)
+    @Test("records at its start each request that expired while the daemon was down", .everyEngine)
     func expiredAtStart() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("lapsed")

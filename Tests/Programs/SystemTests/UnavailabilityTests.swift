@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Answers of the daemon while a part of it is away, and its recovery without intervention.
+/// The daemon's answers while the ledger or the HSM is unavailable, and its recovery without intervention.
 @Suite struct UnavailabilityTests {
-    @Test("releases nothing while the ledger cannot be written, and serves the same request afterwards")
+    @Test("releases nothing while it cannot write to the ledger, and serves the same request afterwards")
     func ledger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
-        // Another process's write transaction that does not end, such as a failed backup.
+        // Another process, such as a failed backup, keeps a write transaction open.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         configuration.busyMode = .timeout(10)
@@ -21,7 +21,7 @@ import TokenForge
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
         #expect(answer.member("paymentData") == nil)
-        // Verifying needs no ledger.
+        // A verification needs no ledger.
         #expect(try await harness.verify(paymentToken).status == 200)
         try await database.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         try database.close()
@@ -31,7 +31,7 @@ import TokenForge
     }
 
     @Test(
-        "answers hsm_unavailable and is not ready while the HSM is away, and serves when it returns")
+        "fails with hsm_unavailable and is not ready while the HSM is away, and serves when it returns")
     func tokenAway() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let files = FileManager.default
@@ -53,7 +53,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("answers hsm_unavailable, not an unknown key, for a recorded key before any HSM token is open")
+    @Test("fails with hsm_unavailable, not with an unknown key, for a recorded key before any HSM token is open")
     func tokenAwayAtStart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -68,12 +68,12 @@ import TokenForge
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
-        // Ready implies that the keys are known.
+        // A ready daemon knows its keys.
         #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("is not ready and releases nothing when the ledger's file is removed")
+    @Test("is not ready and releases nothing if the ledger file is removed")
     func ledgerRemoved() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -87,7 +87,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("kills a hanging worker after call_timeout, and answers its call from the next one")
+    @Test("kills a hanging worker after call_timeout, and completes the call in the next worker")
     func workerHangs() async throws {
         var configuration = DaemonConfiguration()
         configuration.hsmToken = ["call_timeout: 3s"]
@@ -102,7 +102,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("lists a key in the HSM without a ledger record as external, and does not decrypt with it")
+    @Test("lists a key that is in the HSM but not in the ledger as external, and does not decrypt with it")
     func keyWithoutRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -126,7 +126,7 @@ import TokenForge
     }
 
     @Test(
-        "answers hsm_unavailable for a key missing in every HSM token if its state decrypts, otherwise key_not_active"
+        "fails with hsm_unavailable for an active key that no HSM token has, and with key_not_active for others"
     )
     func missingKey() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])

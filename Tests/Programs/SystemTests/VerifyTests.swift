@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 @Suite struct VerifyTests {
-    @Test("answers with the chain: leaf, intermediate, root, each with its fingerprint")
+    @Test("returns the leaf, intermediate and root certificates with their fingerprints")
     func chain() async throws {
         let paymentToken = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let answer = try await SharedDaemon.harness.verify(paymentToken)
@@ -28,7 +28,7 @@ import TokenForge
         }
     }
 
-    @Test("uses no key and claims nothing: verifies payment tokens for unknown keys, and leaves them decryptable")
+    @Test("verifies payment tokens for unknown keys without a claim, so that they can still be decrypted")
     func claimsNothing() async throws {
         let harness = try await SharedDaemon.harness
         let outsider = try ForgedMerchant(
@@ -45,8 +45,9 @@ import TokenForge
         #expect(answer.status == 200 && answer.member("repeated")?.boolValue == false, "\(answer)")
     }
 
-    /// The signed data have no separators; openapi.json explains the consequence for verify's answer.
-    @Test("verifies a payment token with members shifted by 32 bytes, but does not decrypt or claim it")
+    /// The signed data have no separators between members. openapi.json explains what this means for the answer of
+    /// verify.
+    @Test("verifies a payment token with 32 bytes moved between members, but does not decrypt or claim it")
     func moved() async throws {
         let harness = try await SharedDaemon.harness
         let paymentToken = try SharedForge.mint.mint(
@@ -70,7 +71,7 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).status == 200)
     }
 
-    @Test("replaces the current time in the signing-time check with `at`")
+    @Test("checks the signing time against `at` instead of the current time")
     func at() async throws {
         let harness = try await SharedDaemon.harness
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Faults of a library in its worker that cost a daemon's callers nothing: every request is answered.
+/// Faults of a library in its worker. The daemon must still answer every request.
 @Suite struct WorkerFaultTests {
     private struct Place {
         let hsmToken: ScriptedToken
@@ -18,7 +18,7 @@ import TokenForge
             harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         }
 
-        /// Releases this number of payments, four at a time.
+        /// Releases this number of payments, four in parallel.
         func release(_ count: Int) async throws {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<4 {
@@ -35,7 +35,7 @@ import TokenForge
             }
         }
 
-        /// The value of the metrics' first line with that name and all those labels; 0 if there is none.
+        /// Returns the value of the first metric with this name and all these labels, or 0 if there is none.
         func metric(_ name: String, _ labels: String...) async throws -> Double {
             try await harness.admin("/metrics").metric(name, labels).first ?? 0
         }
@@ -45,7 +45,7 @@ import TokenForge
         }
     }
 
-    @Test("ends the worker of a hanging call at call_timeout, and answers the calls in flight from the next worker")
+    @Test("ends the worker of a hanging call at call_timeout, and completes the calls in flight in the next worker")
     func hang() async throws {
         let place = try await Place(["call_timeout: 3s"])
         try place.hsmToken.play("fault C_DeriveKey nth=5 hang once")
@@ -54,7 +54,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("loses no request to a library that crashes in any call")
+    @Test("loses no request if the library crashes in any call")
     func crash() async throws {
         let place = try await Place()
         for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
@@ -62,18 +62,17 @@ import TokenForge
             try await place.release(12)
             #expect(try await place.restarts("died") == Double(number + 1), "\(call)")
         }
-        // The ledger has each once.
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("loses no request to a library that fails permanently after a few calls in every worker")
+    @Test("loses no request if the library fails permanently after a few calls in every worker")
     func poisoned() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
         kill(first, SIGKILL)
         try await wait(for: "the next worker") { try place.harness.workers().contains { $0 != first } }
         try await place.harness.waitUntilReady()
-        // This number of calls belongs to a worker's start.
+        // The start of a worker makes this number of calls.
         let next = try place.harness.worker()
         let atStart = place.hsmToken.calls("C_DeriveKey").count { $0.process == next }
         #expect(atStart > 2)
@@ -83,7 +82,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("replaces a leaking worker before it is stopped, and loses no request")
+    @Test("replaces a leaking worker before the system kills it, and loses no request")
     func leak() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
@@ -97,7 +96,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("loses no request when workers are replaced after a number of operations")
+    @Test("loses no request if workers are replaced after a number of operations")
     func recycled() async throws {
         let place = try await Place(["recycle_after: 20"])
         try await place.release(100)
@@ -109,7 +108,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("tries a wrong PIN file once after the HSM ended its login, and reports it in status")
+    @Test("tries a wrong PIN only once after the HSM ended the login, and reports the refusal in status")
     func wrongPINAfterRotation() async throws {
         let place = try await Place()
         let harness = place.harness
@@ -137,20 +136,20 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("serves with the sessions of an HSM that has fewer than configured, and reports their number in status")
+    @Test("serves with fewer sessions than configured if the HSM has fewer, and reports their number in status")
     func fewerSessions() async throws {
         let place = try await Place(["sessions: 4"], "session-limit 3")
         let status = try await place.harness.admin("/v1/status")
         let hsmToken = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
         #expect(hsmToken["condition"]?.stringValue == "ready")
-        // One of the three holds the login.
+        // One of the three allowed sessions holds the login.
         #expect(hsmToken["sessions"]?.numberValue?.int == 2)
         try await place.release(12)
         #expect(try await place.restarts("token") == 0)
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("measures the wait for the HSM separately from the call, once for each call")
+    @Test("measures each call's wait for the HSM separately from the call itself")
     func histograms() async throws {
         let place = try await Place(["sessions: 1"])
         let calls = try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")

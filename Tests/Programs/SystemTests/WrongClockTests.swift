@@ -5,10 +5,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Traces of a clock that was ahead in the ledger: detected by readiness, and resolved by two persons.
+/// A ledger that was changed while the clock was ahead. The daemon reports this as not ready, and two people resolve
+/// it.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct WrongClockTests {
-    /// Changes the ledger as a daemon would that pruned while its clock was ahead.
+    /// Changes the ledger like a daemon that pruned claims while its clock was ahead.
     private func forget(before time: Date, in harness: DaemonHarness) async throws {
         let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
         try await database.write { db in
@@ -24,7 +25,7 @@ struct WrongClockTests {
     }
 
     @Test(
-        "refuses all payment tokens as replays after a wrong clock, with the reason, until two persons accept the clock"
+        "refuses all payment tokens as replays after a wrong clock until two people accept the clock"
     )
     func accepted() async throws {
         let daemon = try await StaffedDaemon(merchants: [SharedForge.ecMerchant])
@@ -34,7 +35,7 @@ struct WrongClockTests {
         #expect(try await harness.stop().status == 0)
         try await forget(before: Date(timeIntervalSinceNow: 300 * 86_400), in: harness)
         try await harness.start(untilReady: false)
-        // Until the HSM token has answered, it is a reason too.
+        // Until the HSM token has answered, it is also a reason for not being ready.
         try await wait(for: "the clock alone to be the reason") {
             let reasons = try await Curl.request("/readyz", socket: harness.socket).member("reasons")?.arrayValue
             return reasons?.count == 1 && reasons?.first?.string("component") == "clock"
@@ -67,20 +68,20 @@ struct WrongClockTests {
         }
         #expect(record?.string("approval") == approval)
         let written = try #require(record?.string("servedFrom"))
-        // It has whole seconds, and is written with milliseconds.
+        // The fence has whole seconds, but the record contains milliseconds.
         let fence = try Date(written.prefix(19) + "Z", strategy: .iso8601)
-        // Signed before the fence: it may have been released, and its claim pruned.
+        // A payment token signed before the fence may have been released, and its claim may be pruned.
         let doubtful = try await harness.decrypt(paymentToken(signed: fence - 1))
         #expect(doubtful.code == "transaction_replayed", "\(doubtful)")
-        // Within the window at once, apart from the fence's rounding to seconds.
+        // A payment token signed at the fence is accepted almost at once; the fence is rounded to whole seconds.
         let fresh = try paymentToken(signed: fence)
         try await wait(for: "the first token to be served") { try await harness.decrypt(fresh).status == 200 }
         #expect(try await harness.decrypt(fresh).code == "transaction_replayed")
-        // A claim that is still there refuses and repeats as usual.
+        // A claim that was not pruned still refuses replays and permits repeats.
         #expect(try await harness.decrypt(earlier).code == "transaction_replayed")
         let again = try await harness.decrypt(earlier, reference: "order-1")
         #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
-        // A second acceptance would change nothing.
+        // The daemon refuses a second acceptance, because there is nothing left to accept.
         let second = try await harness.paytokenctl(words)
         #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
         #expect(try await daemon.isIntact())

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon's connection to its ledger's server by TCP: TLS, and names.
+/// The daemon's TCP connection to the ledger's server: TLS and name resolution.
 @Suite struct LedgerConnectionTests {
-    /// A daemon whose ledger URL has this ending.
+    /// A configuration whose ledger URL has this ending.
     private func configuration(_ database: DaemonDatabase, _ ending: String = "") -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.database = database
@@ -15,7 +15,7 @@ import TokenForge
         return configuration
     }
 
-    @Test("serves with sslmode=verify-full and the server's right certificate, and exits with 78 for a wrong one")
+    @Test("serves with sslmode=verify-full and the right server certificate, and exits with 78 for a wrong one")
     func certificates() async throws {
         let certificates = try await ServerCertificates()
         let server = try await DaemonDatabase.prepared(.onTCP())
@@ -31,7 +31,7 @@ import TokenForge
             WHERE usename = '\(DaemonDatabase.daemon)'
             """)
         #expect(encrypted == "t")
-        // At run time, the next connection is refused, and accepted when the certificate is right again.
+        // At run time, the daemon refuses a new connection until the server has the right certificate again.
         try await server.use(.expired, of: certificates)
         #expect(try await harness.decrypt(SharedForge.paymentToken()).code == "ledger_unavailable")
         try await server.use(.right, of: certificates)
@@ -46,7 +46,7 @@ import TokenForge
         }
     }
 
-    @Test("refuses requests within ledger.timeout while the server's name does not resolve, and recovers by itself")
+    @Test("refuses requests within ledger.timeout while the server's name cannot be resolved, and recovers by itself")
     func hangingResolver() async throws {
         let server = try await DaemonDatabase.prepared(.onTCP())
         let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))
@@ -82,7 +82,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("ends on request while the server's name does not resolve")
+    @Test("stops on request while the server's name cannot be resolved")
     func endedMeanwhile() async throws {
         let server = try await DaemonDatabase.prepared(.onTCP())
         let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))

@@ -3,7 +3,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// `paytokenctl ledger create`, and the rights of the daemon's role after it.
+/// `paytokenctl ledger create`, and the rights that it grants to the daemon's role.
 @Suite struct LedgerCreateTests {
     private static let server = Task {
         let server = try await PostgreSQLServer()
@@ -11,7 +11,7 @@ import Testing
         return server
     }
 
-    /// An empty database of the owner's.
+    /// Makes an empty database that belongs to the owner's role.
     private func empty() async throws -> (server: PostgreSQLServer, name: String, url: String) {
         let server = try await Self.server.value
         let name = "c\(UInt64.random(in: .min ... .max))"
@@ -28,7 +28,7 @@ import Testing
         return try JSONValue(parsing: result.outputBytes)
     }
 
-    @Test("makes the schema once, checks it in a dry run, and changes nothing when repeated")
+    @Test("makes the schema once, checks it in a dry run, and changes nothing in a repeated run")
     func walk() async throws {
         let (server, name, url) = try await empty()
         let dry = try await create(url, "--grant", "paytokend", "--dry-run", "--output", "json")
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(
-        "lets the daemon's role add records, audit checkpoints and claims, but neither change nor delete one",
+        "refuses the daemon's role the right to change or delete records, audit checkpoints and claims",
         arguments: ["audit_record", "checkpoint", "claim"])
     func leastRights(table: String) async throws {
         let (server, name, url) = try await empty()
@@ -70,7 +70,7 @@ import Testing
         #expect(try await server.sql("SELECT count(*) FROM paytokend.\(table)", in: name, as: "paytokend") == "0")
     }
 
-    @Test("limits the role with --connections where the account may, otherwise does nothing; keeps it without")
+    @Test("sets the role's limit with --connections, fails without the right to, and keeps the limit otherwise")
     func connections() async throws {
         let (server, name, url) = try await empty()
         try await server.sql(
@@ -97,7 +97,7 @@ import Testing
         #expect(try await limit() == "24")
     }
 
-    @Test("reads the password from a file or the terminal, never from the arguments")
+    @Test("reads the password from a file or the terminal, and never from the arguments")
     func password() async throws {
         let server = try await PostgreSQLServer()
         try await server.sql("CREATE ROLE ledger_owner LOGIN PASSWORD 'correct horse'")
@@ -118,7 +118,7 @@ import Testing
             #expect(result.status == status && result.error.contains(words), "\(arguments): \(result)")
             #expect(!result.error.contains("horse") && !result.error.contains("staple"), "\(result)")
         }
-        // The password is typed on a separate terminal, whose output script writes.
+        // script(1) provides a terminal for the password, and writes the terminal's output.
         let command = "\(try Program.built("paytokenctl")) ledger create --ask-password '\(url)'"
         let typed = try await Program.run(
             Program.installed("script"), ["-qec", command, "/dev/null"], input: Array("correct horse\n".utf8))
@@ -126,7 +126,7 @@ import Testing
         #expect(typed.output.contains("Password of ledger_owner: ") && typed.output.contains("unchanged"), "\(typed)")
     }
 
-    @Test("refuses a password in the URL without showing it")
+    @Test("refuses a password in the URL, and does not show it")
     func passwordInURL() async throws {
         for url in ["postgresql://owner:hunter2@db1/x", "postgresql://db1/x?password=hunter2"] {
             let result = try await create(url)
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("explains what cannot be done, and the remedy")
+    @Test("explains each failure and what to do")
     func refused() async throws {
         let (server, name, url) = try await empty()
         let nobody = try await create(url, "--grant", "nobody; DROP TABLE x")

@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon and its ledger's server: its start, and its behaviour when the server goes away and returns.
+/// The daemon with its ledger on a server, at the start and when the server stops and returns.
 @Suite struct LedgerServerTests {
-    /// A daemon that waits for its server for two seconds, as node-1 of a database.
+    /// A configuration of node-1, whose daemon waits for its server for two seconds.
     private func configuration(_ database: DaemonDatabase, _ more: [String] = []) -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.database = database
@@ -14,14 +14,14 @@ import TokenForge
         return configuration
     }
 
-    /// Starts a daemon that is not expected to serve.
+    /// Runs a daemon that must exit at its start.
     private func start(_ configuration: DaemonConfiguration) async throws -> ProgramResult {
         let harness = try await DaemonHarness(prepared: configuration, initializesToken: false)
         return try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
     }
 
     @Test(
-        "releases nothing while the server is stopped, and continues without a restart once it is back")
+        "releases nothing while the server is stopped, and continues without a restart when it returns")
     func stopped() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let harness = try await DaemonHarness(
@@ -32,12 +32,12 @@ import TokenForge
         let refused = try await harness.decrypt(paymentToken, reference: "r")
         #expect(refused.status == 503 && refused.code == "ledger_unavailable", "\(refused)")
         #expect(refused.header("Retry-After").flatMap(Int.init) != nil && refused.member("paymentData") == nil)
-        // Requests without a ledger continue, and refusals keep their own codes.
+        // Requests that need no ledger succeed, and refusals keep their codes.
         #expect(try await harness.verify(paymentToken).status == 200)
         let unknown = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
-        // An earlier result serves for a second.
+        // The daemon reuses an earlier result for a second.
         try await wait(for: "503 from /readyz, for the ledger") {
             let ready = try await Curl.request("/readyz", socket: harness.socket)
             return ready.status == 503 && ready.body.holds(Array("\"component\":\"ledger\"".utf8))
@@ -54,7 +54,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("names the server, the role, the node and its lease on the name in status and metrics")
+    @Test("shows the server, the role, the node and the lease of its name in status and metrics")
     func shown() async throws {
         let database = try await DaemonDatabase()
         let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
@@ -87,14 +87,14 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("exits with 75 as a second daemon of a node's name, which is free at once after the first one's end")
+    @Test("exits with 75 if another daemon has the node's name, which is free as soon as that daemon stops")
     func secondDaemon() async throws {
         let database = try await DaemonDatabase()
         let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
         let second = try await start(configuration(database))
         #expect(second.status == 75, "\(second)")
         #expect(second.error.contains("Another daemon is node node-1"), "\(second)")
-        // It waits before it exits, and logs for whom.
+        // Before it exits, the daemon waits, and logs which daemon has the name.
         #expect(
             second.error.contains("waiting for its lease to end") && second.error.contains("\"until\":\"20"),
             "\(second)")
@@ -106,7 +106,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("exits at start with 75 if the server is away, and with 78 for a missing or newer schema or a refused login")
+    @Test("exits with 75 if the server is away, and with 78 for a missing or newer schema or a refused login")
     func startRefused() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let newer = try await DaemonDatabase(on: server)
@@ -131,7 +131,7 @@ import TokenForge
     }
 
     @Test(
-        "warns about a login as the tables' owner, or as a superuser",
+        "warns about a login as the owner of the tables or as a superuser",
         arguments: [
             DaemonDatabase.owner, PostgreSQLServer.superuser,
         ])
@@ -152,13 +152,13 @@ import TokenForge
         #expect(try await bound.stop().status == 0)
     }
 
-    @Test("names the server in the help among the reasons to try again")
+    @Test("names an unavailable server in the help as a reason to try again")
     func help() async throws {
         let help = try await Program.run(Program.built("paytokend"), ["--help"])
         #expect(help.status == 0 && help.output.contains("or its server is unavailable"), "\(help)")
     }
 
-    @Test("exits with 78 and the remedy for an older database, and serves once it is accepted")
+    @Test("exits with 78 and says what to do for an older database, and serves after its acceptance")
     func restored() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let database = try await DaemonDatabase(on: server)
@@ -171,7 +171,7 @@ import TokenForge
         try await server.sql("DROP DATABASE \(database.name)")
         try await server.sql("ALTER DATABASE kept RENAME TO \(database.name)")
 
-        // Each start is recorded, so that the copy soon has as many records as the HSM token remembers.
+        // Each start adds records, so the copy soon has as many as the head in the HSM token.
         for _ in 0..<3 {
             let refused = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
             #expect(refused.status == 78, "\(refused)")
@@ -192,7 +192,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("is not ready with require_standby while the server names no standby")
+    @Test("is not ready with require_standby while the server has no standby")
     func standbyRequired() async throws {
         let harness = try await DaemonHarness(
             prepared: configuration(DaemonDatabase(), ["require_standby: true"]))
@@ -204,7 +204,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("reads the password from its file, and keeps it and card data out of output, log, process list and rows")
+    @Test("reads the password from a file, and writes neither it nor card data to output, log, process list or rows")
     func secrecy() async throws {
         let password = "horse-battery-\(UInt32.random(in: 0 ... .max))"
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
@@ -232,7 +232,7 @@ import TokenForge
         for table in ["audit_record", "claim", "merchant_key", "approval", "node", "checkpoint", "audit_key"] {
             written.append((table, Array(try await database.sql("SELECT t::text FROM \(table) t").utf8)))
         }
-        // A password that is wrong from the next connection on is not shown either.
+        // The daemon also does not show a password that the next connection refuses.
         try harness.directory.write("wrong-\(password)\n", to: "ledger-password")
         try await server.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '\(database.name)'")

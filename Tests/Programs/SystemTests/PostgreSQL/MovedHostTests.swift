@@ -4,13 +4,12 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A host with its own file that joins a database in use by another host: `paytokenctl ledger move`, with whole
-/// programs.
+/// `paytokenctl ledger move` with the real programs. A host with a ledger file joins a database that another host uses.
 @Suite struct MovedHostTests {
     private let database: DaemonDatabase
     private let host: DaemonHarness
 
-    /// A host with a file and both merchants.
+    /// Starts a host with a ledger file and both merchants' keys.
     init() async throws {
         database = try await DaemonDatabase()
         host = try await DaemonHarness(
@@ -36,7 +35,7 @@ import TokenForge
         try await Program.run(Program.built("paytokenctl"), arguments + more)
     }
 
-    /// Makes the host's daemon use the database from its next start on.
+    /// Configures the host's daemon to use the database at its next start.
     private func useDatabase() throws {
         let yaml = try String(contentsOfFile: host.configurationFile, encoding: .utf8)
         try host.directory.write(
@@ -50,14 +49,14 @@ import TokenForge
     }
 
     @Test(
-        "moves a host into a database in use: record unbroken, releases of both refused as replays, stricter key states"
+        "moves a host into a database in use, with its records, all claims, and the stricter key states"
     )
     func joins() async throws {
         var configuration = Self.configuration("host-2")
         configuration.database = database
         let other = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
-        // Both release one payment token, as hosts with separate ledgers do.
+        // Hosts with separate ledgers can both release the same payment token.
         let both = try SharedForge.paymentToken()
         let mine = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let theirs = try SharedForge.paymentToken()
@@ -82,7 +81,7 @@ import TokenForge
         #expect(moved.status == 0 && moved.output.contains("Released on both sides"), "\(moved)")
         #expect(moved.error.contains("ledger.node: host-1"), "\(moved)")
 
-        // The file never serves again, and names its new place.
+        // A daemon refuses the moved file, and names the database.
         let old = try await Program.run(Program.built("paytokend"), ["--config", host.configurationFile])
         #expect(old.status == 78 && old.error.contains("was moved to "), "\(old)")
         #expect(old.error.contains("/\(database.name)") && !old.error.contains(DaemonDatabase.owner), "\(old)")
@@ -113,7 +112,7 @@ import TokenForge
         }
     }
 
-    @Test("completes after repeated kills, with the record there once")
+    @Test("completes after repeated kills, and copies each record once")
     func killed() async throws {
         let released = try SharedForge.paymentToken()
         #expect(try await host.decrypt(released, reference: "order-1").status == 200)
@@ -146,7 +145,7 @@ import TokenForge
         #expect(try await host.stop().status == 0)
     }
 
-    @Test("reports each fault with its own exit status, and changes nothing")
+    @Test("reports each fault with the exit status for it, and changes nothing")
     func refused() async throws {
         #expect(try await host.stop().status == 0)
         let paytokenctl = try Program.built("paytokenctl")

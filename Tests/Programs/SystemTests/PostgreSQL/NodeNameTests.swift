@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Daemons that claim the same node name, one after the other: on one host with one HSM token, as after a restart or a
-/// second start.
+/// Daemons that claim the same node name one after the other, as after a restart or a second start. They share one host
+/// and one HSM token.
 @Suite struct NodeNameTests {
     private let database: DaemonDatabase
     private let hsmToken: TokenDirectory
@@ -18,7 +18,7 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.database = database
         configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
-        // Long enough that no test ends by it.
+        // The timeout is so long that no test reaches it.
         configuration.ledger = ["timeout: 60s"]
         return configuration
     }
@@ -27,7 +27,7 @@ import TokenForge
         Int(try await database.sql("SELECT fence FROM node WHERE name = 'node-1'"))
     }
 
-    /// Blocks every claim until it is ended.
+    /// Starts a session that blocks every claim until it ends.
     private func holdClaims() async throws -> RunningProgram {
         let holder = try database.server.session(
             "BEGIN; LOCK TABLE paytokend.claim IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(3600)", in: database.name)
@@ -44,7 +44,7 @@ import TokenForge
                 """))
     }
 
-    @Test("neither commits nor releases anything in a daemon paused before its commit while another takes its name")
+    @Test("commits and releases nothing in a daemon that is stopped before its commit while another takes its name")
     func stoppedBeforeCommit() async throws {
         let first = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -53,7 +53,8 @@ import TokenForge
         try await wait(for: "the claim") { try await claimLocks("RowExclusiveLock", granted: false) == 1 }
         let process = try first.daemon.processIdentifier
         try await stop(process: process)
-        // The claim is inserted now, and its transaction waits for the commit, which the daemon cannot send.
+        // The server inserts the claim now. The transaction stays open, because the stopped daemon cannot send the
+        // commit.
         try await database.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'ShareRowExclusiveLock'")
         _ = try await holder.result()
         try await wait(for: "the open transaction") {
@@ -71,7 +72,7 @@ import TokenForge
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         #expect(answer.member("paymentData") == nil)
         #expect(try await database.sql("SELECT count(*) FROM claim") == "1")
-        // It is not ready, reports why, and serves nothing that needs the ledger.
+        // The first daemon is not ready, reports the reason, and refuses every request that needs the ledger.
         try await wait(for: "the reason") {
             let ready = try await Curl.request("/readyz", socket: first.socket)
             return ready.status == 503 && ready.text.contains("Another daemon has taken this node's name")
@@ -86,7 +87,7 @@ import TokenForge
         #expect(try await second.stop().status == 0)
     }
 
-    @Test("waits for the rest of the lease at the next start after kill -9, and serves")
+    @Test("waits until the lease ends at the next start after kill -9, and then serves")
     func killed() async throws {
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()

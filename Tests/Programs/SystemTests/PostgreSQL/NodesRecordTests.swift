@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two hosts with an HSM token each and one ledger.
+/// Two hosts that share one ledger. Each host has an HSM token.
 struct TwoNodes {
     let database: DaemonDatabase
     let first: DaemonHarness
@@ -23,12 +23,12 @@ struct TwoNodes {
         return configuration
     }
 
-    /// Waits until the first node's record contains the second one's key.
+    /// Waits until the first node's audit record trusts `count` keys of the second node.
     func waitForPin(_ count: Int = 1) async throws {
         try await wait(for: "the pin") { try await events(of: first).count { $0 == "audit_key_pinned" } == count }
     }
 
-    /// The events of a daemon's own record, oldest first.
+    /// Returns the events in the audit record of a daemon's node, oldest first.
     func events(of daemon: DaemonHarness) async throws -> [String] {
         try await records(daemon).reversed().compactMap { $0.string("event") }
     }
@@ -40,7 +40,7 @@ struct TwoNodes {
         return try JSONValue(parsing: listed.outputBytes).arrayValue ?? []
     }
 
-    /// `NODE=FILE` of a node's public keys, from its own daemon.
+    /// Returns `NODE=FILE` with a node's public keys, which its daemon provides.
     func givenKey(_ daemon: DaemonHarness, _ node: String) async throws -> String {
         let shown = try await daemon.paytokenctl(["audit", "public-key"])
         try #require(shown.status == 0, "\(shown)")
@@ -48,8 +48,8 @@ struct TwoNodes {
             + (try first.directory.write(shown.outputBytes, to: "\(node)-\(UInt32.random(in: 0 ... .max)).pem"))
     }
 
-    /// The verdict of `paytokenctl audit verify` and `scripts/verify-audit` on an export of all nodes by the keys that
-    /// the first one trusts. Both must agree.
+    /// Returns the verdict on an export of all nodes with the keys that the first node trusts. Requires that
+    /// `paytokenctl audit verify` and `scripts/verify-audit` agree.
     func verdictOfExport(_ key: String, _ arguments: [String] = []) async throws -> ProgramResult {
         let export = first.directory.path("all-\(UInt32.random(in: 0 ... .max)).jsonl")
         let exported = try await first.paytokenctl(["audit", "export", "--node", "all", "--out", export])
@@ -66,9 +66,9 @@ struct TwoNodes {
     static let script = ProjectFiles.path("scripts/verify-audit")
 }
 
-/// One host's view of the other's record.
+/// Access of one host to the audit record of the other.
 @Suite struct NodesRecordTests {
-    @Test("writes one host's page about all hosts, which is recounted with the key that comes with it")
+    @Test("writes a report page about all hosts, whose totals are verified with the key next to the page")
     func report() async throws {
         let nodes = try await TwoNodes()
         let (first, second) = (nodes.first, nodes.second)
@@ -76,7 +76,7 @@ struct TwoNodes {
             #expect(try await daemon.decrypt(SharedForge.paymentToken()).status == 200)
         }
         try await nodes.waitForPin()
-        // Seals its record.
+        // The verification makes the second node seal its record.
         #expect(try await second.paytokenctl(["audit", "verify"]).status == 0)
         let out = first.directory.path("report.html")
         let made = try await first.paytokenctl(["audit", "report", "--out", out])
@@ -91,7 +91,7 @@ struct TwoNodes {
     }
 
     @Test(
-        "lists, exports and verifies all records on either host; each chain by its own key or one trusted on first use"
+        "lists, exports and verifies the records of both nodes on either host"
     )
     func all() async throws {
         let nodes = try await TwoNodes()
@@ -101,7 +101,7 @@ struct TwoNodes {
         let transaction = try #require(released.member("transactionId")?.stringValue)
         #expect(try await first.decrypt(SharedForge.paymentToken()).status == 200)
         try await nodes.waitForPin()
-        // Seals its record.
+        // The verification makes the second node seal its record.
         #expect(try await second.paytokenctl(["audit", "verify"]).status == 0)
 
         let verified = try await first.paytokenctl(["audit", "verify", "--node", "all"])
@@ -123,7 +123,7 @@ struct TwoNodes {
         ])
         #expect(wrong.status == 1 && wrong.output.contains("not signed by a given key"), "\(wrong)")
 
-        // A release shows its recording node on every host.
+        // Every host shows the node that recorded a release.
         let elsewhere = try await nodes.records(first, ["--node", "node-2", "--transaction", transaction])
         #expect(elsewhere.map { $0.string("node") } == ["node-2"])
         #expect(try await nodes.records(first, ["--transaction", transaction]).isEmpty)
@@ -142,13 +142,13 @@ struct TwoNodes {
 
         let whole = try await nodes.verdictOfExport(nodes.givenKey(first, "node-1"))
         #expect(whole.status == 0 && whole.output.contains("key pinned by node node-1"), "\(whole)")
-        // The second node's record trusts the first one's key, too.
+        // The second node's record also trusts the first node's key.
         let other = try await second.paytokenctl(["audit", "verify", "--node", "all"])
         #expect(other.status == 0 && other.output.contains("key pinned by node node-2"), "\(other)")
         for daemon in [first, second] { #expect(try await daemon.stop().status == 0) }
     }
 
-    @Test("lists each record of all nodes once over pages, filters, writes CSV, and names the nodes for an unknown one")
+    @Test("lists each record of all nodes once over pages, filters them, and writes them as CSV")
     func forms() async throws {
         let nodes = try await TwoNodes()
         let first = nodes.first
@@ -165,7 +165,7 @@ struct TwoNodes {
                 #expect(page.status == 200, "\(page)")
                 let items = page.member("items")?.arrayValue ?? []
                 seen += items.map { ($0.string("node") ?? "") + " " + ($0.sequence ?? "") }
-                // Each reading adds a record, which the newest-first pages never reach.
+                // Each request adds a record, which pages from newest to oldest never reach.
                 guard let next = page.member("next")?.stringValue, seen.count < 60 else { break }
                 cursor = "&cursor=" + next.replacing(":", with: "%3A").replacing(",", with: "%2C")
             } while true
@@ -196,7 +196,7 @@ struct TwoNodes {
     }
 
     @Test(
-        "keeps the heads of all nodes on either host, each continuing the last; another node's is the last that it made"
+        "keeps the newest heads of all nodes on one host, and verifies that each continues the previous one"
     )
     func heads() async throws {
         let nodes = try await TwoNodes()
@@ -214,7 +214,7 @@ struct TwoNodes {
             #expect(kept.output.contains("node node-1, record ") && kept.output.contains("node node-2, record "))
             #expect(kept.output.contains("intact from record") == (count == 4), "\(kept)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == count)
-            // Its next head, which the first node then finds.
+            // The second node makes its next head, which the first node finds in the next round.
             #expect(try await nodes.second.paytokenctl(["audit", "head"]).status == 0)
         }
         let own = try await nodes.second.paytokenctl(["audit", "head", "--node", "node-1"])
@@ -222,7 +222,7 @@ struct TwoNodes {
         for daemon in [first, nodes.second] { #expect(try await daemon.stop().status == 0) }
     }
 
-    @Test("lists the only node of a ledger in a file, and refuses others")
+    @Test("accepts the only node of a ledger file by its name, and refuses other names")
     func file() async throws {
         let harness = try await DaemonHarness()
         let status = try await harness.paytokenctl(["status", "--output", "json"])
@@ -239,7 +239,7 @@ struct TwoNodes {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("trusts a changed audit key through the former one, which sealed its announcement")
+    @Test("trusts another node's new audit key because the old one vouches for it")
     func anotherKey() async throws {
         let nodes = try await TwoNodes()
         try await nodes.waitForPin()
@@ -251,7 +251,7 @@ struct TwoNodes {
         let verified = try await nodes.first.paytokenctl(["audit", "verify", "--node", "node-2"])
         #expect(verified.status == 0 && verified.output.contains("key pinned by node node-1"), "\(verified)")
         #expect(try await nodes.verdictOfExport(nodes.givenKey(nodes.first, "node-1")).status == 0)
-        // A later daemon finds its trusted keys in its record, and adds none.
+        // After a restart, the daemon finds the trusted keys in its record, and adds none.
         #expect(try await nodes.first.stop().status == 0)
         try await nodes.first.start()
         #expect(try await nodes.second.stop().status == 0)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Status, rotations and expiry as one view of all hosts.
+/// Status, rotations and expiry as every host shows them for all hosts.
 @Suite struct OneViewTests {
     private func merchant(_ name: String, days: Double, on nodes: TwoNodes) async throws -> ForgedMerchant {
         var profile = MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)")
@@ -21,7 +21,7 @@ import TokenForge
         try JSONValue(parsing: try await daemon.paytokenctl(arguments + ["--output", "json"]).outputBytes)
     }
 
-    @Test("shows the server and each node with its version and its last sign of life in both hosts' status")
+    @Test("shows the server, and each node's version and last activity in the status of both hosts")
     func status() async throws {
         let nodes = try await TwoNodes()
         for daemon in [nodes.first, nodes.second] {
@@ -45,7 +45,7 @@ import TokenForge
         #expect(try await nodes.first.stop().status == 0)
     }
 
-    @Test("counts the payment tokens that all hosts opened in a rotation, and refused ones with their host's name")
+    @Test("counts the payment tokens that all hosts decrypted in a rotation, and those that this host refused")
     func rotation() async throws {
         let nodes = try await TwoNodes()
         let merchant = try await merchant("rotated", days: 300, on: nodes)
@@ -68,7 +68,7 @@ import TokenForge
         }
     }
 
-    @Test("lists and warns about expiring certificates alike on all hosts whose HSM tokens have them")
+    @Test("lists and warns about the same expiring certificates on all hosts that hold the keys")
     func expiry() async throws {
         let nodes = try await TwoNodes()
         for (name, days) in [("soon", 10.0), ("later", 50)] { _ = try await merchant(name, days: days, on: nodes) }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A database that was restored, or whose server changed, under several daemons.
+/// A database that is restored, or whose server changes, while several daemons use it.
 @Suite struct RestoredDatabaseTests {
     private func configuration(
         _ node: String, _ hsmToken: any WorkersToken, _ database: DaemonDatabase, window: String = "5m"
@@ -20,7 +20,7 @@ import TokenForge
         try await Curl.request("/readyz", socket: harness.socket).text
     }
 
-    /// Two daemons that have served and stopped, and their database in its earlier state.
+    /// Returns two stopped daemons, their database restored to an earlier state, and a payment token that it forgot.
     private func restored(
         _ hsmTokens: [TokenDirectory], window: String = "5m"
     ) async throws -> (nodes: [DaemonHarness], database: DaemonDatabase, forgotten: MintedToken) {
@@ -41,14 +41,14 @@ import TokenForge
         return ([first, second], database, forgotten)
     }
 
-    @Test("is found by both nodes, releases nothing on any, and needs one acceptance for both findings")
+    @Test("detects a restored database on both nodes, and releases nothing until one acceptance of both findings")
     func acceptedOnce() async throws {
         let hsmToken = try await TokenDirectory()
         let (nodes, database, forgotten) = try await restored([hsmToken, hsmToken])
-        // Without --await-restore the daemon exits, and its finding remains.
+        // Without --await-restore the daemon exits, but its finding remains in the database.
         let refused = try await Program.run(Program.built("paytokend"), ["--config", nodes[1].configurationFile])
         #expect(refused.status == 78, "\(refused)")
-        // A node without a finding.
+        // The third node has another HSM token, so it has no finding.
         let ownHSMToken = try await TokenDirectory()
         defer { withExtendedLifetime([hsmToken, ownHSMToken]) {} }
         let third = try await DaemonHarness(prepared: configuration("node-3", ownHSMToken, database))
@@ -70,7 +70,7 @@ import TokenForge
         let accepted = try await nodes[0].paytokenctl(["ledger", "accept-restore", "--reason", "server lost"])
         #expect(accepted.status == 0 && accepted.output.contains("Refuses payment tokens signed before"), "\(accepted)")
         let fence = try await nodes[0].restoreFence()
-        // The other node adopts it by itself.
+        // The other nodes adopt the acceptance by themselves.
         #expect(try await nodes[1].restoreFence() == fence)
         #expect(try await third.restoreFence() == fence)
         for token in [forgotten, try SharedForge.paymentToken()] {
@@ -92,7 +92,7 @@ import TokenForge
         }
     }
 
-    @Test("behaves alike with separate HSMs, and refuses the acceptance while any node's window is off")
+    @Test("refuses the acceptance with separate HSMs while a node's signing-time window is off")
     func windowOff() async throws {
         let hsmTokens = [try await TokenDirectory(), try await TokenDirectory()]
         defer { withExtendedLifetime(hsmTokens) {} }
@@ -103,7 +103,7 @@ import TokenForge
         #expect(refused.status == 1 && refused.error.contains("window"), "\(refused)")
         #expect(refused.error.contains("node-1"), "\(refused)")
         #expect(try await database.sql("SELECT restore_fence IS NULL FROM ledger_state") == "t")
-        // Node-1 returns with a window, which it reports, and its own finding.
+        // Node-1 starts with a window, and reports the window and a finding.
         try nodes[0].configure(configuration("node-1", hsmTokens[0], database))
         try await nodes[0].start(["--await-restore"], untilReady: false)
         try await wait(for: "the other finding") { try await reasons(nodes[1]).contains("node-1: ") }
@@ -115,7 +115,7 @@ import TokenForge
         }
     }
 
-    @Test("lets daemons on another timeline compare by themselves and continue, and waits for a node that does not")
+    @Test("continues on another timeline after all nodes have compared their records, and waits for each node")
     func timeline() async throws {
         let database = try await DaemonDatabase()
         let hsmTokens = [try await TokenDirectory(), try await TokenDirectory()]
@@ -123,7 +123,7 @@ import TokenForge
         let first = try await DaemonHarness(
             configuration("node-1", hsmTokens[0], database), merchants: [SharedForge.ecMerchant])
         let second = try await DaemonHarness(configuration("node-2", hsmTokens[1], database))
-        // A third node that is alive without an answer: its lease exists and is not renewed.
+        // The third node has a lease but never compares its record.
         try await database.sql(
             """
             INSERT INTO node (name, fence, lease_until, seen_at, version)
@@ -144,7 +144,7 @@ import TokenForge
         for node in [first, second] { #expect(try await node.stop().status == 0) }
     }
 
-    @Test("stops all daemons when it becomes older at run time, and is accepted there without a restart")
+    @Test("stops releases on all nodes if the database becomes older at run time, and accepts it without a restart")
     func beneath() async throws {
         let database = try await DaemonDatabase()
         let hsmToken = try await TokenDirectory()
@@ -154,7 +154,7 @@ import TokenForge
         let second = try await DaemonHarness(configuration("node-2", hsmToken, database))
         let forgotten = try SharedForge.paymentToken()
         #expect(try await first.decrypt(forgotten).status == 200)
-        // The commits that a server lacks after a failover without them.
+        // The deleted rows are commits that a server may lack after a failover.
         try await database.sql(
             """
             DELETE FROM audit_record WHERE node = 'node-1' AND sequence > 2;
@@ -179,7 +179,7 @@ import TokenForge
         #expect(try await first.stop().status == 0)
     }
 
-    @Test("lets a node adopt a finding that the writer made and another node accepted before the daemon read it")
+    @Test("adopts a finding that was made and accepted before the daemon read it")
     func acceptedBeforeTheNextLook() async throws {
         let database = try await DaemonDatabase()
         let hsmToken = try await TokenDirectory()
@@ -187,7 +187,7 @@ import TokenForge
         let node = try await DaemonHarness(
             configuration("node-1", hsmToken, database), merchants: [SharedForge.ecMerchant])
         #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
-        // The daemon reads once a second: here both came in between.
+        // The daemon reads findings once a second. The finding and its acceptance are made between two reads.
         try await database.sql(
             """
             INSERT INTO hold (node, kind, ledger_sequence, found_at, accepted_at, accepted_on)
@@ -202,7 +202,7 @@ import TokenForge
         #expect(try await node.stop().status == 0)
     }
 
-    @Test("accepts nothing without a finding unless explicitly requested, and then sets the fence on all nodes")
+    @Test("refuses an acceptance without a finding unless --without-finding is given, and then sets all nodes' fence")
     func withoutFinding() async throws {
         let database = try await DaemonDatabase()
         let hsmTokens = [try await TokenDirectory(), try await TokenDirectory()]

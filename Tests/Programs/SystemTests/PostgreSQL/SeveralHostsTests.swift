@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two hosts with an HSM token each and one ledger: administration on one of them holds on both.
+/// Two hosts that share one ledger. Administration on one host takes effect on both.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct SeveralHostsTests {
     private let database: DaemonDatabase
@@ -14,7 +14,7 @@ struct SeveralHostsTests {
     init() async throws {
         database = try await DaemonDatabase()
         first = try await StaffedDaemon(Self.configuration(database, "host-1"))
-        // There alice has another uid, without an account.
+        // On the second host, alice has another uid, which has no account.
         second = try await StaffedDaemon(
             Self.configuration(database, "host-2", ["{ name: alice, user: \"21003\", roles: [admin, audit] }"]))
     }
@@ -53,7 +53,7 @@ struct SeveralHostsTests {
         }
     }
 
-    @Test("releases nothing under a key suspended on the other host, and does after two people on two hosts resume it")
+    @Test("releases nothing with a key that is suspended on the other host until two people on two hosts resume it")
     func suspension() async throws {
         let merchant = try await merchant("suspended")
         #expect(try await first.decrypt(merchant).status == 200)
@@ -61,7 +61,7 @@ struct SeveralHostsTests {
         try await wait(for: "both holders") { try await nodes(merchant, by: first) == ["host-1", "host-2"] }
         let suspended = try await first.run(.alice, "key", "suspend", merchant.hex, "--reason", "laptop stolen")
         #expect(suspended.status == 0, "\(suspended)")
-        // Even if the other host's cached list is older.
+        // The suspension takes effect even if the other host's cached list is older.
         #expect(try await second.decrypt(merchant).code == "key_not_active")
         try await wait(for: "the other host's list") { try await second.state(merchant) == "suspended" }
 
@@ -83,7 +83,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test("destroys a key on every host that holds it, later on one that was away; key show lists the remaining ones")
+    @Test("destroys a key on every host that holds it, even later, and lists the remaining hosts in key show")
     func destruction() async throws {
         let merchants = [try await merchant("destroyed"), try await merchant("later")]
         for merchant in merchants {
@@ -98,7 +98,7 @@ struct SeveralHostsTests {
             try await wait(for: "the end") { try await daemon.state(merchants[0]) == "destroyed" }
             #expect(try await shown(merchants[0], by: daemon).objectValue?["tokens"]?.arrayValue?.isEmpty == true)
         }
-        // The second host decided and carried it out; the first one followed.
+        // The second host decided and destroyed the key, and the first host followed.
         let events = try await first.records(merchants[0]).compactMap { $0.string("event") }
         #expect(events.last == "key_objects_destroy", "\(events)")
         #expect(try await first.records(merchants[0]).last?.string("token") == "primary")
@@ -116,7 +116,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test("makes an audit key at the requesting host after approval on another, not by an unknown account")
+    @Test("makes an audit key on the requesting host after approval on another, but not by an unknown account")
     func auditKey() async throws {
         let approval = try await first.ask(.alice, "audit", "change-key", "--reason", "yearly")
         let herself = try await second.run(.carol, "approval", "approve", approval)
@@ -133,7 +133,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test("serves again from a restored database after another person on the other host approved its acceptance")
+    @Test("serves from a restored database after another person on the other host approves its acceptance")
     func acceptRestore() async throws {
         let merchant = try await merchant("restored")
         let forgotten = try SharedForge.paymentToken(for: merchant.merchant)
@@ -142,7 +142,7 @@ struct SeveralHostsTests {
             "DELETE FROM audit_record WHERE sequence > 2; DELETE FROM checkpoint WHERE sequence > 2; DELETE FROM claim")
         for daemon in [first, second] {
             try await wait(for: "both findings") {
-                // Each finds it with its next commit.
+                // Each daemon detects the restored database at its next commit.
                 _ = try await daemon.decrypt(merchant)
                 let ready = try await Curl.request("/readyz", socket: daemon.harness.socket).text
                 return ready.contains("host-1: ") && ready.contains("host-2: ")
@@ -168,7 +168,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test("refuses a key that only the other host's HSM token holds as hsm_unavailable, and serves it there")
+    @Test("fails with hsm_unavailable for a key that only the other host's HSM token holds, and serves it there")
     func absent() async throws {
         let merchant = try await first.merchant("absent")
         try await wait(for: "the other host's list") { try await second.state(merchant) == "active" }

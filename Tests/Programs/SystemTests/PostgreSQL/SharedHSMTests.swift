@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// One HSM for several hosts, such as a network HSM: each node finds its own audit key and head among the others'.
+/// One HSM that several hosts share, such as a network HSM. Each node must find its own audit key and head in it.
 @Suite struct SharedHSMTests {
     private func configuration(
         _ node: String, _ hsmToken: any WorkersToken, _ database: DaemonDatabase
@@ -15,7 +15,7 @@ import TokenForge
         return configuration
     }
 
-    @Test("serves three nodes with one HSM token and one database, and starts a new one or one with a returning name")
+    @Test("serves three nodes with one HSM token and one database, even if a node moves to another host")
     func threeNodes() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
@@ -32,7 +32,7 @@ import TokenForge
             #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
             #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
         }
-        // Each node has its own key in the ledger, and each key carries its node.
+        // Each node has a separate audit key in the ledger, whose identifier contains a hash of the node's name.
         let keys = try await database.sql("SELECT count(DISTINCT identifier), count(*) FROM audit_key")
         #expect(keys == "3|3")
         let marked = try await database.sql(
@@ -42,7 +42,7 @@ import TokenForge
             """)
         #expect(marked == "3")
         for node in nodes { #expect(try await node.stop().status == 0) }
-        // They return in another order, node-2 on a host that has only its name.
+        // The nodes start again in another order. Node-2 starts on a new host, which has nothing but its name.
         let again = try await DaemonHarness(configuration("node-2", hsmToken, database))
         try await nodes[2].start()
         try await nodes[0].start()
@@ -54,7 +54,7 @@ import TokenForge
         #expect(try await database.sql("SELECT count(*) FROM audit_key") == "3", "no other key was made")
     }
 
-    @Test("detects a lost database on each node that it knew, and then holds the ledger for new nodes too")
+    @Test("detects a lost database on each known node, and then holds the ledger for new nodes too")
     func lostDatabase() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
@@ -79,11 +79,11 @@ import TokenForge
         #expect(try await new.stop().status == 0)
     }
 
-    @Test("assigns audit keys of earlier versions, which carry no node, by their heads and the ledger")
+    @Test("finds the node of an earlier version's audit key by its heads and the ledger")
     func earlierKeys() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
-        // Planned as by an earlier version: 16 random bytes. The daemon makes the planned key.
+        // Earlier versions planned an identifier of 16 random bytes, with which the daemon makes the key.
         let identifier = (0..<16).map { _ in UInt8.random(in: 0x80...0xff) }
         let hex = identifier.map { String($0, radix: 16) }.joined()
         try await database.sql(
@@ -98,7 +98,7 @@ import TokenForge
         #expect(try await first.stop().status == 0)
         #expect(try await database.sql("SELECT count(*) FROM audit_key WHERE identifier = '\\x\(hex)'") == "1")
 
-        // In a ledger that does not know the key, its head names its node.
+        // If the ledger does not know the key, the head in the HSM token names its node.
         let other = try await DaemonDatabase()
         let outsider = try await DaemonHarness(configuration("node-5", hsmToken, other))
         #expect(try await outsider.stop().status == 0)

@@ -4,9 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two gateways that share a store in PostgreSQL, in front of one paytokend and one simulator, whose log shows the
-/// submissions.
-@Suite("Payments at two gateways on one PostgreSQL") struct SharedPaymentsTests {
+/// Two gateways that share a store in PostgreSQL, one paytokend and one simulator, whose log shows the submissions.
+@Suite("Payments at two gateways that share a store in PostgreSQL") struct SharedPaymentsTests {
     private final class Gateways: Sendable {
         let harness: DaemonHarness
         let merchant: ForgedMerchant
@@ -114,7 +113,7 @@ import TokenForge
                 ["payment"] + arguments + ["--socket", directory.path("g\(number)a")])
         }
 
-        /// The number of submissions of each payment, by the simulator's log.
+        /// Returns the number of submissions of each payment from the simulator's log.
         func submissions() throws -> [String: Int] {
             try SimulatorLog.submissions(in: directory.path("log"))
         }
@@ -125,7 +124,7 @@ import TokenForge
     }
 
     @Test(
-        "submits payment tokens that arrive at both gateways several times once each, and returns the outcome from both"
+        "submits each payment token once even if both gateways receive it repeatedly, and returns the outcome"
     )
     func sameTokens() async throws {
         let gateways = try await Gateways()
@@ -136,7 +135,8 @@ import TokenForge
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        // A request that meets another with its payment token is asked to wait, or receives the present outcome.
+        // While another request with the same payment token is under way, a request receives 503 or the current
+        // outcome.
         for answer in answers where answer.status == 503 {
             #expect(Self.member("code", of: answer) == "payment_under_way", "\(answer)")
         }
@@ -154,10 +154,10 @@ import TokenForge
         }
     }
 
-    @Test("treats a killed gateway's submission as pending at the other, which asks about it and settles it")
+    @Test("reports a killed gateway's submission as pending at the other gateway, which then finds the outcome")
     func killed() async throws {
         let gateways = try await Gateways(deadline: "2s")
-        // An amount that the simulator records and never answers.
+        // The simulator records this amount and never answers.
         let payment = try gateways.mint(1084)
         async let lost = gateways.pay(payment.body, at: 0)
         try await wait(for: "the submission") { try gateways.submissions()[payment.identifier] == 1 }
@@ -173,7 +173,7 @@ import TokenForge
         #expect(try gateways.submissions() == [payment.identifier: 1])
     }
 
-    @Test("keeps card data out of the server's files and its log")
+    @Test("writes no card data to the database server's files and log")
     func secrecy() async throws {
         let gateways = try await Gateways()
         var payload = PayloadRecipe()
@@ -184,11 +184,11 @@ import TokenForge
         #expect(try gateways.submissions().count == 3)
         let secrets = payload.secrets + ["Secretive Cardholder"]
         #expect(try await gateways.server.stopAndSearch(for: secrets.map { Array($0.utf8) }) == [])
-        // The search works: it finds what is stored.
+        // The search must find data that is stored, or it would prove nothing.
         #expect(try await gateways.server.stopAndSearch(for: [Array("order-1".utf8)]) != [])
     }
 
-    @Test("sends nothing while the database is away, reports it, and continues without intervention")
+    @Test("submits nothing while the database is away, reports this, and continues without intervention")
     func databaseAway() async throws {
         let gateways = try await Gateways()
         let payment = try gateways.mint(1000)

@@ -3,7 +3,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// `paytoken-gateway store create`, as an operator or a program runs it.
+/// `paytoken-gateway store create`, started by an operator or a program.
 @Suite struct StoreCreateTests {
     private static let (owner, gateway) = ("payments_owner", "paytoken_gateway")
 
@@ -13,7 +13,7 @@ import Testing
         return server
     }
 
-    /// An empty database of the owner's.
+    /// Makes an empty database that belongs to the owner's role.
     private func empty() async throws -> (server: PostgreSQLServer, name: String, url: String) {
         let server = try await Self.server.value
         let name = "c\(UInt64.random(in: .min ... .max))"
@@ -25,7 +25,7 @@ import Testing
         try await Program.run(Program.built("paytoken-gateway"), ["store", "create"] + arguments)
     }
 
-    @Test("makes and grants the tables once, and changes nothing when repeated")
+    @Test("makes and grants the tables once, and changes nothing in a repeated run")
     func walk() async throws {
         let (_, name, url) = try await empty()
         let first = try await create(url, "--grant", Self.gateway, "--output", "json")
@@ -39,7 +39,7 @@ import Testing
         #expect(again.output.hasSuffix("Granted to    no role\n"), "\(again)")
     }
 
-    @Test("limits the role with --connections where the account may, and otherwise does nothing")
+    @Test("sets the role's limit with --connections, and changes nothing without the right to")
     func connections() async throws {
         let (server, name, url) = try await empty()
         let refused = try await create(url, "--grant", Self.gateway, "--connections", "51")
@@ -53,7 +53,7 @@ import Testing
         #expect(try await server.sql("SELECT rolconnlimit FROM pg_roles WHERE rolname = 'limited'") == "51")
     }
 
-    @Test("reads a password from a file that no other user can read, and shows it nowhere")
+    @Test("reads a password from a file that no other user can read, and never shows it")
     func password() async throws {
         let server = try await PostgreSQLServer()
         try await server.sql("CREATE ROLE \(Self.owner) LOGIN PASSWORD 'correct horse'")
@@ -77,12 +77,12 @@ import Testing
         #expect(shown.status == 64 && !shown.error.contains("hunter2") && shown.output == "", "\(shown)")
     }
 
-    @Test("explains what cannot be done, and the remedy")
+    @Test("explains each failure and what to do")
     func refused() async throws {
         let (server, name, url) = try await empty()
         let nobody = try await create(url, "--grant", "nobody; DROP TABLE x")
         #expect(nobody.status == 78 && nobody.error.contains("createuser"), "\(nobody)")
-        // All of it is one transaction.
+        // The command works in one transaction, so a failure leaves no schema.
         #expect(try await server.sql("SELECT to_regnamespace('paytoken_gateway') IS NULL", in: name) == "t")
         let guest = try await create(server.url(name, user: Self.gateway))
         #expect(guest.status == 78 && guest.error.contains("log in as the owner"), "\(guest)")

@@ -5,15 +5,15 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Changes of the database server's superuser to the record of an absent host, found on the other host by `paytokenctl
-/// audit verify` and by `scripts/verify-audit`.
+/// Changes that the database's superuser makes to the audit record of a stopped host. `paytokenctl audit verify` and
+/// `scripts/verify-audit` must detect them on the other host.
 @Suite struct TamperedRecordsTests {
-    /// Runs the statement as superuser, past every trigger.
+    /// Runs the statement as superuser, without triggers.
     private static func tamper(_ nodes: TwoNodes, _ sql: String) async throws {
         try await nodes.database.sql("SET session_replication_role = replica; " + sql)
     }
 
-    /// Keeps the second host's rows, changes them, and puts them back.
+    /// Changes the second host's rows, runs the checks, and restores the rows.
     private static func changing(
         _ nodes: TwoNodes, _ change: () async throws -> Void, _ look: () async throws -> Void
     ) async throws {
@@ -34,7 +34,7 @@ import TokenForge
             """)
     }
 
-    /// Two hosts, of which the second has ended with its record sealed.
+    /// Returns two hosts. The second one has stopped, and its record is sealed.
     private func nodes() async throws -> (TwoNodes, key: String, head: [UInt8]) {
         let nodes = try await TwoNodes()
         for _ in 0..<3 { #expect(try await nodes.second.decrypt(SharedForge.paymentToken()).status == 200) }
@@ -48,11 +48,11 @@ import TokenForge
         return (nodes, try await nodes.givenKey(nodes.first, "node-1"), Array((newest + "\n").utf8))
     }
 
-    @Test("finds records that are changed, removed, reordered, or copied from another host under this one's name")
+    @Test("detects records that are changed, removed, reordered, or copied from another host")
     func rows() async throws {
         let (nodes, key, _) = try await nodes()
-        // Directly after the first audit checkpoint and before another record, so that no audit checkpoint shows it
-        // first.
+        // The record follows an audit checkpoint directly and precedes another record, so that no audit checkpoint
+        // reveals the change first.
         let sealed = try await nodes.database.sql(
             "SELECT min(sequence) FROM checkpoint WHERE node = 'node-2' AND sequence > 0")
         let record = try #require(Int(sealed)) + 1
@@ -107,12 +107,12 @@ import TokenForge
                 #expect(export.status == 1 && export.output.contains("broken: "), "\(sql): \(export)")
             }
         }
-        // With the original rows nothing is wrong.
+        // The export is intact with the original rows.
         #expect(try await nodes.verdictOfExport(key).status == 0)
         #expect(try await nodes.first.stop().status == 0)
     }
 
-    @Test("finds a record whose beginning was removed up to an audit checkpoint")
+    @Test("detects an audit record whose beginning was removed up to an audit checkpoint")
     func beginning() async throws {
         let (nodes, _, _) = try await nodes()
         try await Self.tamper(
@@ -129,11 +129,11 @@ import TokenForge
         _ = try await nodes.first.stop()
     }
 
-    @Test("finds an older copy of a host's record by a kept audit checkpoint, and through that host's own daemon")
+    @Test("detects an older copy of a host's record with a kept audit checkpoint, and at that host's next start")
     func older() async throws {
         let (nodes, key, head) = try await nodes()
         let kept = try nodes.first.directory.write(head, to: "head.json")
-        // As in a dump made when the last audit checkpoint but one was the last.
+        // The rows are those of a dump from before the last audit checkpoint.
         try await Self.tamper(
             nodes,
             """
@@ -154,14 +154,14 @@ import TokenForge
         _ = try await nodes.first.stop()
     }
 
-    @Test("records and warns about a replaced key with a re-signed record, which no verification accepts")
+    @Test("detects and records a replaced audit key, and rejects the record that the replacement signed")
     func anotherKey() async throws {
         let (nodes, key, _) = try await nodes()
         let forger = P256.Signing.PrivateKey()
         try await Self.tamper(nodes, try await Forgery(nodes.database, node: "node-2").statements(signedBy: forger))
         let point = forger.publicKey.x963Representation.map { String(format: "%02x", $0) }.joined()
         try await Self.tamper(nodes, "UPDATE audit_key SET public_key = '\\x\(point)' WHERE node = 'node-2'")
-        // With the forger's key it is without a fault: the forgery is a good one.
+        // With the forger's key, the verification succeeds, which shows that the forgery is complete.
         let pem = try nodes.first.directory.write(Array(forger.publicKey.pemRepresentation.utf8), to: "forger.pem")
         let forged = try await nodes.first.paytokenctl([
             "audit", "verify", "--node", "node-2", "--public-key", "node-2=\(pem)",
@@ -179,7 +179,8 @@ import TokenForge
         let status = try await nodes.first.paytokenctl(["status"])
         #expect(status.status == 0, "releases go on: \(status)")
         #expect(status.error.contains("for node node-2, and no trusted key of that node endorses"), "\(status)")
-        // Once, whatever restarts; and a pin that is hidden from the daemon is not recomputed without its being found.
+        // The daemon records the conflict once despite restarts. If its trust record is hidden, it makes another, which
+        // verification detects.
         #expect(try await nodes.first.stop().status == 0)
         try await Self.tamper(
             nodes, "UPDATE audit_record SET event = 'verify' WHERE node = 'node-1' AND event = 'audit_key_pinned'")
@@ -194,8 +195,8 @@ import TokenForge
     }
 }
 
-/// A host's record with one record changed, all hashes recomputed, and every audit checkpoint signed with another key.
-/// It follows the auditor's document alone, without our code.
+/// A host's audit record with one changed record, recomputed hashes, and audit checkpoints that another key signs. The
+/// forgery follows the document for auditors, without the project's code.
 private struct Forgery {
     private let node: String
     private let records: [(sequence: Int, line: String)]

@@ -4,25 +4,26 @@ import NIOPosix
 import NIOSSL
 import TestSupport
 
-/// A played Radial Payment Service over TLS, by its public documents. A payment's cents determine its behaviour.
+/// A simulated Radial Payment Service over TLS, after Radial's public documents. The cents of a payment's amount
+/// determine the service's behaviour.
 final class PlayedRadialService: Sendable {
-    /// The outcome of a payment, by the cents of its amount; every other amount is approved.
+    /// The cents with a special outcome. Every other amount is approved.
     enum Cents {
         static let declined = 81
         static let timeout = 82
-        /// Approved, with the account number instead of a token.
+        /// The payment is approved, and the reply contains the account number instead of Radial's token for it.
         static let notTokenized = 83
-        /// The connection ends when the request has arrived.
+        /// The service closes the connection when it has received the request.
         static let cut = 84
-        /// A Fault.
+        /// The service returns a Fault.
         static let fault = 85
-        /// Refused in an undocumented form, as a wrong key may be.
+        /// The service refuses the payment in an undocumented form, as it might for a wrong key.
         static let unauthorized = 86
     }
 
     struct Request: Sendable {
         let target: String
-        /// The headers as sent, with names in lower case.
+        /// The request's headers, with names in lower case.
         let headers: [String]
         let body: String
     }
@@ -35,7 +36,7 @@ final class PlayedRadialService: Sendable {
 
     var requests: [Request] { received.current }
 
-    /// Writes a root, `root.crt`, and uses a certificate of localhost under it.
+    /// Writes a root certificate to `root.crt`, and serves with a certificate for localhost under it.
     init(in directory: FreshDirectory) async throws {
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
         try await directory.openssl("req -x509 \(key) -days 30 -subj /CN=root -keyout root.key -out root.crt")
@@ -64,9 +65,9 @@ final class PlayedRadialService: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// The address for `processors[].url`.
+    /// Returns the address for `processors[].url`.
     ///
-    /// - Parameter host: localhost is the certificate's name, 127.0.0.1 is not.
+    /// - Parameter host: the host of the address. The certificate is valid for localhost, but not for 127.0.0.1.
     func url(host: String = "localhost") -> String { "https://\(host):\(port)/v1.0/stores/S1/payments" }
 
     /// The number of submissions of each order.
@@ -82,7 +83,7 @@ final class PlayedRadialService: Sendable {
         return String(document[document.index(after: start)..<end.lowerBound])
     }
 
-    /// The answer to a request; nil ends the connection.
+    /// Returns the answer to a request, or nil to close the connection.
     fileprivate static func answer(_ request: Request) -> (status: Int, body: String)? {
         let amount = element("Amount", of: request.body)
         let number = element("PaymentAccountUniqueId", of: request.body)
@@ -120,7 +121,7 @@ final class PlayedRadialService: Sendable {
         }
     }
 
-    /// Reads one request by its Content-Length, and answers it.
+    /// Reads a request with the length in its Content-Length header, and answers it.
     private final class RadialConnection: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Both parts of Radial with all the real programs. Merchants' backends send Radial's XML to the gateway over TLS,
-/// paytokend has the keys in an HSM token, and a played Radial receives the gateway's submissions.
+/// Radial's interface for clients and for submissions, with all the real programs. Backends send Radial's XML to the
+/// gateway over TLS. paytokend has the keys in an HSM token, and a simulated Radial receives the submissions.
 @Suite struct RadialPaymentTests {
-    /// paytokend, a gateway in front of it and a played Radial after that.
+    /// paytokend, a gateway that uses it, and a simulated Radial to which the gateway submits payments.
     private final class Shop: Sendable {
         let harness: DaemonHarness
         let merchant: ForgedMerchant
@@ -19,7 +19,7 @@ import TokenForge
 
         /// - Parameters:
         ///   - host: the host of the processor's URL.
-        ///   - trust: the directory's root under which the processor is trusted.
+        ///   - trust: the root certificate that the gateway trusts for the processor.
         init(host: String = "localhost", trust: String = "root.crt") async throws {
             var configuration = DaemonConfiguration()
             configuration.logLevel = "trace"
@@ -86,7 +86,7 @@ import TokenForge
             """
         }
 
-        /// Writes the gateway's own certificate, and a client's, under the played Radial's root.
+        /// Writes a certificate for the gateway and one for a client, both under the simulated Radial's root.
         private static func writeCertificates(in directory: FreshDirectory) async throws {
             for (name, subject) in [("gateway", "IP:127.0.0.1"), ("backend", "DNS:backend.shop.example")] {
                 try directory.write("subjectAltName=\(subject)\n", to: "\(name).ext")
@@ -134,7 +134,7 @@ import TokenForge
 
     private static let namespace = "xmlns=\"http://api.gsicommerce.com/schema/checkout/1.0\""
 
-    /// A payment token's elements, as in Radial's seed documents.
+    /// Returns the XML elements of a payment token, as in Radial's example documents.
     private static func elements(_ token: MintedToken) throws -> String {
         let data = try #require(JSONValue(parsing: token.paymentData).objectValue)
         let header = try #require(data["header"]?.objectValue)
@@ -175,7 +175,7 @@ import TokenForge
         PlayedRadialService.element(name, of: answer.text)
     }
 
-    @Test("pays a payment token in Radial's XML at Radial once, with the decrypted data, and returns Radial's reply")
+    @Test("submits a payment in Radial's XML once to Radial with the decrypted data, and returns Radial's reply")
     func approved() async throws {
         let shop = try await Shop()
         let payload = Self.payload(0)
@@ -203,19 +203,20 @@ import TokenForge
         #expect(PlayedRadialService.element("CavvUcaf", of: sent.body) == cryptogram)
         let status = try await shop.ask("/payments/apple-pay/\(token.transactionIdentifier)")
         #expect(status.string("status") == "authorized" && status.string("authorizationCode") == "614653")
-        // Another client learns nothing, and pays nothing.
+        // Another client with the same document learns nothing and cannot pay.
         let other = try await shop.ask("/radial/credit-card-auth", document, as: .certificate)
         #expect(other.status == 409 && Self.element("Code", of: other) == "transaction_replayed", "\(other)")
         #expect(shop.radial.requests.count == 1)
     }
 
     @Test(
-        "submits nothing twice for any behaviour of Radial, and reports an unknown outcome as neither paid nor refused"
+        "submits nothing twice for any behaviour of Radial, and reports an unknown outcome as unknown"
     )
     func everyAnswer() async throws {
         let shop = try await Shop()
         typealias Cents = PlayedRadialService.Cents
-        // The reply's ResponseCode or the Fault's Code of a payment, its state, and the reason.
+        // For each payment: the ResponseCode of the reply or the Code of the Fault, the payment's state, and the
+        // reason.
         let rows: [(cents: Int, status: Int, told: String, state: String, reason: String)] = [
             (Cents.declined, 200, "DECL", "declined", "Code=DECL Auth=ND01"),
             (Cents.timeout, 200, "TIMEOUT", "pending", "Code=TIMEOUT Auth=TO01"),
@@ -250,7 +251,7 @@ import TokenForge
     }
 
     @Test(
-        "sends nothing to a server of another name or another root, and permits another try",
+        "sends nothing to a server with the wrong name or root, and permits another attempt",
         arguments: [("127.0.0.1", "root.crt"), ("localhost", "gateway.crt")])
     func anotherServer(host: String, trust: String) async throws {
         let shop = try await Shop(host: host, trust: trust)
@@ -264,7 +265,7 @@ import TokenForge
         #expect(try await shop.command("show", token.transactionIdentifier).output.contains("not_sent"))
     }
 
-    @Test("returns data once, to the client with the certificate, and never pays such a payment token")
+    @Test("returns decrypted data once, to the client with the certificate, and never pays with that payment token")
     func decrypt() async throws {
         let shop = try await Shop()
         let payload = Self.payload(0)
@@ -286,7 +287,7 @@ import TokenForge
         }
         #expect(shop.radial.requests.isEmpty)
         #expect(try await shop.command("show", token.transactionIdentifier).output.contains("released"))
-        // The other way round.
+        // The gateway also refuses to return the data of a payment token that was paid.
         let paid = try shop.token(Self.payload(1))
         let first = try await shop.ask(
             "/radial/credit-card-auth", Self.request(paid, orderId: "order-2"), as: .certificate)
@@ -296,7 +297,7 @@ import TokenForge
     }
 
     @Test(
-        "returns no data twice after its store was restored from a copy, and pays nothing that the copy lacks")
+        "returns no data and pays nothing a second time after the store was restored from a copy")
     func restoredStore() async throws {
         let shop = try await Shop()
         try await shop.stopGateway()
@@ -319,7 +320,7 @@ import TokenForge
         let answers = try await requests()
         #expect(answers.map(\.status) == [409, 409], "\(answers.map(\.status))")
         #expect(answers.allSatisfy { Self.element("Code", of: $0) == "transaction_replayed" })
-        // Neither for the other purpose.
+        // Each payment token is also refused for the other purpose.
         let swapped = [
             try await shop.ask("/radial/decrypt", Self.wallet(paid), as: .certificate),
             try await shop.ask(
@@ -329,7 +330,7 @@ import TokenForge
         #expect(shop.radial.submissions == ["order-1": 1])
     }
 
-    @Test("keeps card data out of the gateway's logs, store, metrics and lists")
+    @Test("writes no card data to the gateway's logs, store, metrics and lists")
     func secrecy() async throws {
         let shop = try await Shop()
         var secrets: [String] = []
@@ -361,7 +362,7 @@ import TokenForge
         }
     }
 
-    @Test("warns with --check that Radial was never tried, and refuses a simulator with it unless requested")
+    @Test("warns in --check that Radial was never tried, and refuses a simulator next to Radial unless allowed")
     func check() async throws {
         let shop = try await Shop()
         func check(_ more: String) async throws -> ProgramResult {
