@@ -52,7 +52,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "refuses to sign anything but an audit checkpoint",
+        "refuses to sign anything except an audit checkpoint",
         arguments: [
             "", "{", "{}", #"{"node":"#, #"{"checkpoint":{"node":"a"}}"#, #" {"node":"a"}"#, #"{"Node":"a"}"#,
             #"{"node":"a"}\#n"#, #"{"node":"a"} trailing"#, #"{"node":1}"#, "{\"node\":\"a\u{0}\"}",

@@ -55,7 +55,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "makes the same calls in the same order for a wrong padding, a wrong tag and a wrong key size",
+        "makes the same calls in the same order for wrong padding, a wrong tag and a wrong key size",
         arguments: Habit.all)
     func sameCalls(_ habit: Habit) async throws {
         let hsmToken = try await habit.hsmToken()

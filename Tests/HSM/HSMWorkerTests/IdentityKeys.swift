@@ -13,7 +13,7 @@ enum IdentityKeys {
                 merchantIdentifier: "merchant.com.example.identity", kind: .merchantIdentity))
     }
 
-    /// A merchant with a Merchant Identity certificate, RSA-2048.
+    /// A merchant with an RSA-2048 Merchant Identity certificate.
     static var merchant: ForgedMerchant { get throws { try made.get() } }
 
     /// Returns the input that a TLS 1.3 client signs (RFC 8446 §4.4.3), with a random transcript hash.

@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import HSMWorker
 
 @Suite struct TierSelectionTests {
-    @Test("leaves nothing in the session after the known-answer test")
+    @Test("leaves no objects in the session after the known-answer test")
     func cleansUp() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let before = try session.findObjects(matching: []).count

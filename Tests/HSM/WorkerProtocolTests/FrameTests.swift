@@ -25,7 +25,7 @@ import WorkerProtocol
         #expect(try WorkerAnswer(frame) == answer)
     }
 
-    @Test("lays a frame out as documented")
+    @Test("encodes a frame with the documented layout")
     func layout() throws {
         let decryption = Decryption(
             publicKeyHash: [0xAA], scheme: .rsaV1, keyMaterial: [0xBB, 0xCC], otherInfo: [], ciphertext: [0xDD])

@@ -165,7 +165,7 @@ struct AuditEventTests {
         #expect(Set(Self.events.map(\.event.name)) == Set(AuditEvent.Name.allCases))
     }
 
-    @Test("reads back what it writes", arguments: events.indices)
+    @Test("reads each event back as it was written", arguments: events.indices)
     func readBack(index: Int) throws {
         let (event, name, members) = Self.events[index]
         let caller = AuditCaller(name: nil, uid: 4_294_967_294, gid: nil, loginUID: nil, pid: 1, comm: AuditText("x"))

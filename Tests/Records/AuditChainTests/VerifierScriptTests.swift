@@ -11,7 +11,7 @@ struct VerifierScriptTests {
         try await Program.run(VerifierScript.path, arguments, input: input)
     }
 
-    @Test("reports what is intact and exits 0, from a file and from standard input")
+    @Test("reports an intact export from a file or standard input, and exits 0")
     func intact() async throws {
         let directory = try FreshDirectory()
         let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
