@@ -134,7 +134,7 @@ import WorkerProtocol
         #expect(key.inconsistency?.contains("more than 32 certificates") == true)
     }
 
-    @Test("omits only the object with an oversized identifier or label")
+    @Test("lists the other keys despite an object with an oversized identifier or label")
     func largeAttributes() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

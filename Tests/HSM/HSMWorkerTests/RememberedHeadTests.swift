@@ -37,7 +37,7 @@ import WorkerProtocol
         #expect(try await worker.heads().count == 3)
     }
 
-    @Test("writes nothing if the line is already stored")
+    @Test("keeps a single object for a repeated line")
     func repeated() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)

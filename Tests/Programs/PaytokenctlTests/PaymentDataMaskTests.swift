@@ -30,7 +30,7 @@ struct PaymentDataMaskTests {
     }
 
     @Test(
-        "masks cryptogram, EMV data and PIN at any depth",
+        "masks cryptograms, EMV data, PINs and authentication data at any depth",
         arguments: ["onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData"])
     func cryptograms(name: String) throws {
         let json = #"{"paymentData":{"\#(name)":"AgAAAA=="},"authenticationResponses":[{"x":{"\#(name)":"AgAAAA=="}}]}"#

@@ -179,7 +179,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("omits an HSM token without a use_log, and answers a request for it with 404")
+    @Test("answers a request for the uses of an HSM token without a use_log with 404")
     func none() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.admin(

@@ -35,7 +35,7 @@ struct CheckpointTests {
         #expect(!key.verifies(try required(SignedCheckpoint(line: line))))
     }
 
-    @Test("writes an HSM token's r ‖ s and OpenSSL's DER as the same signature")
+    @Test("reads the same signature from an HSM token's r ‖ s as from DER, and refuses wrong sizes")
     func raw() throws {
         let signature = try P256.Signing.PrivateKey().signature(for: Data("message".utf8))
         let raw = CheckpointSignature(rawRepresentation: Array(signature.rawRepresentation))

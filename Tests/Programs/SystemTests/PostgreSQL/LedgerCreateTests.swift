@@ -70,7 +70,7 @@ import Testing
         #expect(try await server.sql("SELECT count(*) FROM paytokend.\(table)", in: name, as: "paytokend") == "0")
     }
 
-    @Test("sets the role's limit with --connections, fails without the right to, and keeps the limit otherwise")
+    @Test("sets the connection limit with --connections, fails without the right to, and keeps it otherwise")
     func connections() async throws {
         let (server, name, url) = try await empty()
         try await server.sql(

@@ -39,7 +39,7 @@ import Testing
         #expect(again.output.hasSuffix("Granted to    no role\n"), "\(again)")
     }
 
-    @Test("sets the role's limit with --connections, and changes nothing without the right to")
+    @Test("sets the role's connection limit with --connections, and exits with 78 without the right to")
     func connections() async throws {
         let (server, name, url) = try await empty()
         let refused = try await create(url, "--grant", Self.gateway, "--connections", "51")
