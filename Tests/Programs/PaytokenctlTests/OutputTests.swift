@@ -165,7 +165,7 @@ struct OutputTests {
         #expect(!lines.isSealed)
     }
 
-    @Test("does not buffer endless input without a line feed")
+    @Test("limits the buffer for endless input without a line feed")
     func endlessLine() {
         var lines = WholeLines()
         let piece = [UInt8](repeating: 0x61, count: 1 << 18)

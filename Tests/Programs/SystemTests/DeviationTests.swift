@@ -109,7 +109,7 @@ import TokenForge
     }
 
     @Test(
-        "refuses a payment token signed outside the window, and accepts one just inside it",
+        "refuses a payment token signed outside the window, and accepts one inside it",
         arguments: [-600, 600, -120, 120])
     func window(offset: Int) async throws {
         var recipe = try Self.recipe("EC_v1", [])

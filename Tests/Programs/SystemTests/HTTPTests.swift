@@ -66,7 +66,7 @@ import TokenForge
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400 && answer.code == "malformed_request", "\(body.suffix(60)): \(answer)")
         }
-        // A fault inside the payment token results in malformed_token.
+        // For a fault inside the payment token, the code may also be malformed_token.
         for body in ["{\"token\":\"text\"}", "{\"token\":{}}", "{\"token\":{\"paymentData\":[]}}"] {
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400, "\(body): \(answer)")
