@@ -18,7 +18,7 @@ struct AmountTests {
     }
 
     @Test(
-        "refuses text that could mean another amount, or none",
+        "refuses text that is not an amount in the currency's canonical form",
         arguments: [
             ("USD", "10.990"), ("JPY", "10.0"), ("JPY", "10."), ("USD", ""), ("USD", "."), ("USD", ".5"), ("USD", "5."),
             ("USD", "-1"), ("USD", "+1"), ("USD", "1e3"), ("USD", "1,00"), ("USD", "1 000"), ("USD", " 1"),
@@ -50,13 +50,13 @@ struct AmountTests {
         #expect(try Amount(minorUnits: units, currency: currency("USD")) == nil)
     }
 
-    @Test("distinguishes the same number of another currency")
+    @Test("treats equal numbers in different currencies as different amounts")
     func currencies() throws {
         #expect(try Amount(decimal: "1", currency: currency("USD")) != Amount(decimal: "1", currency: currency("AUD")))
     }
 
     @Test(
-        "knows the unit that Apple counts by for currencies with two decimals",
+        "states that Apple's unit of an amount is verified only for currencies with two decimals",
         arguments: [("USD", true), ("JPY", false), ("KWD", false)])
     func appleUnit(_ letters: String, _ isVerified: Bool) throws {
         #expect(try Amount(minorUnits: 1, currency: currency(letters))?.isAppleUnitVerified == isVerified)

@@ -4,7 +4,7 @@ import Testing
 @Suite("Currencies of ISO 4217")
 struct CurrencyTests {
     @Test(
-        "matches letters, number and decimals",
+        "gives each currency its letters, number and decimals",
         arguments: [
             ("USD", "840", 2), ("EUR", "978", 2), ("GBP", "826", 2), ("JPY", "392", 0), ("KRW", "410", 0),
             ("CLP", "152", 0),
@@ -27,12 +27,14 @@ struct CurrencyTests {
         #expect(Currency(letters: letters) == nil)
     }
 
-    @Test("accepts only three digits", arguments: ["36", "0036", "999", "000", "", "8 4", "-40", "٨٤٠"])
+    @Test(
+        "accepts only three ASCII digits that ISO 4217 assigns to a currency",
+        arguments: ["36", "0036", "999", "000", "", "8 4", "-40", "٨٤٠"])
     func numbers(_ number: String) {
         #expect(Currency(number: number) == nil)
     }
 
-    @Test("contains each currency once, in its form")
+    @Test("lists each currency once, with three letters and three digits")
     func table() {
         for currency in Currency.all {
             #expect(currency.letters.utf8.count == 3 && currency.letters.allSatisfy { $0.isASCII && $0.isUppercase })

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Payments
 
-/// The tests' server, started once, with a database that `store create` has prepared. Each test has a copy of it.
+/// The PostgreSQL server that all tests share. Each test receives a copy of a template database that `store create`
+/// prepared.
 struct PaymentDatabases: Sendable {
     let server: PostgreSQLServer
 
@@ -17,7 +18,7 @@ struct PaymentDatabases: Sendable {
 
     private static let starting = Task { try await PaymentDatabases(server: PostgreSQLServer()) }
 
-    /// Prepares a server that was just created.
+    /// Creates the roles and the template database on a new server.
     init(server: PostgreSQLServer) async throws {
         self.server = server
         try await server.sql("CREATE ROLE \(Self.owner) LOGIN")
@@ -27,11 +28,11 @@ struct PaymentDatabases: Sendable {
             PostgreSQLURL(server.url(Self.template, user: Self.owner)), grantTo: Self.gateway)
     }
 
-    /// A database of a test's own, without tables if `empty` is true.
+    /// Makes a database for one test; with `empty`, it has no tables.
     func make(empty: Bool = false) async throws -> PaymentDatabase {
         let name = "t\(UInt64.random(in: .min ... .max))"
         let template = empty ? "template0" : Self.template
-        // One at a time, and none while a session is in the template.
+        // PostgreSQL makes one copy at a time, and none while a session uses the template: repeat until it succeeds.
         try await wait(for: "a copy of the template") {
             (try? await server.sql("CREATE DATABASE \(name) TEMPLATE \(template) OWNER \(Self.owner)")) != nil
         }
@@ -48,12 +49,12 @@ struct PaymentDatabase: Sendable {
         try PostgreSQLURL(server.url(name, user: user))
     }
 
-    /// A gateway's store, without a proxy.
+    /// Opens a gateway's store with a direct connection to the server.
     func store(as user: String = PaymentDatabases.gateway) async throws -> PostgreSQLPaymentStore {
         try await Self.opened(url(as: user))
     }
 
-    /// Long, since nothing here is slow: only a hang takes so much time.
+    /// Opens a store. No operation of these tests takes 60 seconds unless it hangs.
     static func opened(
         _ url: PostgreSQLURL, passwordFile: String? = nil, timeout: Duration = .seconds(60)
     ) async throws -> PostgreSQLPaymentStore {

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Commits of payments that PostgreSQL answers late, with a warning, or not at all")
 struct PostgreSQLPaymentDoubtTests {
-    /// A server of a test's own, whose commits can be made to wait for a standby that never comes.
+    /// A server for one test. Its commits can be made to wait for a standby that does not exist.
     private struct Waiting {
         let server: PostgreSQLServer
         let database: PaymentDatabase
@@ -22,11 +22,12 @@ struct PostgreSQLPaymentDoubtTests {
             try await StoreFixture(on: PaymentDatabase.opened(database.url(), timeout: timeout))
         }
 
-        /// Returns when no further commit is answered.
+        /// Makes all later commits wait for the standby, and returns when the first of them does.
         func holdCommits() async throws {
             try await server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
             try await server.sql("SELECT pg_reload_conf()")
-            // Sessions begin to wait when the checkpointer has read the setting. Only a waiting session shows this.
+            // Sessions wait only after the checkpointer has read the setting. Nothing reports this, so probes commit
+            // until one of them waits.
             var probes: [RunningProgram] = []
             try await wait(for: "a commit that waits") {
                 probes.append(try server.session("CREATE TABLE probe_\(probes.count) ()", in: database.name))
@@ -64,7 +65,7 @@ struct PostgreSQLPaymentDoubtTests {
         if case PaymentStoreError.unavailable = error { true } else { false }
     }
 
-    @Test("leaves a payment to its own attempt until a commit that was given up has ended")
+    @Test("refuses another attempt while a timed-out commit of the first one is still open on the server")
     func lateCommit() async throws {
         let waiting = try await Waiting()
         let (mine, other) = (
@@ -77,7 +78,7 @@ struct PostgreSQLPaymentDoubtTests {
         } throws: {
             isInDoubt($0)
         }
-        // The server keeps the row locked for the abandoned session, and shows its changes to no other session.
+        // The abandoned session still holds the row's lock, and no other session sees its changes.
         #expect(try await waiting.isWaiting(PaymentDatabases.gateway))
         #expect(try await waiting.database.sql("SELECT state FROM payment") == "received")
         let later = mine.now.addingTimeInterval(31)
@@ -98,11 +99,12 @@ struct PostgreSQLPaymentDoubtTests {
             try await mine.store.history(of: payment.key).map(\.state) == [
                 .received, .decrypted, .submitting, .notSent,
             ])
-        // Nothing was sent, so the other gateway may try, and names the harmless attempt to paytokend.
+        // The first attempt sent nothing, so the other gateway may begin one. It names the first to paytokend as
+        // harmless.
         #expect(try await other.begun(other.arrival(), at: later).after == [payment.attempt.identifier])
     }
 
-    @Test("leaves no further session waiting on the server while commits are in doubt, and goes on reading")
+    @Test("adds no waiting session on the server while commits are in doubt, and still answers reads")
     func leftSessions() async throws {
         let waiting = try await Waiting()
         let fixture = try await waiting.fixture(timeout: .seconds(1))
@@ -113,19 +115,19 @@ struct PostgreSQLPaymentDoubtTests {
             await #expect { try await fixture.begun(fixture.arrival("\(number)")) } throws: {
                 isInDoubt($0) || isUnavailable($0)
             }
-            // Known outcomes are answered, also to a client that brings its payment token again.
+            // Reads still succeed: a lookup by transaction, and a request for a payment whose outcome is known.
             #expect(try await fixture.store.payment(transaction: known.transaction?.identifier ?? []) == known)
             let beginning = try await fixture.store.begin(fixture.arrival("known"), at: fixture.now)
             #expect([.underWay(known), .known(known)].contains(beginning))
         }
-        // The change that was under way, and one probe.
+        // At most two sessions wait: that of the first change, and one probe.
         #expect(["1", "2"].contains(try await waiting.waitingSessions()))
         try await waiting.releaseCommits()
         try await wait(for: "the end of the doubt") { (try? await fixture.begun(fixture.arrival("last"))) != nil }
         #expect(try await waiting.waitingSessions() == "0")
     }
 
-    @Test("proves a commit with a probe, which fails without the standby and leaves one session at most")
+    @Test("reports by a probe that commits fail without the standby, and leaves at most one waiting session")
     func probe() async throws {
         let waiting = try await Waiting()
         let fixture = try await waiting.fixture(timeout: .seconds(1))
@@ -142,7 +144,7 @@ struct PostgreSQLPaymentDoubtTests {
     }
 
     @Test(
-        "waits for the standby's disk in every commit, whatever the role's setting, and keeps a stricter one",
+        "waits at each commit for the standby's disk even if the role's setting is weaker, and keeps a stricter one",
         arguments: [
             ("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply", "remote_apply"),
         ])
@@ -157,7 +159,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(try shown[0].rows.first?.text(0) == ofSession)
     }
 
-    @Test("skips and counts a row that this version cannot read, and continues other payments")
+    @Test("skips and counts a row that this version cannot read, and processes the other payments")
     func unreadable() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -173,7 +175,7 @@ struct PostgreSQLPaymentDoubtTests {
         let (store, later) = (fixture.store, fixture.now.addingTimeInterval(3600))
         #expect(try await store.takeOverAbandoned(at: later) == 2)
         #expect(store.unreadablePayments == 1)
-        // Nor does it take a page with such a row for the last one.
+        // An unreadable row makes the page shorter than the limit; the list still continues after it.
         let filter = PaymentFilter(states: [.pending, .submitting], limit: 2, oldestFirst: true)
         #expect(try await store.payments(filter).map(\.key) == [payments[0].key, payments[2].key])
         await #expect(throws: PaymentStoreError.self) {
@@ -184,7 +186,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(store.unreadablePayments == 0)
     }
 
-    @Test("reports a commit in doubt whose wait for a standby was ended: only one server is sure to have it")
+    @Test("reports a commit as in doubt if its wait for the standby was cancelled, because the standby may lack it")
     func warned() async throws {
         let waiting = try await Waiting()
         let fixture = try await waiting.fixture(timeout: .seconds(60))
@@ -206,7 +208,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(ended.state == .notSent)
     }
 
-    /// The answers to claims, by the payment token's name.
+    /// Names of payment tokens, by the result of their claims.
     private struct Answers {
         var claimed: Set<String> = []
         var unavailable: Set<String> = []
@@ -245,7 +247,7 @@ struct PostgreSQLPaymentDoubtTests {
         }
     }
 
-    @Test("keeps claimed payments and no unavailable ones over a server's crash under load")
+    @Test("keeps claimed payments, and none whose claim was refused, when the server crashes under load")
     func crashesUnderLoad() async throws {
         let server = try await PostgreSQLServer()
         let database = try await PaymentDatabases(server: server).make()
@@ -278,7 +280,7 @@ struct PostgreSQLPaymentDoubtTests {
         }
     }
 
-    @Test("reports a wrong password as a matter of the configuration, and shows it nowhere")
+    @Test("reports a wrong password as a configuration error without printing the password")
     func password() async throws {
         let server = try await PostgreSQLServer()
         let database = try await PaymentDatabases(server: server).make()

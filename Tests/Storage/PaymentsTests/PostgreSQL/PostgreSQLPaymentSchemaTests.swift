@@ -13,7 +13,7 @@ struct PostgreSQLPaymentSchemaTests {
         try await PostgreSQLPaymentSchema.create(database.url(as: user), grantTo: role)
     }
 
-    /// The reason why a store cannot be opened.
+    /// Opens a store and returns the error; nil if it opens.
     private func failure(_ url: PostgreSQLURL) async -> PaymentStoreOpeningError? {
         do {
             _ = try await PaymentDatabase.opened(url, timeout: .seconds(20))
@@ -21,7 +21,7 @@ struct PostgreSQLPaymentSchemaTests {
         } catch { return error as? PaymentStoreOpeningError }
     }
 
-    @Test("creates the tables in an empty database; another run changes only a role's rights")
+    @Test("creates the tables in an empty database; a second run only grants rights to another role")
     func twice() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         let first = try await create(database)
@@ -66,7 +66,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
     }
 
-    @Test("gives no rights to a role that they would not limit")
+    @Test("grants no rights to public, a superuser, the tables' owner, or an unknown role")
     func unboundRoles() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         for role in ["public", PostgreSQLServer.superuser, PaymentDatabases.owner] {
@@ -75,11 +75,11 @@ struct PostgreSQLPaymentSchemaTests {
             }
         }
         await #expect(throws: PaymentStoreOpeningError.self) { try await create(database, grantTo: "nobody at all") }
-        // All or nothing.
+        // A refused grant creates no tables either.
         #expect(try await database.server.sql("SELECT to_regnamespace('paytoken_gateway')", in: database.name) == "")
     }
 
-    @Test("neither opens nor changes a database that is no store, or a newer one's")
+    @Test("neither opens nor changes a database that is not a store, or whose store is newer")
     func others() async throws {
         let empty = try await PaymentDatabases.shared.make(empty: true)
         guard case .cannotOpen(_, let reason) = await failure(try empty.url()) else {
@@ -101,7 +101,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
     }
 
-    @Test("expects an absent server back, and no missing database or role")
+    @Test("reports an absent server as temporary, and a missing database or role as permanent")
     func away() async throws {
         let database = try await PaymentDatabases.shared.make()
         let directory = try FreshDirectory()
@@ -121,7 +121,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
     }
 
-    @Test("opens no store of the former schema before store create has run")
+    @Test("refuses a store with the previous schema until store create has run")
     func olderSchema() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         try await database.server.sql(
@@ -137,7 +137,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(await failure(try database.url()) == nil)
     }
 
-    @Test("distinguishes a connection pooler from the server")
+    @Test("refuses to connect through a connection pooler")
     func pooler() async throws {
         let database = try await PaymentDatabases.shared.make()
         let proxy = try await PostgreSQLProxy(to: database.server)
@@ -150,7 +150,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(reason.contains("pooler"))
     }
 
-    @Test("reports a login that rights do not limit, and a server without a standby")
+    @Test("warns about a login that rights do not limit, and about a server without a standby")
     func insecure() async throws {
         let database = try await PaymentDatabases.shared.make()
         #expect(try await database.store().insecureSettings.map(\.rawValue) == ["database_standby"])

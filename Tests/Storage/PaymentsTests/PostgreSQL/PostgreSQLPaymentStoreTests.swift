@@ -6,7 +6,7 @@ import Testing
 @testable import Payments
 
 @Suite struct PostgreSQLPaymentStoreTests {
-    /// A store with a proxy, and a time-out that suits a silent server.
+    /// A store that connects to its server through a proxy, which simulates network faults.
     private struct Proxied {
         let fixture: StoreFixture
         let database: PaymentDatabase
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test("gives a payment token to one of thirty simultaneous requests at two gateways")
+    @Test("lets one of thirty simultaneous requests at two gateways use a payment token")
     func thirtyAtTwo() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixtures = [
@@ -42,7 +42,7 @@ import Testing
         #expect(try await database.sql("SELECT count(*) FROM payment_change") == "1")
     }
 
-    @Test("gives a transaction to one of thirty clients at two gateways at once, and refuses the others")
+    @Test("lets one of thirty clients at two gateways claim a transaction, and refuses the others")
     func claimsAtTwo() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixtures = [
@@ -68,13 +68,13 @@ import Testing
         #expect(try await database.sql("SELECT count(*) FROM payment WHERE state = 'submitting'") == "1")
     }
 
-    @Test("makes pending at one gateway, once, what another was submitting when it stopped")
+    @Test("marks a stopped gateway's submission as pending exactly once, at one of the other gateways")
     func takeOver() async throws {
         let database = try await PaymentDatabases.shared.make()
         let stopped = try await StoreFixture(on: database.store())
         let submitting = try await stopped.submitting(stopped.arrival())
         await stopped.store.close()
-        // A gateway that starts leaves it to its owner until the deadline, and five seconds more for clocks that differ.
+        // Other gateways leave the payment to its owner until its deadline, plus five seconds for clocks that differ.
         let stores = [try await database.store(), try await database.store()]
         #expect(try await stores[0].takeOverAbandoned(at: stopped.now.addingTimeInterval(30)) == 0)
         let later = stopped.now.addingTimeInterval(31)
@@ -85,7 +85,7 @@ import Testing
         #expect(pending?.state == .pending && pending?.attempt.identifier == submitting.attempt.identifier)
     }
 
-    @Test("reports an unacknowledged commit that took place in doubt, and lets the same attempt end it")
+    @Test("reports a commit whose acknowledgement was lost as in doubt, and lets the same attempt end the payment")
     func lostAcknowledgement() async throws {
         let proxied = try await Proxied()
         let (fixture, store) = (proxied.fixture, proxied.store)
@@ -103,7 +103,7 @@ import Testing
         #expect(ended.state == .notSent)
     }
 
-    @Test("reports a commit that never reached the server in doubt, and keeps no change")
+    @Test("reports a commit that never reached the server as in doubt, and stores no change")
     func lostCommit() async throws {
         let proxied = try await Proxied()
         let (fixture, store) = (proxied.fixture, proxied.store)
@@ -122,7 +122,7 @@ import Testing
         else { throw StoreFixture.NotBegun() }
     }
 
-    @Test("waits for a silent server until the time-out, and uses it again when it answers")
+    @Test("waits for a silent server until the time-out, and uses the server again once it answers")
     func silence() async throws {
         let proxied = try await Proxied(timeout: .seconds(2))
         let (fixture, store) = (proxied.fixture, proxied.store)
@@ -136,7 +136,7 @@ import Testing
         _ = try await fixture.begun(fixture.arrival("afterwards"))
     }
 
-    @Test("refuses at once more than can wait, and does nothing that waited too long")
+    @Test("refuses requests at once when the queue is full, and does not execute one that waited too long")
     func fullQueue() async throws {
         let proxied = try await Proxied(timeout: .seconds(5))
         let fixture = proxied.fixture
@@ -159,7 +159,7 @@ import Testing
         #expect(try await proxied.database.sql("SELECT count(*) FROM payment") == "0")
     }
 
-    @Test("loses no request to sessions that an administrator or a restart ended")
+    @Test("serves every request after an administrator or a restart has ended the sessions")
     func endedSessions() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -169,7 +169,7 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
-    @Test("loses no request to a session that ended before its first use")
+    @Test("serves a request whose session ended before its first use")
     func unusedSession() async throws {
         let database = try await PaymentDatabases.shared.make()
         let session = PostgreSQLPaymentSession(try database.url(), passwordFile: nil, timeout: .seconds(60))
@@ -191,12 +191,12 @@ import Testing
             PostgreSQLURL("postgresql://\(PaymentDatabases.gateway)@\(hosts)/\(database.name)"), timeout: .seconds(6))
         let fixture = try await StoreFixture(on: store)
         _ = try await fixture.begun(fixture.arrival())
-        // In new sessions too.
+        // New sessions must reach the second host too.
         try await Self.endAllSessions(of: fixture, in: database)
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
-    /// Each idle session was used and has ended. A new session would hide the treatment of an old one.
+    /// Uses every session, then ends all of them. A session that was never used would hide how ended ones are treated.
     private static func endAllSessions(of fixture: StoreFixture, in database: PaymentDatabase) async throws {
         let mine =
             "FROM pg_stat_activity WHERE datname = '\(database.name)' AND usename = '\(PaymentDatabases.gateway)'"
@@ -213,7 +213,7 @@ import Testing
         try await wait(for: "the sessions' end") { try await database.server.sql("SELECT count(*) \(mine)") == "0" }
     }
 
-    @Test("lets a gateway's login neither delete, nor rewrite history or names, nor change the tables")
+    @Test("prevents a gateway's login from deleting rows, rewriting history or names, and altering tables")
     func rights() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -233,7 +233,7 @@ import Testing
         #expect(try await database.sql("SELECT state FROM payment") == "submitting")
     }
 
-    @Test("keeps even the owner from undoing a submission or history by mistake")
+    @Test("prevents even the tables' owner from undoing a submission or deleting history by mistake")
     func triggers() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -250,7 +250,7 @@ import Testing
         }
     }
 
-    @Test("reads the end of a payment token's history at a beginning, however long it is")
+    @Test("reads at most 200 rows of a payment token's history when an attempt begins")
     func longHistory() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -263,7 +263,7 @@ import Testing
             ANALYZE
             """)
         let digest = fixture.arrival().key.tokenDigest.map { String(format: "%02x", $0) }.joined()
-        // By the digest of the normal form, and by that of the client's spelling.
+        // The payment is stored under the digest of the normal form, then under that of the client's spelling.
         for digests in ["'\\x\(digest)', NULL, NULL", "'\\x00', NULL, '\\x\(digest)'"] {
             let plan = try await database.sql(
                 """
@@ -278,7 +278,7 @@ import Testing
     }
 
     @Test(
-        "removes old payments for a gateway's login in batches of its choice, and touches none of its own tables"
+        "prunes old payments in batches for a gateway's login, and ignores its temporary payment table"
     )
     func prune() async throws {
         let database = try await PaymentDatabases.shared.make()
@@ -292,7 +292,7 @@ import Testing
             """, as: PaymentDatabases.gateway)
         #expect(counts.split(separator: "\n").suffix(4) == ["0", "2", "0", "1"])
         #expect(try await database.sql("SELECT count(*) FROM payment_change") == "0")
-        // Nor does the owner remove a young payment, or the history of one that exists.
+        // Even the owner cannot remove a recent payment, or the history of an existing one.
         _ = try await fixture.begun(fixture.arrival(), at: Date())
         for statement in ["DELETE FROM payment", "DELETE FROM payment_change"] {
             await #expect(throws: HarnessFailure.self, "\(statement)") {

@@ -2,7 +2,7 @@ import Payments
 import Testing
 
 @Suite struct PaymentStateTests {
-    @Test("keeps the names that are stored and shown")
+    @Test("keeps the states' names, which are stored and shown to clients")
     func names() {
         #expect(
             PaymentState.allCases.map(\.rawValue) == [
@@ -11,36 +11,36 @@ import Testing
             ])
     }
 
-    @Test("submits a payment from decrypted only")
+    @Test("permits submitting only after decrypted")
     func oneWayToSubmitting() {
         #expect(PaymentState.allCases.filter { $0.mayBecome(.submitting) } == [.decrypted])
     }
 
     @Test(
-        "returns to submitting what may have been sent only if its owner reports that nothing left",
+        "never leads back to submitting from a later state in which the payment may have been sent",
         arguments: PaymentState.allCases.filter { $0.mayHaveBeenSent && $0 != .submitting })
     func neverTwice(_ state: PaymentState) {
         #expect(!reachable(from: state).contains(.submitting))
     }
 
-    @Test("reaches submitting again through not_sent only")
+    @Test("permits a second submission only after not_sent")
     func againThroughNotSent() {
         #expect(reachable(from: .submitting).contains(.submitting))
         #expect(!reachable(from: .submitting, avoiding: .notSent).contains(.submitting))
     }
 
-    @Test("can end every payment", arguments: PaymentState.allCases)
+    @Test("leads from every state to a final one", arguments: PaymentState.allCases)
     func ends(_ state: PaymentState) {
         #expect(state.isFinal || reachable(from: state).contains { $0.isFinal })
     }
 
-    @Test("continues an attempt that ended without sending only with the next attempt's beginning")
+    @Test("permits only received, which begins a new attempt, after not_sent or refused")
     func nextAttempt() {
         #expect(PaymentState.notSent.successors == [.received])
         #expect(PaymentState.refused.successors == [.received])
     }
 
-    @Test("never pays what was released, and never releases what may have been sent")
+    @Test("never submits a released payment, and permits a release only after decrypted")
     func releasedOrPaid() {
         #expect(PaymentState.released.isFinal)
         #expect(PaymentState.allCases.filter { $0.mayBecome(.released) } == [.decrypted])

@@ -3,9 +3,9 @@ import Payments
 import TestSupport
 import Testing
 
-/// The duties of every engine with a payment token that is tried again and again.
+/// Behaviour of every engine with a payment token that has many attempts.
 @Suite struct LongHistoryConformance {
-    @Test("removes a history too long for one call before its payment", arguments: StorageEngine.allCases)
+    @Test("prunes a long history in several calls, and its payment last", arguments: StorageEngine.allCases)
     func pruneInPieces(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let old = Date(timeIntervalSinceNow: -8 * 86_400)
@@ -27,7 +27,8 @@ import Testing
     }
 
     @Test(
-        "retries a payment token once a minute after a hundred unsent attempts", arguments: StorageEngine.allCases)
+        "permits one attempt a minute for a payment token after a hundred that sent nothing",
+        arguments: StorageEngine.allCases)
     func attemptRate(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (store, now) = (fixture.store, fixture.now)
@@ -42,13 +43,13 @@ import Testing
             let time = now.addingTimeInterval(seconds)
             #expect(try await store.begin(fixture.arrival(), at: time) == .triedTooOften(seconds: left))
         }
-        // For this payment token alone.
+        // The limit does not apply to another payment token, or to another client's attempt with this one.
         _ = try await fixture.begun(fixture.arrival("another"))
         _ = try await fixture.begun(fixture.arrival(client: "other"))
         #expect(try await tried(at: now.addingTimeInterval(60)).count == 100)
         let next = try await store.begin(fixture.arrival(), at: now.addingTimeInterval(61))
         #expect(next == .triedTooOften(seconds: 59))
-        // The time of its last change is from a clock that was wrong.
+        // An attempt is permitted although the last change has a later time, which a wrong clock may have caused.
         _ = try await tried(at: now.addingTimeInterval(-3600))
     }
 }

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Payments
 
-/// Stores of earlier versions' gateways, as SQL. `Tests/Storage/OlderLedgers/make-store` describes their contents.
+/// Payment stores of earlier versions, from SQL files. `Tests/Storage/OlderLedgers/make-store` describes their
+/// contents.
 @Suite("Stores of older versions")
 struct OlderStoreTests {
     struct File: Sendable, CustomTestStringConvertible {
@@ -17,7 +18,7 @@ struct OlderStoreTests {
         var testDescription: String { "payments-\(engine.rawValue)-\(version)" }
     }
 
-    /// A store's place, read without the program.
+    /// The location of a store, which the tests read without the gateway's code.
     private enum Place {
         case file(FreshDirectory, String)
         case database(PaymentDatabase)
@@ -78,12 +79,12 @@ struct OlderStoreTests {
         }
     }
 
-    @Test("keeps payments as they were, and begins none again that was sent", arguments: File.all)
+    @Test("keeps an older version's payments unchanged, and never begins a sent one again", arguments: File.all)
     func opened(_ file: File) async throws {
         let place = try await Place.with(file)
         let store = try await place.opened()
         let payments = try await store.payments(PaymentFilter(oldestFirst: true))
-        // The simulator's fates for 10.00, 10.80, 10.81 and 10.84, in the order of payment.
+        // The simulator's outcomes for the amounts 10.00, 10.80, 10.81 and 10.84, in the order of payment.
         #expect(payments.map(\.state) == [.authorized, .captured, .declined, .pending])
         #expect(payments.map { $0.transaction?.amount?.minorUnits } == [1000, 1080, 1081, 1084])
         for payment in payments {
@@ -91,7 +92,6 @@ struct OlderStoreTests {
             #expect(payment.transaction?.processor == "simulator")
             let name = try #require(payment.transaction?.identifier)
             #expect(try await store.payment(transaction: name) == payment)
-            // The beginning, paytokend's answer, the submission to the processor, and its outcome.
             let history = try await store.history(of: payment.key)
             #expect(history.map(\.state) == [.received, .decrypted, .submitting, payment.state])
             let again = PaymentArrival(
@@ -100,7 +100,8 @@ struct OlderStoreTests {
                 attempt: PaymentAttempt(owner: "gateway-2", deadline: payment.changedAt.addingTimeInterval(3600)))
             let beginning = try await store.begin(again, at: payment.changedAt.addingTimeInterval(3000))
             #expect(beginning == .known(payment))
-            // Its digests may be of another spelling than the normal form, whose digests this version looks up first.
+            // An earlier version may have stored the digests of the client's spelling. This version searches for the
+            // normal form's digests first.
             let other = [UInt8](repeating: 1, count: 32)
             let spelled = PaymentArrival(
                 key: .init(client: payment.key.client, tokenDigest: other), purpose: .payment, requestDigest: other,
@@ -113,11 +114,12 @@ struct OlderStoreTests {
     }
 
     @Test(
-        "finds a table that was changed without a new version, by the schema in this version's file",
+        "finds a table that was changed without a new schema version",
         arguments: StorageEngine.allCases)
     func frozen(_ engine: StorageEngine) async throws {
         let version = engine == .sqlite ? SQLitePaymentSchema.version : PostgreSQLPaymentSchema.version
-        // A new version needs a file of its own: Tests/Storage/OlderLedgers/make-store, and a line in File.all.
+        // A new schema version needs another SQL file, which Tests/Storage/OlderLedgers/make-store writes, and an entry
+        // in File.all.
         let published = try #require(
             File.all.first { $0.engine == engine && $0.version == version }, "no file of version \(version)")
         let expected = try await Place.with(published).schema()

@@ -4,7 +4,7 @@ import Testing
 @Suite("Masking of a processor's texts")
 struct PaymentOutcomeTests {
     @Test(
-        "masks 12 to 19 digits with a right check digit, whatever separates them",
+        "masks 12 to 19 digits with a valid check digit, with any separators",
         arguments: [
             ("4111111111111111", "************1111"), ("card 4111 1111 1111 1111", "card **** **** **** 1111"),
             ("4111-1111/1111.1111", "****-****/****.1111"), ("4111a1111b1111c1111", "****a****b****c1111"),
@@ -27,11 +27,11 @@ struct PaymentOutcomeTests {
     }
 
     @Test(
-        "keeps text of another form",
+        "does not mask text without an account number",
         arguments: [
             "4111111111111112", "code 51, limit 10000", "A1B2C3", "sim-000001", "4054131ImpMJ6965", "98765432109876",
             "41111111111", "63040000000000000000", "Code=APPROVED Auth=AP01 CVV2=M AVS=Z Tender=VC",
-            // RFC 9562, Appendix A; it has the form of a number by chance.
+            // RFC 9562, Appendix A: a UUID with enough digits to resemble an account number.
             "919108f7-52d1-4320-9bac-f847db4148a8", "017F22E2-79B0-7CC3-98C4-DC0C0C07398F",
         ])
     func kept(_ text: String) {
@@ -40,13 +40,13 @@ struct PaymentOutcomeTests {
         #expect(outcome.maskedTexts.isEmpty)
     }
 
-    @Test("finds a number after the hundredth character before the text is cut")
+    @Test("masks a number that begins before the hundredth character and continues after it, where the text is cut")
     func cut() {
         let text = String(repeating: "x", count: 90) + "4111111111111111"
         #expect(PaymentOutcome(reason: text).reason == String(repeating: "x", count: 90) + "**********")
     }
 
-    @Test("masks a known number in any surroundings, its check digit right or wrong")
+    @Test("masks a known account number in any surroundings, even with a wrong check digit")
     func known() {
         let number = Array("4111111111111811".utf8)
         let outcome = PaymentOutcome(

@@ -3,10 +3,11 @@ import Payments
 import TestSupport
 import Testing
 
-/// The duties of every engine.
+/// Behaviour that every engine must have.
 @Suite struct PaymentStoreConformance {
     @Test(
-        "leads a payment from received to its fate, with each step in its history", arguments: StorageEngine.allCases)
+        "records each step of a payment from received to its final state in the history",
+        arguments: StorageEngine.allCases)
     func wholeWay(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (store, now) = (fixture.store, fixture.now)
@@ -37,7 +38,7 @@ import Testing
         #expect(try await store.history(of: authorized.key).allSatisfy { $0.by == "gateway-1" })
     }
 
-    @Test("answers the same request with the outcome of the first", arguments: StorageEngine.allCases)
+    @Test("returns the first request's outcome to a repeated request", arguments: StorageEngine.allCases)
     func sameRequestAgain(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -48,17 +49,17 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(declined))
     }
 
-    @Test("lets a second attempt wait while one has the payment token", arguments: StorageEngine.allCases)
+    @Test("makes a second attempt wait while another uses the payment token", arguments: StorageEngine.allCases)
     func underWay(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (payment, _) = try await fixture.begun(fixture.arrival())
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .underWay(payment))
-        // The deadline is 25 s ahead; 5 s more allow for clocks that differ.
+        // The attempt's deadline is in 25 s. The store adds 5 s for clocks that differ.
         let last = fixture.now.addingTimeInterval(30)
         #expect(try await fixture.store.begin(fixture.arrival(), at: last) == .underWay(payment))
     }
 
-    @Test("distinguishes the same payment token for another order or purpose", arguments: StorageEngine.allCases)
+    @Test("refuses the same payment token for another order or purpose", arguments: StorageEngine.allCases)
     func usedDifferently(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.submitting(fixture.arrival())
@@ -68,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "treats another client's same payment token as a payment of its own until paytokend has answered",
+        "keeps separate payments for two clients with the same payment token until paytokend has answered",
         arguments: StorageEngine.allCases)
     func otherClient(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -77,7 +78,7 @@ import Testing
         #expect(submitting.state == .submitting)
     }
 
-    @Test("refuses a second claim of a transaction's name", arguments: StorageEngine.allCases)
+    @Test("refuses a second claim of the same transaction", arguments: StorageEngine.allCases)
     func oneName(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.submitting(fixture.arrival("one form"))
@@ -88,19 +89,21 @@ import Testing
         #expect(try await fixture.store.history(of: other.key).map(\.state) == [.received, .refused])
     }
 
-    @Test("recognises the same payment token in another form", arguments: StorageEngine.allCases)
+    @Test(
+        "finds a payment by its transaction if the payment token arrives in another form",
+        arguments: StorageEngine.allCases)
     func otherForm(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival("one form"), "transaction")
         let again = fixture.arrival("another form", stating: "transaction")
         #expect(try await fixture.store.begin(again, at: fixture.now) == .known(submitting))
-        // Another client learns nothing.
+        // Another client does not receive the payment's state.
         let outsider = fixture.arrival("another form", client: "other", stating: "transaction")
         #expect(try await fixture.begun(outsider).0.transaction == nil)
     }
 
     @Test(
-        "tries again what was not sent, and names the harmless attempts to the new one",
+        "permits a new attempt after one that sent nothing, and gives it the harmless attempts' names",
         arguments: StorageEngine.allCases)
     func tryAgain(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -121,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "takes over an attempt that was abandoned before paytokend answered, and does not call it harmless",
+        "takes over an attempt abandoned before paytokend answered, and does not list it as harmless",
         arguments: StorageEngine.allCases)
     func abandonedReceived(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -129,7 +132,7 @@ import Testing
         let later = fixture.now.addingTimeInterval(31)
         let (second, after) = try await fixture.begun(fixture.arrival(deadline: 60), at: later)
         #expect(after.isEmpty)
-        // The first attempt continues, and can change nothing any more.
+        // The first attempt resumes late. Each of its changes must fail.
         for change in [
             { try await fixture.store.claim(first, fixture.transaction(), as: .submitting, nil, at: later) }
                 as () async throws -> Any,
@@ -153,7 +156,7 @@ import Testing
     }
 
     @Test(
-        "makes a submission pending when its gateway stopped, and never sends it again",
+        "marks the submission of a stopped gateway as pending, and never sends it again",
         arguments: StorageEngine.allCases)
     func takeOver(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -167,7 +170,7 @@ import Testing
         }
         #expect(pending.state == .pending)
         #expect(try await fixture.store.pending() == PendingPayments(count: 1, oldest: fixture.now))
-        // The former owner's "nothing was sent" comes too late to count; its processor's answer does not.
+        // The store refuses the former owner's late report that it sent nothing, but accepts the processor's answer.
         await #expect(throws: PaymentStoreError.superseded(.pending)) {
             try await fixture.store.end(submitting, as: .notSent, PaymentOutcome(), at: later)
         }
@@ -177,7 +180,9 @@ import Testing
         #expect(try await fixture.store.pending() == PendingPayments(count: 0, oldest: nil))
     }
 
-    @Test("keeps a fate, and counts the same fate reported twice as one", arguments: StorageEngine.allCases)
+    @Test(
+        "keeps a final state, and accepts a second report of the same state without another change",
+        arguments: StorageEngine.allCases)
     func fateStays(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -190,7 +195,7 @@ import Testing
     }
 
     @Test(
-        "lets a person resolve pending payments only, with name and reason in the history",
+        "lets an administrator resolve only pending payments, and records name and reason in the history",
         arguments: StorageEngine.allCases)
     func resolve(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -214,7 +219,7 @@ import Testing
         }
     }
 
-    @Test("never pays what was released to the client", arguments: StorageEngine.allCases)
+    @Test("never submits a payment whose payment data was released to the client", arguments: StorageEngine.allCases)
     func released(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (payment, _) = try await fixture.begun(fixture.arrival(purpose: .release))
@@ -227,7 +232,7 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(purpose: .release), at: fixture.now) == .known(released))
     }
 
-    @Test("gives a payment token to one of thirty simultaneous requests", arguments: StorageEngine.allCases)
+    @Test("lets one of thirty simultaneous requests use a payment token", arguments: StorageEngine.allCases)
     func thirtyAtOnce(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let begun = try await withThrowingTaskGroup(of: Payment?.self) { group in
@@ -244,7 +249,7 @@ import Testing
         #expect(begun.count == 1)
     }
 
-    @Test("gives a transaction to one of thirty clients that claim it at once", arguments: StorageEngine.allCases)
+    @Test("lets one of thirty simultaneous clients claim a transaction", arguments: StorageEngine.allCases)
     func thirtyClaims(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let claimed = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -263,7 +268,7 @@ import Testing
     }
 
     @Test(
-        "finds a payment by the processor's name for it, whenever that was reported",
+        "keeps a processor's reference that a later answer omits",
         arguments: StorageEngine.allCases)
     func referenceIsKept(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -300,7 +305,7 @@ import Testing
     }
 
     @Test(
-        "continues a list page by page in both orders, also among payments of one moment",
+        "lists page by page in both orders, even if payments have the same time",
         arguments: StorageEngine.allCases)
     func pages(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -323,7 +328,9 @@ import Testing
         }
     }
 
-    @Test("stores a processor's text short and printable", arguments: StorageEngine.allCases)
+    @Test(
+        "shortens a processor's texts and removes unprintable characters before it stores them",
+        arguments: StorageEngine.allCases)
     func boundedOutcome(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -336,13 +343,13 @@ import Testing
     }
 
     @Test(
-        "removes a payment without a transaction with its history after seven days, and no other",
+        "removes payments after seven days, with their history, if they have no transaction",
         arguments: StorageEngine.allCases)
     func prune(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let store = fixture.store
         let days = { (count: Double) in Date(timeIntervalSinceNow: -count * 86_400) }
-        /// The payment of a payment token of this name, received and ended some days ago.
+        /// Makes a payment that was received, and ended unless `state` is nil, `age` days ago.
         func ended(_ token: String, as state: PaymentState?, _ age: Double) async throws -> Payment {
             let (payment, _) = try await fixture.begun(fixture.arrival(token), at: days(age))
             guard let state else { return payment }
@@ -355,7 +362,7 @@ import Testing
         var kept = [
             try await ended("young", as: .refused, 6.99), try await ended("just not sent", as: .notSent, 6.99),
         ]
-        // Received long ago, and refused again today.
+        // This payment was received long ago, and a new attempt was refused today.
         let (again, _) = try await fixture.begun(fixture.arrival("again"), at: days(30))
         kept.append(try await store.end(again, as: .refused, PaymentOutcome(), at: days(0)))
         for (number, state) in [PaymentState.refused, .submitting, .submitting].enumerated() {
@@ -366,7 +373,7 @@ import Testing
             else { throw StoreFixture.NotBegun() }
             kept.append(claimed)
         }
-        // Released by paytokend, and then not sent.
+        // The last payment ended as not_sent after paytokend had decrypted it.
         let submitting = try #require(kept.last)
         kept[kept.count - 1] = try await store.end(submitting, as: .notSent, PaymentOutcome(), at: days(400))
         #expect(try await store.prune() == 3)
@@ -375,12 +382,12 @@ import Testing
             Set(try await store.payments(PaymentFilter()).map(\.key)) == Set(kept.map(\.key)))
         for payment in removable { #expect(try await store.history(of: payment.key).isEmpty) }
         for payment in kept { #expect(try await store.history(of: payment.key).count >= 2) }
-        // The payment token is new to the store, and no attempt at it is called harmless.
+        // After its removal the payment token is new to the store, so no earlier attempt is listed as harmless.
         #expect(try await fixture.begun(fixture.arrival("refused"), at: days(0)).after.isEmpty)
     }
 
     @Test(
-        "treats what a former client of the same name brought as another client's, in any state",
+        "refuses a payment token that a former client of the same name has used, in any state",
         arguments: StorageEngine.allCases)
     func formerClient(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -404,7 +411,9 @@ import Testing
         #expect(try await fixture.store.begin(arrival("paid", since: 0), at: later) == .known(submitting))
     }
 
-    @Test("keeps the digest of an account number until the fate is known", arguments: StorageEngine.allCases)
+    @Test(
+        "keeps the digest of an account number until the payment's final state is known",
+        arguments: StorageEngine.allCases)
     func accountDigest(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let digest = [UInt8](repeating: 7, count: PaymentTransaction.accountDigestByteCount)

@@ -7,11 +7,11 @@ import Testing
 @testable import Payments
 
 @Suite struct SQLitePaymentStoreTests {
-    @Test("keeps every acknowledged change after the process was killed")
+    @Test("keeps every acknowledged change when the process is killed")
     func survivesKill() async throws {
         let fixture = try await StoreFixture()
         let submitting = try await fixture.submitting(fixture.arrival())
-        // A kill leaves the files as they are.
+        // Copying the open files has the same result as a kill.
         let copy = try FreshDirectory()
         for name in ["payments.sqlite", "payments.sqlite-wal"] {
             try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
@@ -20,11 +20,11 @@ import Testing
         let found = try #require(try await again.payment(transaction: fixture.transaction().identifier))
         #expect(found.state == .submitting && found.attempt.identifier == submitting.attempt.identifier)
         #expect(found.transaction == submitting.transaction)
-        // The lock shows that its owner has ended, at any time of the clock, so the deadline is not waited for.
+        // A free lock proves that the owner has ended, so the takeover does not wait for the attempt's deadline.
         #expect(try await again.takeOverAbandoned(at: fixture.now) == 1)
     }
 
-    @Test("refuses the file to a second gateway")
+    @Test("refuses to open the file for a second gateway")
     func oneGateway() async throws {
         let fixture = try await StoreFixture()
         let path = fixture.directory.path("payments.sqlite")
@@ -33,7 +33,7 @@ import Testing
         _ = try SQLitePaymentStore(path: path)
     }
 
-    @Test("refuses a file that other accounts can read, and one that is no store")
+    @Test("refuses a file that other accounts can read, and one that is not a store")
     func unsuitableFiles() throws {
         let directory = try FreshDirectory()
         let open = try directory.write([], to: "open.sqlite", mode: 0o644)
@@ -61,10 +61,10 @@ import Testing
 
     private struct Fault: Error {}
 
-    /// The outcome of commits.
+    /// The result that the test gives to commits.
     private enum Commits: Sendable { case work, fail, loseAcknowledgement }
 
-    @Test("changes nothing after a fault before the commit, and finds its changes after a later one")
+    @Test("stores nothing when a commit fails, and finds the change when only the acknowledgement is lost")
     func readBack() async throws {
         let commits = Shared(Commits.work)
         let fixture = try await StoreFixture()
@@ -90,7 +90,7 @@ import Testing
         #expect(states == [.received, .decrypted, .submitting, .pending, .declined])
     }
 
-    @Test("finds both of two changes of one payment in an unacknowledged commit")
+    @Test("finds both changes of a payment whose shared commit lost its acknowledgement")
     func readBackTogether() async throws {
         let commits = Shared(Commits.work)
         let fixture = try await StoreFixture()
@@ -115,7 +115,7 @@ import Testing
         #expect(states == [.pending, .captured])
     }
 
-    @Test("reports a commit in doubt if its outcome cannot be read back")
+    @Test("reports a commit as in doubt if its outcome cannot be read back")
     func doubt() async throws {
         let fixture = try await StoreFixture()
         let store = try #require(fixture.store as? SQLitePaymentStore)
@@ -133,11 +133,11 @@ import Testing
             return
         }
         try FileManager.default.moveItem(atPath: path + ".away", toPath: path)
-        // The change was committed; it remains until the attempt counts as abandoned.
+        // The change was committed. The payment stays in this state until the attempt counts as abandoned.
         #expect(try await store.payment(transaction: fixture.transaction().identifier)?.state == .submitting)
     }
 
-    @Test("reports a hanging change in doubt at its deadline, and makes no change that waits for its commit")
+    @Test("reports a hanging change as in doubt at its deadline, and drops changes that wait for its commit")
     func deadline() async throws {
         let fixture = try await StoreFixture()
         let store = try #require(fixture.store as? SQLitePaymentStore)
@@ -163,7 +163,7 @@ import Testing
         try await wait(for: "the late commit") { try await store.payments(PaymentFilter()).count == 1 }
     }
 
-    @Test("neither writes nor reads files that were replaced while in use")
+    @Test("stops reading and writing once its file is replaced")
     func replacedFile() async throws {
         let fixture = try await StoreFixture()
         _ = try await fixture.begun(fixture.arrival())
@@ -176,7 +176,7 @@ import Testing
         await #expect(throws: PaymentStoreError.self) { try await fixture.store.payments(PaymentFilter()) }
     }
 
-    @Test("enforces in the file itself the rules that this program never breaks")
+    @Test("enforces the rules for payments in the database file too, against other programs")
     func triggers() async throws {
         let fixture = try await StoreFixture()
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test("names no attempt that a restored store does not know")
+    @Test("lists no attempt as harmless that a restored store does not know")
     func restoredCopy() async throws {
         let fixture = try await StoreFixture()
         let (first, _) = try await fixture.begun(fixture.arrival())
@@ -200,7 +200,7 @@ import Testing
         for name in ["payments.sqlite", "payments.sqlite-wal"] {
             try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
         }
-        // The payment continues here and is authorized; the copy does not know it.
+        // The payment is authorized after the copy was made, so the copy does not contain its outcome.
         _ = try await fixture.store.settle(
             fixture.submitting(fixture.arrival()), as: .authorized, PaymentOutcome(), at: fixture.now)
         let restored = try SQLitePaymentStore(path: copy.path("payments.sqlite"))

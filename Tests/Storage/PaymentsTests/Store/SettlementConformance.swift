@@ -3,10 +3,10 @@ import Payments
 import TestSupport
 import Testing
 
-/// Every engine's treatment of a processor's answer that the row does not expect.
+/// Behaviour of every engine when a processor's answer contradicts the stored payment.
 @Suite struct SettlementConformance {
     @Test(
-        "changes nothing for an answer that contradicts the fate, a person's too, and adds it to the history",
+        "keeps a state that a person set when an answer contradicts it, and adds the answer to the history",
         arguments: StorageEngine.allCases)
     func contradiction(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -26,12 +26,12 @@ import Testing
         #expect(last.reason == "contradicts_status; reference ref-7; code A1B2C3")
     }
 
-    /// A fail-over to a standby that lacks the last commits.
-    @Test("writes a lost claim again with its answer", arguments: StorageEngine.allCases)
+    /// Simulates a fail-over to a standby that lacks the claim's commit.
+    @Test("restores a lost claim when its processor's answer arrives", arguments: StorageEngine.allCases)
     func lostClaim(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (received, _) = try await fixture.begun(fixture.arrival())
-        // The attempt's memory, which the store has lost.
+        // The gateway's memory still has the claim, which the store has lost.
         var claimed = received
         (claimed.state, claimed.transaction) = (.submitting, try fixture.transaction())
         let outcome = PaymentOutcome(authorizationCode: "A1B2C3")
@@ -45,7 +45,9 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
     }
 
-    @Test("writes a lost arrival again with its answer", arguments: StorageEngine.allCases)
+    @Test(
+        "restores a payment that the store has lost when its processor's answer arrives",
+        arguments: StorageEngine.allCases)
     func lostArrival(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let arrival = fixture.arrival()
@@ -63,7 +65,8 @@ import Testing
     }
 
     @Test(
-        "gives an attempt with a lost claim no other payment's transaction", arguments: StorageEngine.allCases
+        "refuses to restore a lost claim if another payment has claimed the transaction",
+        arguments: StorageEngine.allCases
     )
     func lostClaimOfAnother(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)

@@ -3,9 +3,9 @@ import Payments
 import TestSupport
 import Testing
 
-/// Payments that earlier versions stored by the digests of the client's spelling.
+/// Payments that earlier versions stored under the digest of the client's spelling of the payment token.
 @Suite struct SpellingConformance {
-    /// A payment token whose normal form and spelling have these names' digests.
+    /// An arrival whose payment token and request have separate digests for the normal form and the client's spelling.
     private func arrival(
         _ fixture: StoreFixture, normal: String = "normal", spelled: String = "spelled",
         request: String = "request", spelledRequest: String = "request"
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(
-        "finds a payment by the digest of its client's spelling, and keeps its place",
+        "finds a payment by the digest of its client's spelling, and does not create a second one",
         arguments: StorageEngine.allCases)
     func found(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -33,14 +33,14 @@ import Testing
                 second, fixture.transaction(), as: .submitting, nil, at: fixture.now)
         else { throw StoreFixture.NotBegun() }
         #expect(try await fixture.store.begin(arrival(fixture), at: fixture.now) == .known(paid))
-        // In a third spelling, the transaction finds it.
+        // A third spelling has another digest, so the store finds the payment by its transaction.
         let third = fixture.arrival("normal", stating: "transaction")
         #expect(try await fixture.store.begin(third, at: fixture.now) == .known(paid))
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
     @Test(
-        "prefers the payment that may have been sent if a payment token is stored in both spellings",
+        "returns the payment that may have been sent if the payment token is stored in both spellings",
         arguments: StorageEngine.allCases)
     func both(_ engine: StorageEngine) async throws {
         for (refused, paid) in [("normal", "spelled"), ("spelled", "normal")] {

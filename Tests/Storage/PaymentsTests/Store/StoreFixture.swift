@@ -10,9 +10,9 @@ import Testing
 struct StoreFixture: Sendable {
     let store: any PaymentStore
     let directory: FreshDirectory
-    /// PostgreSQL's database, where the fixture made one.
+    /// The database that the fixture made; nil without PostgreSQL.
     private let database: PaymentDatabase?
-    /// A time in whole milliseconds, so that it reads back equal.
+    /// A time in whole milliseconds, the precision of the store, so that it reads back equal.
     let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     init(_ engine: StorageEngine = .sqlite) async throws {
@@ -28,7 +28,7 @@ struct StoreFixture: Sendable {
         }
     }
 
-    /// Runs SQL without the store.
+    /// Runs SQL directly in the database.
     func execute(_ sql: String) async throws {
         if let database {
             try await database.sql(sql, as: PaymentDatabases.owner)
@@ -37,13 +37,13 @@ struct StoreFixture: Sendable {
         }
     }
 
-    /// Uses a store that exists.
+    /// Uses an open store.
     init(on store: any PaymentStore) async throws {
         (directory, database) = (try FreshDirectory(), nil)
         self.store = store
     }
 
-    /// A client's input: payment tokens and requests of the same name have the same digests.
+    /// A client's request. Equal names of payment tokens or requests give equal digests.
     func arrival(
         _ token: String = "token", client: String = "shop", purpose: Payment.Purpose = .payment,
         request: String = "request", stating transaction: String? = nil, deadline: TimeInterval = 25
@@ -64,7 +64,7 @@ struct StoreFixture: Sendable {
 
     static func digest(_ name: String) -> [UInt8] { Array(SHA256.hash(data: Data(name.utf8))) }
 
-    /// The payment that begins; fails the test if none does.
+    /// Begins a payment, and returns it with the names of harmless attempts; throws if no payment begins.
     func begun(_ arrival: PaymentArrival, at now: Date? = nil) async throws -> (Payment, after: [[UInt8]]) {
         guard case .begun(let payment, let after) = try await store.begin(arrival, at: now ?? self.now) else {
             throw NotBegun()
