@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-@Suite("Certificates from PKCS#7, and from files with several")
+@Suite("Certificates from PKCS#7 bundles and multi-certificate PEM files")
 struct CertificateBundleTests {
     private let files: OpenSSLFiles
     private let merchant: ForgedMerchant
@@ -55,7 +55,7 @@ struct CertificateBundleTests {
         }
     }
 
-    @Test("reads a chain in one PEM file like a bundle, and one certificate alone without a note")
+    @Test("reads a PEM file with a chain like a bundle, and adds no note for a single certificate")
     func chainInPEM() throws {
         let text = chain.map { ForgePEM.text($0, label: "CERTIFICATE") }.joined()
         let file = try CertificateFile(path: files.directory.write(text, to: "chain.pem"))
@@ -74,20 +74,20 @@ struct CertificateBundleTests {
 
     @Test("refuses a certificate that the included issuer did not sign")
     func forgedIssuer() throws {
-        // Another authority of the same names, as a forger or a confused test system would have.
+        // Another authority with the same names, such as a forger's or a second test system's.
         let other = try ForgeAuthority()
         try write([merchant.certificate, other.developerRelations.certificate])
         let error = try #require(files.certificateError("bundle"))
         #expect(error.kind == .unsuitable)
         #expect(error.message.contains("and its issuer, who did not sign it: Forge Worldwide Developer Relations"))
 
-        // One changed bit in the middle of the certificate, in the serial number, leaves it readable.
+        // A changed bit in the serial number leaves the certificate readable, with an invalid signature.
         var changed = merchant.certificate
         changed[20] ^= 1
         try write([changed, authority.developerRelations.certificate])
         #expect(try #require(files.certificateError("bundle")).message.contains("who did not sign it"))
 
-        // A certificate with the issuer's name that is not an authority does not count as its issuer.
+        // A certificate that is not an authority's does not count as the issuer, even if it has the issuer's name.
         let impostor = try ForgedMerchant(
             authority: other, type: .p256, profile: .init(merchantIdentifier: "merchant.com.example.other"))
         try write([merchant.certificate, impostor.certificate, authority.developerRelations.certificate])
@@ -107,13 +107,13 @@ struct CertificateBundleTests {
         ] { #expect(error.message.contains(part), "\(error.message)") }
     }
 
-    @Test("counts the same certificate twice as one")
+    @Test("accepts a bundle that contains the same certificate twice")
     func twice() throws {
         try write([merchant.certificate, merchant.certificate, authority.developerRelations.certificate])
         #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
     }
 
-    @Test("names the content of a bundle without a merchant's certificate, and finds either kind of certificate")
+    @Test("accepts either kind of merchant certificate, and names the content of a bundle without one")
     func none() throws {
         let identity = try authority.merchantCertificate(
             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
@@ -124,10 +124,10 @@ struct CertificateBundleTests {
         #expect(error.message.contains("(a certification authority, "))
         try write([authority.developerRelations.certificate, identity])
         #expect(try CertificateFile(path: files.path("bundle")).der == identity)
-        // It is ignored next to the right one.
+        // Next to a Payment Processing Certificate, the Merchant Identity Certificate is ignored.
         try write([identity, merchant.certificate])
         #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
-        // Alone it is passed on, and the daemon reports its kind.
+        // A Merchant Identity Certificate alone is accepted here; the daemon reports the wrong kind.
         try write([identity])
         #expect(try CertificateFile(path: files.path("bundle")).der == identity)
     }
@@ -164,7 +164,7 @@ struct CertificateBundleTests {
         #expect(try #require(files.certificateError("bundle")).message.contains("holds 32 Apple Pay"))
     }
 
-    @Test("shows a name with terminal commands without them")
+    @Test("removes terminal control sequences from a name before it shows it")
     func names() throws {
         let hostile = try authority.merchantCertificate(
             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
@@ -176,7 +176,7 @@ struct CertificateBundleTests {
         #expect(!error.message.unicodeScalars.contains("\u{202E}"))
     }
 
-    @Test("ends in a sentence or a certificate for three thousand damaged bundles, never in a trap")
+    @Test("returns an error or a certificate, without a crash, for three thousand damaged bundles")
     func mutations() throws {
         let originals = [false, true].map { ForgedCertificateBundle.pkcs7(chain, indefiniteLengths: $0) }
         var generator = SeededGenerator(seed: 7)

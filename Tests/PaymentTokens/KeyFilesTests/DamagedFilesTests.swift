@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Damaged, hidden and oversized files")
 struct DamagedFilesTests {
-    @Test("refuses a PEM block without its end")
+    @Test("refuses a PEM block without its END line")
     func cutOff() async throws {
         let files = try await OpenSSLFiles.ec()
         let lines = try files.text("ec.pem").split(separator: "\n")
@@ -37,7 +37,7 @@ struct DamagedFilesTests {
         }
     }
 
-    @Test("refuses a key with another key's public part")
+    @Test("refuses a key file whose public key belongs to another private key")
     func inconsistent() async throws {
         let (mine, other) = (try await OpenSSLFiles.ec(), try await OpenSSLFiles.ec())
         // P-256 keys in openssl's PKCS#8 end in 64 bytes of coordinates.
@@ -47,7 +47,7 @@ struct DamagedFilesTests {
     }
 
     @Test(
-        "refuses a private key that others may read or change, with the command that helps",
+        "refuses a private key that others may read or change, and names the chmod command to run",
         arguments: [0o644, 0o604, 0o601, 0o660, 0o666])
     func exposed(mode: Int) async throws {
         let files = try await OpenSSLFiles.ec()
@@ -59,7 +59,9 @@ struct DamagedFilesTests {
         #expect(error.message.hasSuffix("Run: chmod 600 \(path)"))
     }
 
-    @Test("accepts a private key readable by its owner, or by its group too", arguments: [0o400, 0o600, 0o640])
+    @Test(
+        "accepts a private key that only its owner, or its owner and group, can read",
+        arguments: [0o400, 0o600, 0o640])
     func hidden(mode: Int) async throws {
         let files = try await OpenSSLFiles.ec()
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: files.path("ec.pem"))
@@ -103,12 +105,12 @@ struct DamagedFilesTests {
         #expect(error.message.contains("larger than 65536 bytes"))
     }
 
-    @Test("abandons an endless device")
+    @Test("refuses an endless device such as /dev/zero")
     func endless() {
         #expect(throws: KeyFileError.self) { _ = try CertificateFile(path: "/dev/zero") }
     }
 
-    @Test("puts no part of the file into a message")
+    @Test("never includes part of the file in an error message")
     func silent() async throws {
         let files = try await OpenSSLFiles.ec()
         let pem = try files.text("ec.pem")
@@ -126,7 +128,7 @@ struct DamagedFilesTests {
         }
     }
 
-    @Test("ends in a sentence or a key for five thousand readings of damaged files, never in a trap")
+    @Test("returns an error or a key, without a crash, for five thousand damaged files")
     func mutations() async throws {
         let files = try await OpenSSLFiles.everything()
         let originals = try ["ec.pem", "ec.p8", "certificate.der", "request.der", "bundle.p12", "public.pem"].map(

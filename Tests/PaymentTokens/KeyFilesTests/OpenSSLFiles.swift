@@ -4,7 +4,8 @@ import SecretMemory
 import TestSupport
 import Testing
 
-/// A fresh directory with files by openssl: another implementation writes every file that these tests read.
+/// A fresh directory in which the openssl command writes the tests' files, so that they come from another
+/// implementation.
 struct OpenSSLFiles {
     let directory: FreshDirectory
 
@@ -18,7 +19,8 @@ struct OpenSSLFiles {
 
     func openssl(_ command: String) async throws { try await directory.openssl(command) }
 
-    /// `ec.pem`, PKCS#8, and `ec.p8`, the same in DER, which is the result of every form.
+    /// Makes `ec.pem` (PKCS#8) and `ec.p8`, the same key in DER. Reading any form of the key must return the bytes of
+    /// `ec.p8`.
     static func ec() async throws -> OpenSSLFiles {
         let files = try OpenSSLFiles()
         try await files.openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ec.pem")
@@ -26,7 +28,7 @@ struct OpenSSLFiles {
         return files
     }
 
-    /// `rsa.pem` and `rsa.p8`, likewise.
+    /// Makes `rsa.pem` (PKCS#8) and `rsa.p8`, the same key in DER.
     static func rsa() async throws -> OpenSSLFiles {
         let files = try OpenSSLFiles()
         try await files.openssl("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.pem")
@@ -34,7 +36,7 @@ struct OpenSSLFiles {
         return files
     }
 
-    /// `ec()` with every usual file of a key.
+    /// Makes the files of ``ec()``, and the key in every other usual format.
     static func everything() async throws -> OpenSSLFiles {
         let files = try await ec()
         try await files.openssl("req -x509 -new -key ec.pem -subj /CN=merchant -days 30 -out certificate.pem")
@@ -71,6 +73,6 @@ struct OpenSSLFiles {
 }
 
 extension PrivateKeyFile {
-    /// The PKCS#8 bytes, to compare with openssl's.
+    /// A copy of the PKCS#8 bytes, for comparison with openssl's.
     borrowing func contents() -> [UInt8] { unsafe pkcs8.withUnsafeBytes { unsafe Array($0) } }
 }

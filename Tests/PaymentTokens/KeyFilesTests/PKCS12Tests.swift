@@ -10,7 +10,7 @@ struct PKCS12Tests {
     private let files: OpenSSLFiles
     private let merchant: ForgedMerchant
 
-    /// `key.pem`, `certificate.pem`, `issuer.pem`, `password`.
+    /// Writes `key.pem`, `certificate.pem`, `issuer.pem` and `password`.
     init() throws {
         files = try OpenSSLFiles()
         merchant = try SharedForge.ecMerchant
@@ -38,7 +38,7 @@ struct PKCS12Tests {
     }
 
     @Test(
-        "opens modern and old encryption, of the key and of the certificates",
+        "opens bundles with modern or legacy encryption of the key and the certificates",
         arguments: [
             "", "-keypbe AES-128-CBC -certpbe AES-128-CBC -macalg SHA512", "-certpbe NONE", "-nomac",
             "-legacy", "-legacy -keypbe PBE-SHA1-RC2-40 -certpbe PBE-SHA1-RC2-40",
@@ -56,7 +56,7 @@ struct PKCS12Tests {
         #expect(found.certificate.note == nil)
     }
 
-    @Test("takes the key's certificate of an RSA key with its whole chain, and checks its issuer")
+    @Test("selects the key's certificate from an RSA bundle with its chain, and verifies it")
     func rsaWithChain() async throws {
         let rsa = try SharedForge.rsaMerchant
         try files.directory.write(rsa.key.pem, to: "rsa.pem")
@@ -80,7 +80,7 @@ struct PKCS12Tests {
         #expect(try error().message.contains("its issuer, who did not sign it"))
     }
 
-    @Test("opens an empty password: with an empty password file, with a newline in it, and without a file")
+    @Test("opens a bundle with an empty password if the password file is absent, empty or only a newline")
     func emptyPassword() async throws {
         try files.directory.write("", to: "empty")
         try files.directory.write("\n", to: "newline")
@@ -94,10 +94,10 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("opens a bundle made without a password, which old programs encode differently from an empty one")
+    @Test("opens a bundle made without a password, whose MAC differs from that of an empty password")
     func noPassword() throws {
-        // The MAC covers the AuthenticatedSafe. Its password is zero bytes long for the derivation, without even the
-        // two zero bytes of an empty BMPString (RFC 7292 appendix B.1).
+        // Old programs derive the MAC's key from a password of zero bytes. An empty BMPString has two zero bytes (RFC
+        // 7292 appendix B.1).
         let safe = Bundle.authenticatedSafe(keys: [merchant.key.pkcs8], certificates: [merchant.certificate])
         let salt: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
         for password: [UInt8] in [[], [0, 0]] {
@@ -107,7 +107,7 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("refuses a wrong password, and a missing one")
+    @Test("refuses a wrong or missing password")
     func wrongPassword() async throws {
         try files.directory.write("another", to: "wrong")
         for options in ["", "-legacy", "-nomac", "-legacy -nomac"] {
@@ -122,11 +122,11 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("reports a wrong MAC, if the password opens the content, as a changed file")
+    @Test("reports a changed file if the MAC is wrong although the password decrypts the content")
     func macMismatch() async throws {
         try await export("-iter 1")
         var bytes = try files.bytes("bundle.p12")
-        // MacData ends the file: DigestInfo, salt of 8 bytes (`04 08`), and one iteration, which DER omits.
+        // MacData is the last element: DigestInfo, then a salt of 8 bytes (`04 08`). DER omits an iteration count of 1.
         let salt = try #require((0..<bytes.count - 1).last { bytes[$0] == 4 && bytes[$0 + 1] == 8 })
         bytes[salt + 2] ^= 1
         try files.directory.write(bytes, to: "bundle.p12")
@@ -135,7 +135,7 @@ struct PKCS12Tests {
         #expect(changed.message.contains("its integrity check (MAC) fails"))
     }
 
-    @Test("refuses a password file that others may read before it reads it")
+    @Test("refuses, without reading it, a password file that other accounts can read")
     func exposedPassword() async throws {
         try await export()
         try files.directory.write("s3cret", to: "open", mode: 0o644)
@@ -196,10 +196,10 @@ struct PKCS12Tests {
     }
 
     @Test(
-        "refuses iterations beyond five million at once, wherever they are stated",
+        "refuses more than five million iterations at once, for the key, the certificates and the MAC",
         arguments: ["", "-legacy", "-nomac"])
     func iterations(options: String) async throws {
-        // 99,999 is 02 03 01 86 9F; 8,388,607 has the same length.
+        // The test replaces the DER integer 99,999 (02 03 01 86 9F) by 8,388,607, which has the same length.
         try await export("-iter 99999 \(options)", to: "accepted.p12")
         var bytes = try files.bytes("accepted.p12")
         let (asMade, excessive): ([UInt8], [UInt8]) = ([2, 3, 1, 0x86, 0x9F], [2, 3, 0x7F, 0xFF, 0xFF])
@@ -214,14 +214,15 @@ struct PKCS12Tests {
             refused = min(refused, start.duration(to: .now))
             #expect(said.contains("5000000 iterations"))
         }
-        // The refused number would take 84 times as long as this one, which is computed.
+        // Opening the accepted file computes its 99,999 iterations. Computing the refused number would take 84 times as
+        // long.
         let start = clock.now
         _ = try read("accepted.p12")
         let opened = start.duration(to: .now)
         #expect(refused < opened * 10, "\(refused), \(opened)")
     }
 
-    @Test("names the kind of other files")
+    @Test("names the kind of a file that is not a PKCS#12 bundle")
     func otherFiles() async throws {
         #expect(try error("key.pem").message.contains("give it as --private-key \(files.path("key.pem"))"))
         #expect(try error("certificate.pem").message.contains("is a certificate, not a PKCS#12 bundle"))
@@ -231,7 +232,7 @@ struct PKCS12Tests {
         #expect(try error("large").message.contains("larger than 65536 bytes"))
     }
 
-    @Test("refuses a truncated bundle, or one with bytes after it")
+    @Test("refuses a truncated bundle, or one followed by more bytes")
     func notWhole() async throws {
         try await export()
         let bytes = try files.bytes("bundle.p12")
@@ -241,7 +242,7 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("ends in a sentence or the key for two thousand damaged bundles, never in a trap")
+    @Test("returns an error or the key, without a crash, for two thousand damaged bundles")
     func mutations() async throws {
         try await export("-iter 1", to: "new.p12")
         try await export("-legacy -iter 1", to: "old.p12")

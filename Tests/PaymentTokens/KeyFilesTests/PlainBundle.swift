@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 
-/// PKCS#12 assembled by hand (RFC 7292 §4), without encryption, for forms that openssl does not make.
+/// Unencrypted PKCS#12 bundles (RFC 7292 §4) in forms that openssl does not make.
 enum Bundle {
     /// An AuthenticatedSafe with one SafeContents of plain keyBags and certBags.
     static func authenticatedSafe(keys: [[UInt8]], certificates: [[UInt8]]) -> [UInt8] {
@@ -14,7 +14,7 @@ enum Bundle {
         return sequence(data(sequence(keyBags.flatMap { $0 }, certificateBags.flatMap { $0 })))
     }
 
-    /// A PFX, without MacData unless a MAC is given.
+    /// Returns a PFX; `mac` and `salt` become its MacData, which it otherwise lacks.
     static func pfx(_ safe: [UInt8], mac: [UInt8]? = nil, salt: [UInt8] = []) -> [UInt8] {
         let macData =
             mac.map {
@@ -24,8 +24,8 @@ enum Bundle {
         return sequence([0x02, 0x01, 0x03], data(safe), macData)
     }
 
-    /// HMAC-SHA-1 with the key of one iteration (RFC 7292 appendix B.2, ID 3). For SHA-1 the first 20 bytes are SHA-1(D
-    /// ‖ S ‖ P), each filled up to 64 bytes by repetition.
+    /// HMAC-SHA-1 with a key derived in one iteration (RFC 7292 appendix B.2, ID 3): SHA-1(D ‖ S ‖ P), where each part
+    /// is repeated to fill 64 bytes.
     static func mac(of safe: [UInt8], bmpPassword: [UInt8], salt: [UInt8]) -> [UInt8] {
         func filled(_ bytes: [UInt8]) -> [UInt8] {
             bytes.isEmpty ? [] : (0..<64).map { bytes[$0 % bytes.count] }

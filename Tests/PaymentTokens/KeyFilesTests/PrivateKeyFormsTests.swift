@@ -3,9 +3,9 @@ import KeyFiles
 import TestSupport
 import Testing
 
-@Suite("Private keys of every form become the same PKCS#8")
+@Suite("Private keys in every format, read as PKCS#8")
 struct PrivateKeyFormsTests {
-    @Test("reads EC keys on P-256")
+    @Test("reads P-256 keys")
     func ec() async throws {
         let files = try await OpenSSLFiles.ec()
         let expected = try files.bytes("ec.p8")
@@ -35,7 +35,7 @@ struct PrivateKeyFormsTests {
         }
     }
 
-    @Test("ignores everything around the key in its PEM file")
+    @Test("ignores text and other PEM blocks around the key")
     func surroundings() async throws {
         let files = try await OpenSSLFiles.everything()
         let expected = try files.bytes("ec.p8")
@@ -57,7 +57,7 @@ struct PrivateKeyFormsTests {
         }
     }
 
-    @Test("opens encrypted PKCS#8 with its password file, with and without a newline")
+    @Test("opens encrypted PKCS#8 with a password file that ends with or without a newline")
     func encrypted() async throws {
         let files = try await OpenSSLFiles.ec()
         let expected = try files.bytes("ec.p8")
@@ -73,14 +73,14 @@ struct PrivateKeyFormsTests {
     }
 
     @Test(
-        "refuses iterations beyond five million before it computes them",
+        "refuses more than five million iterations before it computes any",
         arguments: ["-v2 aes-256-cbc", "-v1 PBE-SHA1-3DES"])
     func iterations(encryption: String) async throws {
         let files = try await OpenSSLFiles.ec()
         try await files.openssl(
             "pkcs8 -topk8 -in ec.pem \(encryption) -iter 99999 -passout pass:s3cret -outform DER -out accepted.der")
         var bytes = try files.bytes("accepted.der")
-        // 99,999 is 02 03 01 86 9F; 8,388,607 has the same length.
+        // The test replaces the DER integer 99,999 (02 03 01 86 9F) by 8,388,607, which has the same length.
         let count = try #require((0...bytes.count - 5).first { bytes[$0...].starts(with: [2, 3, 1, 0x86, 0x9F]) })
         bytes.replaceSubrange(count..<count + 5, with: [2, 3, 0x7F, 0xFF, 0xFF])
         try files.directory.write(bytes, to: "excessive.der")
@@ -107,7 +107,7 @@ struct PrivateKeyFormsTests {
         #expect(files.privateKeyError("encrypted.pem", passwordFile: open)?.kind == .exposed)
     }
 
-    @Test("refuses a key in OpenSSL's older encryption with the command that converts it")
+    @Test("refuses a key in OpenSSL's traditional encryption, and names the command that converts it")
     func traditional() async throws {
         let files = try await OpenSSLFiles.ec()
         try await files.openssl("ec -in ec.pem -aes128 -passout pass:s3cret -out old.pem")

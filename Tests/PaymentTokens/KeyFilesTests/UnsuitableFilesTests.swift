@@ -3,9 +3,9 @@ import KeyFiles
 import TestSupport
 import Testing
 
-@Suite("Names the kind of an unsuitable file")
+@Suite("Unsuitable files")
 struct UnsuitableFilesTests {
-    @Test("given as a private key")
+    @Test("names the kind of a file that is given as a private key and is not one")
     func insteadOfPrivateKey() async throws {
         let files = try await OpenSSLFiles.everything()
         try files.directory.write(#"{"paymentData":{}}"#, to: "token.json")
@@ -34,7 +34,7 @@ struct UnsuitableFilesTests {
         }
     }
 
-    @Test("given as a certificate")
+    @Test("names the kind of a file that is given as a certificate and is not one")
     func insteadOfCertificate() async throws {
         let files = try await OpenSSLFiles.everything()
         try await files.openssl("ec -in ec.pem -outform DER -out sec1.der")
@@ -53,7 +53,7 @@ struct UnsuitableFilesTests {
         }
     }
 
-    @Test("quotes a path with blanks and quotes as a shell word in the printed command")
+    @Test("quotes a path with blanks and quotation marks for the shell in the command it prints")
     func quoting() async throws {
         let files = try await OpenSSLFiles.everything()
         try files.directory.write(files.bytes("bundle.p12"), to: "it's a bundle.p12")
@@ -62,7 +62,7 @@ struct UnsuitableFilesTests {
     }
 
     @Test(
-        "that contains another type of private key",
+        "names the type of a private key that Apple Pay does not use",
         arguments: [
             ("-algorithm EC -pkeyopt ec_paramgen_curve:P-384", "EC secp384r1"),
             ("-algorithm EC -pkeyopt ec_paramgen_curve:secp256k1", "EC secp256k1"),
@@ -79,7 +79,7 @@ struct UnsuitableFilesTests {
         #expect(error.message.contains("(\(name))"), "\(error.message)")
     }
 
-    @Test("with two private keys, or two certificates that are not a merchant's")
+    @Test("refuses a file with two private keys, or with two certificates that are not a merchant's")
     func several() async throws {
         let files = try await OpenSSLFiles.everything()
         try await files.openssl("req -x509 -new -key ec.pem -subj /CN=other -days 30 -out other.pem")
@@ -91,7 +91,7 @@ struct UnsuitableFilesTests {
                 "holds 2 certificates, but no merchant's certificate of Apple Pay among them: merchant (a"))
     }
 
-    @Test("finds the certificate with its key in the file, in PEM and in DER")
+    @Test("finds the certificate in PEM and DER files, in PKCS#7, and in a file with its key")
     func certificates() async throws {
         let files = try await OpenSSLFiles.everything()
         let expected = try files.bytes("certificate.der")

@@ -6,13 +6,13 @@ import TokenForge
 
 @testable import MerchantKeys
 
-@Suite("A certificate's kind, and its suitability for import")
+@Suite("Kinds of certificates, and their suitability for import")
 struct CertificateKindTests {
     private static let merchant = "merchant.com.example.shop"
     private static let hash =
         "\(CertificateWorkshop.merchantExtension) = ASN1:UTF8String:\(CertificateWorkshop.hash(merchant))"
 
-    @Test("Distinguishes a Merchant Identity Certificate from a Payment Processing one")
+    @Test("Distinguishes a Merchant Identity Certificate from a Payment Processing Certificate")
     func merchantIdentity() throws {
         let der = try forge(MerchantCertificateProfile(merchantIdentifier: Self.merchant, kind: .merchantIdentity))
         let certificate = try MerchantCertificate(der: der)
@@ -20,7 +20,7 @@ struct CertificateKindTests {
         let refusal = try #require(importRefusal(certificate))
         #expect(refusal.code == .certificateUnsuitable)
         #expect(refusal.message.contains("Merchant Identity"))
-        // Apple issues them for RSA keys only.
+        // Apple issues Merchant Identity Certificates for RSA keys only.
         #expect(throws: Refusal.self) {
             try certificate.merchantForImport(for: .identity, expected: nil, allowExpired: false, now: Date())
         }
@@ -31,14 +31,14 @@ struct CertificateKindTests {
         #expect(
             try rsa.merchantForImport(for: .identity, expected: nil, allowExpired: false, now: Date()) == Self.merchant)
         #expect(try rsa.merchantForImport(expected: nil, allowExpired: false, now: Date()) == Self.merchant)
-        // An expired one is useless, and refused even if allowed.
+        // An expired Merchant Identity Certificate has no use, so it is refused even with `allowExpired`.
         #expect(throws: Refusal.self) {
             try rsa.merchantForImport(for: .identity, expected: nil, allowExpired: true, now: rsa.notAfter + 1)
         }
     }
 
     @Test(
-        "Recognises a Merchant Identity Certificate by each of its signs",
+        "Recognises a Merchant Identity Certificate by its common name or its extended key usage",
         arguments: [
             (
                 ["CN = Apple Pay Merchant Identity:\(merchant)", "UID = \(merchant)"],
@@ -52,7 +52,7 @@ struct CertificateKindTests {
     }
 
     @Test(
-        "Names the kind of other certificates",
+        "Names the kind of a certificate that is not for Apple Pay merchants",
         arguments: [
             (["CN = shop.example"], ["extendedKeyUsage = serverAuth"], "a TLS server certificate"),
             (["CN = shop.example"], ["extendedKeyUsage = clientAuth"], "a TLS client certificate"),
@@ -95,7 +95,7 @@ struct CertificateKindTests {
         #expect(refusal.message.contains(noun))
     }
 
-    @Test("Returns a good certificate's merchant, with and without a given one")
+    @Test("Returns a suitable certificate's merchant, and refuses it for another expected merchant")
     func suitable() throws {
         let certificate = try MerchantCertificate(der: SharedForge.ecMerchant.certificate)
         #expect(try certificate.merchantForImport(expected: nil, allowExpired: false, now: Date()) == Self.merchant)
@@ -107,7 +107,7 @@ struct CertificateKindTests {
         }
     }
 
-    @Test("Refuses an expired certificate unless it is allowed")
+    @Test("Refuses an expired certificate unless expired ones are allowed")
     func expired() throws {
         let der = try forge(MerchantCertificateProfile(merchantIdentifier: Self.merchant, expired: true))
         let certificate = try MerchantCertificate(der: der)
@@ -117,7 +117,7 @@ struct CertificateKindTests {
         #expect(try certificate.merchantForImport(expected: nil, allowExpired: true, now: Date()) == Self.merchant)
     }
 
-    @Test("Refuses a certificate from the future, with one day's tolerance for clocks")
+    @Test("Refuses a certificate that is not valid yet, with one day's tolerance for clocks")
     func notYetValid() throws {
         let certificate = try MerchantCertificate(der: SharedForge.ecMerchant.certificate)
         let start = certificate.notBefore
@@ -128,7 +128,7 @@ struct CertificateKindTests {
             try certificate.merchantForImport(expected: nil, allowExpired: false, now: start - 86_400) == Self.merchant)
     }
 
-    @Test("Requires the merchant's name without a UID, and that name's hash in the extension")
+    @Test("Accepts a certificate without a UID only for the expected merchant whose hash is in the extension")
     func withoutUserIdentifier() throws {
         var profile = MerchantCertificateProfile(merchantIdentifier: Self.merchant)
         profile.omitsUserID = true

@@ -21,7 +21,7 @@ struct CertificateRequestTests {
         return Array(signature.derRepresentation)
     }
 
-    @Test("Makes a request that openssl reads and verifies, with a long name cut to a common name's limit")
+    @Test("Makes a request that openssl verifies, with a long name cut to the limit of a common name")
     func read() async throws {
         let key = key
         for merchant in ["merchant.com.example", "merchant." + String(repeating: "x", count: 200)] {
@@ -39,7 +39,7 @@ struct CertificateRequestTests {
         }
     }
 
-    @Test("passes the signer's error on, and discards a signature that does not verify")
+    @Test("Throws the signer's error, and discards a signature that does not verify")
     func failures() async throws {
         let failure = WorkerFailure(.keyNotFound, "gone")
         await #expect(throws: failure) {
@@ -55,7 +55,7 @@ struct CertificateRequestTests {
         }
     }
 
-    @Test("makes no request of bytes that are not a public key")
+    @Test("Makes no request for bytes that are not a public key")
     func noKey() async {
         let error = await #expect(throws: WorkerFailure.self) {
             try await CertificateRequest(subjectPublicKeyInfo: [0x30, 0], merchantIdentifier: "m") { _ in [] }

@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import TestSupport
 
-/// Certificates made by openssl in forms that no authority of ours would issue.
+/// Certificates made by openssl, in forms that TokenForge's authorities do not issue.
 struct CertificateWorkshop {
     enum Key: String {
         case p256 = "-newkey ec -pkeyopt ec_paramgen_curve:P-256"
@@ -14,12 +14,12 @@ struct CertificateWorkshop {
 
     static let merchantExtension = "1.2.840.113635.100.6.32"
 
-    /// Upper-case hex of SHA-256, as Apple writes it.
+    /// The SHA-256 of `identifier` in upper-case hexadecimal, as in Apple's certificates.
     static func hash(_ identifier: String) -> String {
         SHA256.hash(data: Data(identifier.utf8)).hexadecimal.uppercased()
     }
 
-    /// A self-signed certificate in DER.
+    /// Makes a self-signed certificate, and returns its DER.
     ///
     /// - Parameters:
     ///   - subject: lines of an openssl distinguished_name section.

@@ -12,7 +12,7 @@ import WorkerProtocol
 struct KeyIndexTests {
     private let now = Date()
 
-    @Test("Serves a key on which HSM token and ledger agree")
+    @Test("Serves a key for which HSM token and ledger agree")
     func served() throws {
         let (key, record) = try pair()
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
@@ -25,7 +25,7 @@ struct KeyIndexTests {
         #expect(entry.warnings.isEmpty)
     }
 
-    @Test("Decrypts with a served key only in a state that permits it", arguments: KeyState.allCases)
+    @Test("Decrypts with a served key only in the state active", arguments: KeyState.allCases)
     func states(state: KeyState) throws {
         var (key, record) = try pair()
         record.state = state
@@ -36,7 +36,7 @@ struct KeyIndexTests {
         key.certificates = []
     }
 
-    @Test("Lists a key without a record as external and pre-activation, and does not decrypt with it")
+    @Test("Lists a key as external and pre-activation if the ledger lacks it, and does not decrypt with it")
     func external() throws {
         let (key, record) = try pair()
         let entry = try #require(index([key], []).entry(record.publicKeyHash))
@@ -46,7 +46,7 @@ struct KeyIndexTests {
         #expect(!entry.isServed(at: now))
     }
 
-    @Test("Lists a key whose CKA_ID is not its public key's hash as inconsistent, under the right hash")
+    @Test("Lists a key as inconsistent, under its public key's hash, if its CKA_ID differs from that hash")
     func wrongIdentifier() throws {
         var (key, record) = try pair()
         key.identifier = [UInt8](repeating: 1, count: 32)
@@ -54,14 +54,14 @@ struct KeyIndexTests {
         #expect(index([key], [record]).entry(try #require(PublicKeyHash(bytes: key.identifier))) == nil)
     }
 
-    @Test("Keeps a key that the worker found inconsistent as such, with its sentence")
+    @Test("Shows the worker's reason for a key that the worker found inconsistent")
     func workersInconsistency() throws {
         var (key, record) = try pair()
         key.inconsistency = "The pair failed its test."
         try expectInconsistent(index([key], [record]), record, saying: "The pair failed its test.")
     }
 
-    @Test("Lists a key without a public key as inconsistent, and only warns about one without any hash")
+    @Test("Lists a key without a public key as inconsistent; warns about one that also lacks a valid CKA_ID")
     func withoutPublicKey() throws {
         var (key, record) = try pair()
         key.subjectPublicKeyInfo = []
@@ -72,19 +72,19 @@ struct KeyIndexTests {
         #expect(other.warnings.count == 1)
     }
 
-    @Test("Lists a key with another merchant's certificate than the ledger's as inconsistent")
+    @Test("Lists a key as inconsistent if its certificate and the ledger name different merchants")
     func anotherMerchant() throws {
         var (key, record) = try pair()
         record.merchantIdentifier = "merchant.com.other"
         try expectInconsistent(index([key], [record]), record, saying: "merchant")
         key.certificates = []
-        // Without a certificate nothing disagrees; a warning notes its absence.
+        // A key without a certificate is still served, with a warning that it has none.
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
         #expect(entry.warnings.contains { $0.contains("no certificate") })
     }
 
-    @Test("Lists a key with another key's, an unreadable, or a Merchant Identity certificate as inconsistent")
+    @Test("Lists a key as inconsistent with another key's, an unreadable, or a Merchant Identity Certificate")
     func strangeCertificates() throws {
         let (key, record) = try pair()
         let authority = try SharedForge.authority
@@ -110,7 +110,7 @@ struct KeyIndexTests {
         }
     }
 
-    @Test("Lists a key of another algorithm than the ledger's as inconsistent")
+    @Test("Lists a key as inconsistent if its algorithm differs from the ledger's")
     func anotherAlgorithm() throws {
         var (key, record) = try pair()
         record.algorithm = .rsa
@@ -118,7 +118,7 @@ struct KeyIndexTests {
         key.certificates = []
     }
 
-    @Test("Shows the newest valid certificate of several, or the last one to expire if none is valid")
+    @Test("Shows the newest valid certificate of a key, or the one that expired last if none is valid")
     func severalCertificates() throws {
         var (key, record) = try pair()
         let ages: [(from: Double, until: Double)] = [(-400, 300), (-30, 700), (-900, -200), (10, 800)]
@@ -136,7 +136,7 @@ struct KeyIndexTests {
         #expect(later.entry(record.publicKeyHash)?.certificate?.der == all[0])
     }
 
-    @Test("Lists a key that no HSM token shows as missing with its certificate, and serves it when it returns")
+    @Test("Lists a key as missing when no HSM token has it any more, and serves it again when it returns")
     func missing() throws {
         let (key, record) = try pair()
         let index = index([key], [record])
@@ -150,13 +150,13 @@ struct KeyIndexTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
 
-    @Test("Lists a recorded key as missing while its HSM token was never seen")
+    @Test("Lists a recorded key as missing until an HSM token has listed it")
     func neverSeen() throws {
         let (_, record) = try pair()
         #expect(index([], [record]).entry(record.publicKeyHash)?.condition == .missing)
     }
 
-    @Test("Keeps the last listing of an HSM token that could not be asked")
+    @Test("Keeps the previous listing of an HSM token that could not be read")
     func tokenNotAsked() throws {
         let (key, record) = try pair()
         let index = index([key], [record])
@@ -164,7 +164,7 @@ struct KeyIndexTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
 
-    @Test("Keeps listing an external key that vanished as missing")
+    @Test("Lists an external key as missing after it has disappeared")
     func externalGone() throws {
         let (key, record) = try pair()
         let index = index([key], [])
@@ -172,7 +172,7 @@ struct KeyIndexTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
     }
 
-    @Test("Serves a key in two HSM tokens where it is in order, and warns about the other")
+    @Test("Serves a key from the HSM tokens where it is consistent, and warns about the others")
     func twoTokens() throws {
         let (key, record) = try pair()
         var broken = key
@@ -185,7 +185,7 @@ struct KeyIndexTests {
         #expect(entry.warnings == ["HSM token a: The pair failed its test."])
     }
 
-    @Test("Does not serve a key that could be exported from its HSM token")
+    @Test("Does not serve a key that can be exported from its HSM token")
     func unprotected() throws {
         var (key, record) = try pair()
         key.isProtected = false
@@ -194,7 +194,7 @@ struct KeyIndexTests {
         #expect(!entry.isServed(at: now))
     }
 
-    @Test("Warns about a key in only one of several HSM tokens, unless no payment arrives for it any more")
+    @Test("Warns about a key in only one of several HSM tokens, unless it is destroyed")
     func soleHolder() throws {
         var (key, record) = try pair()
         let index = KeyIndex()
@@ -209,14 +209,12 @@ struct KeyIndexTests {
         record.state = .active
         index.rebuild(hsmTokens: [("a", [key])], keyRecords: [record], now: now)
         #expect(index.warnings.isEmpty)
-        // An HSM token that has not been opened yet may have it: there is no warning before.
+        // Another HSM token that has not been opened yet may have the key, so there is no warning.
         let alone = KeyIndex()
         alone.rebuild(hsmTokens: [("b", [key])], keyRecords: [record], now: now)
         #expect(alone.warnings.isEmpty)
         key.certificates = []
     }
-
-    // Fixtures.
 
     private func pair() throws -> (KeyDescription, KeyRecord) {
         let forged = try SharedForge.ecMerchant
@@ -252,6 +250,6 @@ struct KeyIndexTests {
 }
 
 extension KeyEntry {
-    /// True if a payment would be decrypted with it.
+    /// True if a payment token can be decrypted with this key.
     fileprivate func isServed(at now: Date) -> Bool { condition == .served && decrypts(at: now) }
 }

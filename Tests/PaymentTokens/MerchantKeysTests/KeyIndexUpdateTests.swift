@@ -7,11 +7,11 @@ import WorkerProtocol
 
 @testable import MerchantKeys
 
-@Suite("Key index, one key at a time")
+@Suite("Key index, updated one key at a time")
 struct KeyIndexUpdateTests {
     private let now = Date()
 
-    @Test("Makes the index of a whole rebuild from updates one by one", arguments: [1, 2, 3])
+    @Test("Has the same content after single updates as after a rebuild", arguments: [1, 2, 3])
     func sameAsWhole(seed: Int) throws {
         var random = Steps(state: UInt64(seed))
         let pairs = try (0..<12).map { try Self.pair($0) }
@@ -43,7 +43,7 @@ struct KeyIndexUpdateTests {
             index.update(hash, hsmTokens: hsmTokens, keyRecord: keyRecords[hash], now: now)
         }
         let whole = KeyIndex()
-        // A key seen once stays listed, so the other index sees every key once too.
+        // A key that was listed once stays in the index, so the compared index must list every key once too.
         whole.rebuild(
             hsmTokens: [
                 (
@@ -67,7 +67,7 @@ struct KeyIndexUpdateTests {
         #expect(index.warnings == whole.warnings)
     }
 
-    @Test("Lists a key that an update removes as missing, and invents none that was never there")
+    @Test("Lists a removed key as missing, and adds no key that never existed")
     func gone() throws {
         let (key, record) = try Self.pair(1)
         let index = KeyIndex()
@@ -79,7 +79,7 @@ struct KeyIndexUpdateTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
     }
 
-    @Test("Does not take another key under its CKA_ID for it")
+    @Test("Does not confuse a key with another one that has its CKA_ID")
     func other() throws {
         let (key, record) = try Self.pair(1)
         var other = try Self.pair(2).0
@@ -90,7 +90,7 @@ struct KeyIndexUpdateTests {
         #expect(index.entries.count == 1)
     }
 
-    @Test("Continues a list after any hash, or a prefix of one")
+    @Test("Lists the keys after any hash, or after a prefix of one")
     func after() throws {
         let pairs = try (0..<9).map { try Self.pair($0) }
         let index = KeyIndex()
@@ -105,9 +105,7 @@ struct KeyIndexUpdateTests {
         #expect(index.entries(after: "g").isEmpty)
     }
 
-    // Fixtures.
-
-    /// SplitMix64.
+    /// SplitMix64, which gives the same values for the same seed.
     private struct Steps: RandomNumberGenerator {
         var state: UInt64
 
@@ -120,7 +118,7 @@ struct KeyIndexUpdateTests {
         }
     }
 
-    /// A key without a certificate; only its public key's bytes matter here.
+    /// A key and its record. The public key's bytes are not a real key, because the index only hashes them.
     private static func pair(_ number: Int) throws -> (KeyDescription, KeyRecord) {
         let information = [UInt8](repeating: UInt8(number), count: 91)
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: information)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Key states")
 struct KeyStateTests {
-    @Test("A state permits exactly the transitions of SP 800-57")
+    @Test("Permits exactly the transitions of SP 800-57")
     func transitions() {
         let permitted: [KeyState: Set<KeyState>] = [
             .preActivation: [.active, .compromised, .destroyed],
@@ -21,7 +21,7 @@ struct KeyStateTests {
         }
     }
 
-    @Test("Only active keys, and deactivated ones before their cut-off, decrypt")
+    @Test("Permits decryption with active keys, and with deactivated ones before their cut-off")
     func decrypts() {
         let now = Date(timeIntervalSince1970: 1_800_000_000)
         for state in KeyState.allCases {
@@ -31,7 +31,7 @@ struct KeyStateTests {
         }
     }
 
-    @Test("The names are SP 800-57's")
+    @Test("Names the states as SP 800-57 does")
     func names() {
         #expect(
             KeyState.allCases.map(\.rawValue)

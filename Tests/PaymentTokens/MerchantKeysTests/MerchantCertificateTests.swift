@@ -45,7 +45,7 @@ struct MerchantCertificateTests {
         #expect(certificate.publicKeyHash.bytes == forged.merchant.publicKeyHash)
     }
 
-    @Test("Reads a merchant identifier longer than a common name may be")
+    @Test("Reads a merchant identifier that exceeds the limit of a common name")
     func longIdentifier() throws {
         let identifier = "merchant." + String(repeating: "long.", count: 30) + "example"
         let certificate = try MerchantCertificate(
@@ -53,13 +53,13 @@ struct MerchantCertificateTests {
         #expect(certificate.merchantIdentifier == identifier)
     }
 
-    @Test("Reads the extension's hash in either case")
+    @Test("Reads the extension's hash in upper-case and lower-case hexadecimal")
     func lowerCaseHash() async throws {
         let der = try await openssl(hash: CertificateWorkshop.hash(Self.merchant).lowercased())
         #expect(try MerchantCertificate(der: der).merchantIdentifier == Self.merchant)
     }
 
-    @Test("Reports an extension with another merchant's hash as a contradiction within the certificate")
+    @Test("Reports a certificate whose extension has another merchant's hash as contradictory")
     func disagreement() throws {
         var profile = MerchantCertificateProfile(merchantIdentifier: Self.merchant)
         profile.extensionMerchantIdentifier = "merchant.com.other"
@@ -89,7 +89,7 @@ struct MerchantCertificateTests {
     }
 
     @Test(
-        "Names a key type that Apple Pay does not use as the reason",
+        "Refuses a key type that Apple Pay does not use, and names it",
         arguments: [
             CertificateWorkshop.Key.p384, .rsa3072,
         ])
@@ -102,7 +102,7 @@ struct MerchantCertificateTests {
         }
     }
 
-    @Test("Refuses bytes that are not a certificate, truncated or with trailing bytes")
+    @Test("Refuses a truncated certificate, one with trailing bytes, and other data")
     func notACertificate() throws {
         let good = try SharedForge.ecMerchant.certificate
         for bytes in [[], [0x30, 0x00], Array("-----BEGIN CERTIFICATE-----".utf8), good.dropLast(), good + [0]]

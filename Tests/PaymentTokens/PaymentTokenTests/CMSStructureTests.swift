@@ -12,7 +12,7 @@ import TokenForge
 extension DERPath {
     /// The parts of ContentInfo.
     fileprivate static let contentType = DERPath()[0]
-    /// The content within [0] EXPLICIT.
+    /// The SignedData inside ContentInfo's [0] EXPLICIT.
     fileprivate static let signedData = DERPath()[1][0]
 
     /// The parts of SignedData.
@@ -22,7 +22,7 @@ extension DERPath {
     fileprivate static let encapsulatedContentType = signedData[2][0]
     fileprivate static let signerCertificate = signedData[3][0]
     fileprivate static let issuerCertificate = signedData[3][1]
-    /// The parts of TBSCertificate: version, serialNumber, signature, issuer, …
+    /// Positions within TBSCertificate: version, serialNumber, signature, issuer, …
     fileprivate static let issuerCertificateIssuer = issuerCertificate[0][3]
     fileprivate static let signer = signedData[4][0]
 
@@ -38,7 +38,7 @@ extension DERPath {
 
 @Suite("CMS structure, RFC 5652")
 struct CMSStructureTests {
-    @Test("Accepts the unchanged message of the other tests")
+    @Test("Accepts the unchanged message, which the other tests change")
     func unchanged() throws {
         #expect(try details { _ in } == nil)
     }
@@ -57,7 +57,7 @@ struct CMSStructureTests {
                 == "the encapsulated content type is not data")
     }
 
-    @Test("Requires version 1 of both structures")
+    @Test("Requires version 1 of SignedData and SignerInfo")
     func versions() throws {
         #expect(
             try details { message in message[.version] = .primitive(tag: 2, [3]) }
@@ -67,7 +67,7 @@ struct CMSStructureTests {
                 == "the version of signerInfo is not 1")
     }
 
-    @Test("Permits only SHA-256 as digest algorithm of message and signer, with NULL or no parameters")
+    @Test("Permits only SHA-256, with NULL or no parameters, as digest algorithm of message and signer")
     func digestAlgorithms() throws {
         let null = DERTree.primitive(tag: 5, [])
         #expect(
@@ -92,7 +92,7 @@ struct CMSStructureTests {
                 == "the signer's digest algorithm is not SHA-256")
     }
 
-    @Test("Requires the signer's issuer and serial number, both of the certificate")
+    @Test("Requires the signer to be named by the issuer and serial number of a certificate")
     func signerIdentifier() throws {
         #expect(
             try details { message in message[.signerIdentifier] = .primitive(tag: 0x80, [1, 2, 3]) }
@@ -100,13 +100,13 @@ struct CMSStructureTests {
         #expect(
             try details { message in message[.signerSerialNumber] = .primitive(tag: 2, [1]) }
                 == "the two certificates are not the signer's and one other")
-        // The issuer's own name instead of the root's: then no certificate has both.
+        // With another issuer name, no certificate has both that name and the serial number.
         #expect(
             try details { message in message[.signerIssuer] = message[.issuerCertificateIssuer] }
                 == "the two certificates are not the signer's and one other")
     }
 
-    @Test("Requires the signer's issuer as the second certificate")
+    @Test("Requires the second certificate to be that of the signer's issuer")
     func otherIntermediate() throws {
         let relations = try DERTree(SharedForge.authority.developerRelations.certificate)
         #expect(
@@ -117,7 +117,7 @@ struct CMSStructureTests {
                 == "the two certificates are not the signer's and one other")
     }
 
-    @Test("Refuses anything but X.509 certificates among the certificates")
+    @Test("Refuses an element of the certificates that is not an X.509 certificate")
     func otherCertificateChoices() throws {
         for choice: DERTree in [
             .constructed(tag: 0xA1, []), .constructed(tag: 0x30, []), .primitive(tag: 0x04, []),
@@ -129,10 +129,10 @@ struct CMSStructureTests {
         }
     }
 
-    @Test("Requires the version's signature algorithm")
+    @Test("Requires the signature algorithm of the payment token's version")
     func signatureAlgorithm() throws {
         var wire = WireForm.distinguished
-        // Without cmsAlgorithmProtection, whose check comes first.
+        // cmsAlgorithmProtection is omitted because its check would fail first.
         wire.algorithmProtection = false
         #expect(
             try details(wire: wire) { message in
@@ -147,19 +147,19 @@ struct CMSStructureTests {
                 == "the signer has unsigned attributes")
     }
 
-    @Test("Refuses signed attributes in another order than DER's")
+    @Test("Refuses signed attributes that are not in DER's order")
     func attributeOrder() throws {
         #expect(
             try details { message in message[.signedAttributes].children.reverse() }
                 == "the signed attributes are not DER")
     }
 
-    @Test("Refuses signed attributes of indefinite length, which the rest of the message may have")
+    @Test("Refuses signed attributes of indefinite length, although the rest of the message may have one")
     func indefiniteAttributes() throws {
         let minted = try Minting.minted(wire: .distinguished)
         let message = try DERTree(minted.signature)
         let attributes = message[.signedAttributes]
-        // The outer levels are indefinite too, so that no length needs correction.
+        // The outer levels have indefinite lengths too, so that the change invalidates no length.
         var bytes: [UInt8] = [0x30, 0x80] + message[.contentType].encoded + [0xA0, 0x80, 0x30, 0x80]
         bytes += message[.signedData].children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
         let signer = message[.signer].children
@@ -170,7 +170,7 @@ struct CMSStructureTests {
         #expect(try details(minted, signature: bytes) == "the signed attributes are not DER")
     }
 
-    @Test("Refuses bytes after the message, and end-of-contents octets without a beginning")
+    @Test("Refuses bytes after the message, such as unmatched end-of-contents octets")
     func trailing() throws {
         let minted = try Minting.minted(wire: .since2019)
         for tail in [[0x00], [0x00, 0x00], [0x05, 0x00], [0xFF]] as [[UInt8]] {
@@ -178,7 +178,7 @@ struct CMSStructureTests {
         }
     }
 
-    @Test("Reports endless nesting as an error, without a crash")
+    @Test("Refuses very deep nesting without a crash")
     func nesting() throws {
         let minted = try Minting.minted()
         let deep = [UInt8]((0..<8_000).flatMap { _ in [0x30, 0x80] as [UInt8] })
@@ -190,7 +190,8 @@ struct CMSStructureTests {
     static let sha512Identifier: [UInt8] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03]
     static let ecdsaWithSHA512: [UInt8] = [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x03, 0x04]
 
-    /// The details of the refusal of a good EC_v1 payment token's message after `change`.
+    /// Applies `change` to the message of a valid EC_v1 payment token, and returns the refusal's details; nil if it is
+    /// accepted.
     private func details(
         wire: WireForm = .distinguished, _ change: (inout DERTree) throws -> Void
     ) throws -> String? {
@@ -210,7 +211,8 @@ struct CMSStructureTests {
     }
 }
 
-/// DER as a tree for reassembly with changes. Independent of the tested code: one-byte tags and definite lengths only.
+/// DER as a tree whose nodes tests can change and encode again. It handles only one-byte tags and definite lengths, and
+/// shares no code with the tested parser.
 indirect enum DERTree: Equatable {
     case primitive(tag: UInt8, [UInt8])
     case constructed(tag: UInt8, [DERTree])
@@ -247,7 +249,7 @@ indirect enum DERTree: Equatable {
         }
     }
 
-    /// The encoding with an indefinite length at this level.
+    /// The encoding with an indefinite length for this node only.
     var encodedIndefinite: [UInt8] {
         guard case .constructed(let tag, let children) = self else { return encoded }
         return [tag, 0x80] + children.flatMap(\.encoded) + [0, 0]
@@ -287,7 +289,7 @@ struct DERPath {
 
     init() {}
 
-    /// The path to that child of this node.
+    /// The path to the child `index` of this node.
     subscript(index: Int) -> DERPath {
         var path = self
         path.indices.append(index)

@@ -9,18 +9,18 @@ import TokenForge
 
 @testable import PaymentToken
 
-/// Malleable ECDSA signatures: anyone can turn (r, s) on a certificate into (r, n − s). The certificate stays valid and
-/// gets another fingerprint.
+/// Re-encoded certificates. ECDSA signatures are malleable: anyone can replace (r, s) by (r, n − s). The certificate
+/// stays valid and gets another fingerprint.
 @Suite("Other encodings of a certificate")
 struct CertificateMalleabilityTests {
-    @Test("Refuses a distrusted certificate in its other encoding too", arguments: ["leaf", "intermediate"])
+    @Test("Refuses a distrusted certificate in an equivalent encoding too", arguments: ["leaf", "intermediate"])
     func distrustedInOtherEncoding(which: String) async throws {
         let minted = try Minting.minted(.ecV1)
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
         var accepted = 0
         for form in try CertificateMalleability.encodings(of: original) where form != original {
             let evidence = try SignatureEvidence(of: paymentToken(minted, replacing: original, with: form))
-            // One of the candidates verifies: that of the issuer's curve. It is the attack.
+            // Only the candidate for the issuer's curve verifies. An attacker would use that one.
             guard (try? await Minting.policy().evaluate(evidence)) != nil else { continue }
             accepted += 1
             let fingerprint = Array(SHA256.hash(data: original))
@@ -33,7 +33,7 @@ struct CertificateMalleabilityTests {
     }
 
     @Test(
-        "Refuses a distrusted certificate in the encoding that anyone can make without the issuer's key",
+        "Refuses a distrusted certificate re-encoded without the issuer's key",
         arguments: TestChain.Issuers.allCases, ["leaf", "intermediate"])
     func everyIssuer(issuers: TestChain.Issuers, which: String) async throws {
         let chain = try TestChain(issuers: issuers)
@@ -44,7 +44,7 @@ struct CertificateMalleabilityTests {
             leafDER: which == "leaf" ? altered : chain.leafDER,
             intermediateDER: which == "leaf" ? chain.intermediateDER : altered,
             signingTime: Date(timeIntervalSince1970: 1_700_000_000))
-        // This is the attack: without the distrust the altered certificate is as good as the original.
+        // Without a distrusted fingerprint the altered certificate is accepted like the original: this is the attack.
         _ = try await TrustPolicy(roots: [chain.root], distrusted: []).evaluate(evidence)
         let policy = TrustPolicy(roots: [chain.root], distrusted: [Array(SHA256.hash(data: original))])
         let refusal = try #require(try await awaitedRefusal { _ = try await policy.evaluate(evidence) })
@@ -52,7 +52,8 @@ struct CertificateMalleabilityTests {
         #expect(refusal.details == "the \(which) certificate is distrusted by configuration")
     }
 
-    /// ECDSA: (r, n − s). RSA: the outer AlgorithmIdentifier without its NULL.
+    /// Returns a certificate with an equivalent signature: (r, n − s) for ECDSA; for RSA, the outer AlgorithmIdentifier
+    /// without its NULL.
     private static func altered(of der: [UInt8], by issuers: TestChain.Issuers) throws -> [UInt8] {
         let nodes = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
             var all: [ASN1Node] = []
@@ -62,7 +63,7 @@ struct CertificateMalleabilityTests {
         try #require(nodes.count == 3)
         var algorithm = Array(nodes[1].encodedBytes)
         var signature = try ASN1BitString(derEncoded: nodes[2])
-        // SEC 2 v2, §2.4.2, §2.5.1 and §2.6.1.
+        // The curves' orders n are from SEC 2 v2, §2.4.2, §2.5.1 and §2.6.1.
         let order: String
         switch issuers {
         case .p256: order = "FFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551"
@@ -98,7 +99,7 @@ struct CertificateMalleabilityTests {
         return node.serializedBytes
     }
 
-    /// Big-endian subtraction, digit by digit.
+    /// Returns `large` minus `small`, both big-endian.
     private static func subtracting(_ small: ArraySlice<UInt8>, from large: [UInt8]) -> [UInt8] {
         var (digits, borrow) = (large, 0)
         let subtrahend = [UInt8](repeating: 0, count: max(0, large.count - small.count)) + small.suffix(large.count)
@@ -110,15 +111,17 @@ struct CertificateMalleabilityTests {
         return digits
     }
 
-    @Test("Refuses a certificate whose signature has unused bits", arguments: ["leaf", "intermediate"])
+    @Test("Refuses a certificate whose signature BIT STRING has unused bits", arguments: ["leaf", "intermediate"])
     func unusedBits(which: String) async throws {
         let minted = try Minting.minted(.ecV1)
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
-        // Only a last bit of 0 may be marked as unused; the other signatures end in the other bit, because n is odd.
+        // Only a signature that ends in a 0 bit can declare that bit unused. One encoding does: n is odd, so either s
+        // or n − s is even.
         let even = try CertificateMalleability.encodings(of: original).filter { form in (form.last ?? 1) & 1 == 0 }
         #expect(!even.isEmpty)
         for var form in even {
-            // BIT STRING tag, length, unused bits, and the SEQUENCE of the signature.
+            // The sought bytes are the BIT STRING's tag, length and number of unused bits, and the signature's
+            // SEQUENCE.
             let start = try #require(
                 form.indices.dropLast(3).last { form[$0] == 0x03 && form[$0 + 2] == 0 && form[$0 + 3] == 0x30 })
             form[start + 2] = 1
@@ -128,7 +131,8 @@ struct CertificateMalleabilityTests {
         }
     }
 
-    /// The payment token with one certificate of the message replaced, with indefinite outer lengths.
+    /// The payment token with one certificate of the message replaced. The outer lengths are indefinite, so they stay
+    /// right.
     private func paymentToken(
         _ minted: MintedToken, replacing original: [UInt8], with form: [UInt8]
     ) throws -> PaymentToken {

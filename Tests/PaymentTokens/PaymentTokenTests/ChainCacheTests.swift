@@ -12,7 +12,7 @@ import X509
 
 @Suite("Cached chains")
 struct ChainCacheTests {
-    @Test("Caches a chain once it is accepted, and not when it is refused")
+    @Test("Caches accepted chains only")
     func onlyAccepted() async throws {
         let policy = try Minting.policy()
         for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
@@ -35,15 +35,16 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == chain)
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [3]), validAt: time) == nil)
         #expect(cache.chain(for: .init(leafDER: [2], intermediateDER: [1]), validAt: time) == nil)
-        // The key is not their concatenation.
+        // The cache's key must not be the concatenation of both certificates.
         #expect(cache.chain(for: .init(leafDER: [1, 2], intermediateDER: []), validAt: time) == nil)
     }
 
     @Test(
-        "Does not use a cached chain for a signing time outside any of its three validities",
+        "Does not use a cached chain if any of its certificates was not valid at the signing time",
         arguments: [9, 91, 0, 100])
     func validities(seconds: Double) {
-        // The three are valid from 10 to 100, from 0 to 90 and from 5 to 95 seconds.
+        // The certificates are valid from 10 to 100, from 0 to 90 and from 5 to 95 seconds, so the chain is from 10 to
+        // 90.
         var cache = ChainCache(capacity: 2)
         cache.insert(.sample, for: .init(leafDER: [1], intermediateDER: [2]))
         let time = Date(timeIntervalSince1970: seconds)
@@ -60,7 +61,7 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [3], intermediateDER: []), validAt: time) != nil)
     }
 
-    @Test("Trusts nothing under a root that was not valid at the signing time")
+    @Test("Refuses a chain whose root was not valid at the signing time")
     func rootValidity() async throws {
         let chain = try TestChain(rootNotAfter: Date(timeIntervalSince1970: 1_000_000_100))
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
@@ -75,7 +76,7 @@ struct ChainCacheTests {
         #expect(refusal?.details == "the root certificate was not valid at the signing time")
     }
 
-    @Test("Trusts nothing under a root that is not a certificate authority")
+    @Test("Refuses a chain whose root is not a certificate authority")
     func rootNotAuthority() async throws {
         let chain = try TestChain(rootIsAuthority: false)
         let evidence = SignatureEvidence(
@@ -85,7 +86,7 @@ struct ChainCacheTests {
         #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
-    @Test("Reports bytes that are not a certificate as untrusted")
+    @Test("Refuses bytes that are not a certificate as untrusted")
     func notCertificates() async throws {
         let chain = try TestChain()
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
@@ -111,13 +112,14 @@ extension CertificateDescription {
     }
 }
 
-/// Three certificates with Apple Pay's markers, made with swift-certificates, in forms that TokenForge does not vary.
+/// A chain of three certificates with Apple Pay's markers, made with swift-certificates, in forms that TokenForge
+/// cannot make.
 struct TestChain {
     let root: Certificate
     let intermediateDER: [UInt8]
     let leafDER: [UInt8]
 
-    /// The keys of root and intermediate.
+    /// The types of the root's and the intermediate's keys.
     enum Issuers: CaseIterable {
         case p256, p384, p521, rsa
     }

@@ -8,7 +8,7 @@ import Testing
 @Suite("Expected details")
 struct ExpectedDetailsTests {
     @Test(
-        "Refuses an expectation of the wrong form as malformed_request",
+        "Refuses an expectation with a wrong form as malformed_request",
         arguments: [
             #"{"currencyCode":840}"#, #"{"currencyCode":"84"}"#, #"{"currencyCode":"8400"}"#,
             #"{"currencyCode":"USD"}"#,
@@ -31,7 +31,7 @@ struct ExpectedDetailsTests {
         #expect(refusal?.details?.contains("4817") == false)
     }
 
-    @Test("Passes every check without expectations, and lists none")
+    @Test("Checks nothing and lists nothing without expectations")
     func nothing() throws {
         let paymentToken = try Minting.paymentToken(applicationData: [1])
         for details in [ExpectedDetails.nothing, try expected("{}")] {
@@ -79,7 +79,7 @@ struct ExpectedDetailsTests {
         }
     }
 
-    @Test("Matches a payment token without applicationData with null only")
+    @Test("Matches a payment token without applicationData only if null is expected")
     func noApplicationData() throws {
         let paymentToken = try Minting.paymentToken()
         try expected(#"{"applicationData":null}"#).checkApplicationData(paymentToken)
@@ -88,7 +88,7 @@ struct ExpectedDetailsTests {
                 == .applicationDataMismatch)
     }
 
-    @Test("Compares the currency as three digits; an absent or unreadable one is a mismatch")
+    @Test("Compares currencies as three digits, and reports an absent or unreadable one as a mismatch")
     func currency() throws {
         let details = try expected(#"{"currencyCode":"036"}"#)
         try details.checkCurrency(payload(#"{"currencyCode":"036"}"#))
@@ -121,7 +121,7 @@ struct ExpectedDetailsTests {
         #expect(try refusal { try details.checkAmount(payload(text)) }?.code == .amountMismatch)
     }
 
-    @Test("Names the required members without an expectation; applicationData counts by its hash or null too")
+    @Test("Names the required members that have no expectation; a hash or null suffices for applicationData")
     func missing() throws {
         let all = ExpectedDetails.memberNames
         #expect(

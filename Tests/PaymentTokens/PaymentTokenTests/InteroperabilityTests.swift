@@ -31,7 +31,7 @@ struct InteroperabilityTests {
         }
     }
 
-    @Test("Refuses a real signature over a changed payment token")
+    @Test("Refuses a real payment token after a change to its signed content")
     func changedTokens() throws {
         for fixture in try Fixtures.paymentTokens() {
             let json = try JSONValue(parsing: fixture.json)
@@ -46,7 +46,7 @@ struct InteroperabilityTests {
         }
     }
 
-    @Test("Decrypts the real EC_v1 payment tokens with this OtherInfo, and reads their payload")
+    @Test("Decrypts the real EC_v1 payment tokens with this project's OtherInfo, and reads their payloads")
     func payloads() throws {
         for fixture in try Fixtures.paymentTokens() where fixture.version == "EC_v1" {
             guard let file = fixture.privateKey, let merchant = fixture.merchantIdentifier else { continue }
@@ -66,7 +66,7 @@ struct InteroperabilityTests {
             let plaintext = Array(try AES.GCM.open(box, using: SymmetricKey(data: Data(symmetricKey))))
             #expect(Hexadecimal.encode(Array(SHA256.hash(data: plaintext))) == fixture.plaintextSHA256)
 
-            // Only their presence is checked; their values stay private.
+            // The members must exist. Their values are private, so no expected value is written here.
             let json = try #require(try JSONValue(parsing: plaintext).objectValue)
             #expect(json["applicationPrimaryAccountNumber"]?.stringValue != nil)
             #expect(json["paymentDataType"]?.stringValue == "3DSecure")

@@ -6,9 +6,9 @@ import TestSupport
 import TokenForge
 import X509
 
-/// Payment tokens for these tests, minted under the run's own root.
+/// Mints payment tokens under the test run's own root.
 enum Minting {
-    /// A whole second, so that minted and read values compare equal.
+    /// Now in whole seconds, the precision of signingTime, so that minted and read values compare equal.
     static let signingTime = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
 
     static func minted(
@@ -34,7 +34,7 @@ enum Minting {
         try PaymentToken(json: JSONValue(parsing: minted.paymentToken))
     }
 
-    /// A policy that trusts only the run's root.
+    /// A trust policy with the test run's root only.
     static func policy(distrusted: Set<[UInt8]> = [], chainCacheCapacity: Int = 64) throws -> TrustPolicy {
         TrustPolicy(
             roots: [try Certificate(derEncoded: SharedForge.authority.root.certificate)], distrusted: distrusted,
@@ -63,7 +63,7 @@ func refusal(_ body: () throws -> Void) throws -> Refusal? {
 }
 
 extension JSONValue {
-    /// The same value with the member at `path` replaced, added if absent, or removed for nil.
+    /// Returns a copy in which the member at `path` has this value, or is removed for nil.
     func setting(_ path: String..., to value: JSONValue?) -> JSONValue {
         setting(path[...], to: value)
     }

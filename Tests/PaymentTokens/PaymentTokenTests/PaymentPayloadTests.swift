@@ -7,7 +7,7 @@ import TokenForge
 
 @Suite("Payment payload")
 struct PaymentPayloadTests {
-    @Test("Reads currency and amount by Apple's table")
+    @Test("Reads currency and amount from the members that Apple's table names")
     func comparedMembers() throws {
         let payload = try payload(
             """
@@ -28,7 +28,7 @@ struct PaymentPayloadTests {
         #expect(payload.transactionAmount == ExactDecimal(recipe.amount))
     }
 
-    @Test("Accepts unknown types and members, and reads members of another type as absent")
+    @Test("Accepts an unknown paymentDataType and unknown members, and reads a member of the wrong type as absent")
     func schemaRefusesNothing() throws {
         let payload = try payload(
             """
@@ -57,7 +57,7 @@ struct PaymentPayloadTests {
         #expect(try refusal { _ = try PaymentPayload(plaintext: bytes) }?.code == .decryptionFailed)
     }
 
-    @Test("Prints, dumps and reflects no part of a payload")
+    @Test("Never prints, dumps or reflects part of a payload")
     func notPrintable() throws {
         let payload = try payload(
             """
@@ -76,7 +76,7 @@ struct PaymentPayloadTests {
         #expect(Mirror(reflecting: payload).children.isEmpty)
     }
 
-    @Test("Prints no part of a payment token")
+    @Test("Never prints part of a payment token")
     func tokenNotPrintable() throws {
         let paymentToken = try Minting.paymentToken()
         #expect("\(paymentToken)\(String(reflecting: paymentToken))".count < 80)

@@ -11,7 +11,7 @@ import TokenForge
 @Suite("CMS signature")
 struct SignatureEvidenceTests {
     @Test(
-        "Returns signer, issuer and signing time for every form that Apple has written since 2014",
+        "Returns signer, issuer and signing time for every form of signature that Apple has used since 2014",
         arguments: PaymentTokenVersion.allCases,
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: PaymentTokenVersion, wire: WireForm) throws {
@@ -32,7 +32,7 @@ struct SignatureEvidenceTests {
         }
     }
 
-    /// Each deviation with part of its refusal, which shows that no other check caused it.
+    /// Deviations, each with a part of the expected refusal. The part proves which check refused it.
     static let deviations: [(Deviation, String)] = [
         (.notCMS, "not a CMS signedData structure"), (.truncatedSignature, "not a CMS signedData structure"),
         (.trailingBytes, "not a CMS signedData structure"), (.encapsulatedContent, "not detached"),
@@ -57,7 +57,7 @@ struct SignatureEvidenceTests {
     ]
 
     @Test(
-        "Refuses each kind of forged signature for its own reason", arguments: PaymentTokenVersion.allCases,
+        "Refuses each kind of forged signature with its specific reason", arguments: PaymentTokenVersion.allCases,
         deviations)
     func forged(version: PaymentTokenVersion, deviation: (Deviation, String)) throws {
         let hasApplicationData = [.applicationDataRemoved, .applicationDataChanged].contains(deviation.0)
@@ -68,7 +68,7 @@ struct SignatureEvidenceTests {
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("Covers all of TokenForge's forgeries")
+    @Test("Tests every forged signature that TokenForge can make")
     func allForgeries() {
         let listed = Set(Self.deviations.map(\.0))
         #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "signature_invalid" }))
@@ -93,12 +93,12 @@ struct SignatureEvidenceTests {
         #expect(try details(of: PaymentToken(json: rsaWithEC))?.contains("no RSA key") == true)
     }
 
-    @Test("Refuses a change of any byte of the signature message", arguments: PaymentTokenVersion.allCases)
+    @Test("Refuses a change of any tested byte of the signature message", arguments: PaymentTokenVersion.allCases)
     func changedBytes(version: PaymentTokenVersion) async throws {
         let minted = try Minting.minted(version, wire: .distinguished)
         let json = try JSONValue(parsing: minted.paymentData)
         let policy = try Minting.policy(chainCacheCapacity: 0)
-        // Every seventh byte is enough to change every field.
+        // A change of every seventh byte reaches every field.
         for position in stride(from: 0, to: minted.signature.count, by: 7) {
             var signature = minted.signature
             signature[position] ^= 1
@@ -115,7 +115,7 @@ struct SignatureEvidenceTests {
     }
 }
 
-@Suite("Wycheproof vectors through the signature check")
+@Suite("Wycheproof vectors for the signature check")
 struct WycheproofSignatureTests {
     struct Group: Sendable {
         let key: [UInt8]
@@ -140,7 +140,7 @@ struct WycheproofSignatureTests {
             let key = try SignerKey(subjectPublicKeyInfo: group.key[...], version: version)
             for vector in group.cases {
                 let accepted = key.isValid(signature: vector.signature[...], over: vector.message)
-                // Acceptable: a missing NULL in the DigestInfo, which PKCS#1 verifiers may accept or refuse.
+                // Acceptable vectors lack NULL in the DigestInfo, which PKCS#1 verifiers may accept or refuse.
                 if vector.result != "acceptable" {
                     #expect(accepted == (vector.result == "valid"), "tcId \(vector.number)")
                 }

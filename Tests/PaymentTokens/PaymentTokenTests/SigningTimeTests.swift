@@ -21,7 +21,7 @@ struct SigningTimeTests {
     }
 
     @Test(
-        "Refuses other forms",
+        "Refuses any other form of time",
         arguments: [
             (0x18, "20260131120000Z"), (0x18, "20500101000000.5Z"), (0x17, "2601311200Z"), (0x17, "260131120000+0100"),
             (0x17, "260230120000Z"), (0x17, "261301120000Z"), (0x17, "260131240000Z"), (0x17, "260131120000"),
@@ -40,7 +40,9 @@ struct SigningTimeTests {
 struct SigningTimeWindowTests {
     private let signed = Date(timeIntervalSince1970: 1_700_000_000)
 
-    @Test("Includes the boundary of a symmetric window", arguments: [0.0, 1, 299.5, 300, -1, -299.5, -300])
+    @Test(
+        "Accepts a signing time up to and including either boundary of the window",
+        arguments: [0.0, 1, 299.5, 300, -1, -299.5, -300])
     func inside(age: Double) {
         #expect(throws: Never.self) {
             try SigningTimeWindow.within(.seconds(300)).check(signingTime: signed, now: signed.addingTimeInterval(age))
@@ -70,7 +72,7 @@ struct SigningTimeWindowTests {
             } != nil)
     }
 
-    @Test("Accepts every signing time when off")
+    @Test("Accepts every signing time when the window is off")
     func off() {
         #expect(throws: Never.self) {
             try SigningTimeWindow.off.check(signingTime: signed, now: .distantFuture)

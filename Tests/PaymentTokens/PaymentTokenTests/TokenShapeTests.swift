@@ -46,7 +46,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "Refuses an unknown version as such before it checks anything else",
+        "Refuses an unknown version before it checks anything else",
         arguments: ["EC_v2", "", "ec_v1", "RSA_v3"])
     func unsupportedVersion(name: String) throws {
         let json = JSONValue.object(try #require(JSONObject([("version", .string(name))])))
@@ -132,7 +132,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try PaymentToken(json: json.setting("transactionIdentifier", to: nil)) }
     }
 
-    @Test("Accepts only the version's own key material")
+    @Test("Accepts only the key material that belongs to the version")
     func keyMaterialOfTheOtherVersion() throws {
         let ec = try JSONValue(parsing: Minting.minted(.ecV1).paymentData)
         let rsa = try JSONValue(parsing: Minting.minted(.rsaV1).paymentData)
@@ -144,7 +144,9 @@ struct TokenShapeTests {
         }
     }
 
-    @Test("Refuses every malformed payment token of TokenForge as such", arguments: PaymentTokenVersion.allCases)
+    @Test(
+        "Refuses with malformed_token every malformed payment token that TokenForge can make",
+        arguments: PaymentTokenVersion.allCases)
     func forgedShapes(version: PaymentTokenVersion) throws {
         for deviation in Deviation.allCases
         where deviation.refusal == "malformed_token" && deviation.applies(to: version.rawValue)
@@ -155,17 +157,18 @@ struct TokenShapeTests {
         }
     }
 
-    /// The signed data are data ‖ transactionId ‖ applicationData without separators, so bytes that move from one to
-    /// the next leave the signature valid.
+    /// The signature covers data ‖ transactionId ‖ applicationData without separators. It stays valid if bytes move
+    /// from one member to the next.
     @Test(
-        "Refuses a payment token with bytes shifted between its members by their lengths",
+        "Refuses a payment token in which bytes have moved from one signed member to the next",
         arguments: PaymentTokenVersion.allCases)
     func shiftedMembers(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1])
         let paymentToken = try Minting.paymentToken(minted)
         let hash = try #require(paymentToken.applicationDataHash)
         let content = paymentToken.encryptedData + paymentToken.transactionIdentifier.bytes + hash
-        // The positions at which transactionId and applicationData begin, other than the true ones.
+        // The positions at which transactionId and applicationData begin in the signed content. `places` has wrong
+        // ones.
         let (first, second) = (paymentToken.encryptedData.count, paymentToken.encryptedData.count + 32)
         var places = (1...40).flatMap { [(first - $0, second - $0), (first + $0, second + $0)] }
         places += (1...31).flatMap { [(first - $0, second), (first + $0, second), (first, second - $0)] }
@@ -179,8 +182,8 @@ struct TokenShapeTests {
             json = json.setting(
                 "header", "applicationData", to: rest.isEmpty ? nil : .string(Hexadecimal.encode(rest)))
             if rest.isEmpty, end - start == 32 {
-                // A whole member moved. Shape and signature are Apple's, so only the decryption detects it by the wrong
-                // tag.
+                // This payment token has a valid shape and a valid signature. Only the decryption detects the change,
+                // by its tag.
                 let shifted = try PaymentToken(json: json)
                 #expect(shifted.signedContent == paymentToken.signedContent)
                 #expect(shifted.transactionIdentifier.bytes == hash)
@@ -191,13 +194,13 @@ struct TokenShapeTests {
         }
     }
 
-    @Test("Accepts a point off the curve as well-formed, and fails its decryption")
+    @Test("Accepts the shape of a payment token with a point off the curve, and fails its decryption")
     func pointOffCurve() throws {
         let paymentToken = try Minting.paymentToken(.ecV1, [.pointOffCurve])
         #expect(try refusal { _ = try paymentToken.restorationInput() }?.code == .decryptionFailed)
     }
 
-    @Test("Passes the point of 65 bytes or the wrapped key of 256 to the key restoration")
+    @Test("Passes the 65-byte point or the 256-byte wrapped key to the key restoration")
     func restorationInput() throws {
         let ec = try Minting.paymentToken(.ecV1)
         #expect(try ec.restorationInput() == Array(ec.keyMaterial.encoded.suffix(65)))
@@ -226,7 +229,7 @@ struct PublicKeyHashTests {
         #expect(PublicKeyHash(hex: hash.hex + "00") == nil)
     }
 
-    @Test("Builds OtherInfo of the algorithm identifier with its length, Apple, and the merchant identifier's hash")
+    @Test("Builds OtherInfo from the length-prefixed algorithm identifier, Apple, and the merchant identifier's hash")
     func otherInfo() {
         let info = OtherInfo.ecV1(merchantIdentifier: "abc")
         #expect(

@@ -29,7 +29,7 @@ struct TrustPolicyTests {
         #expect(chain.intermediate.issuer == chain.root.subject)
     }
 
-    /// Each deviation with a part of its refusal, so that no other check can cause it.
+    /// Deviations, each with a part of the expected refusal. The part proves which check refused it.
     static let untrustedChains: [(Deviation, String)] = [
         (.otherRoot, "do not form a chain from the signer to a trusted root"),
         (.leafIssuedByRoot, "not leaf, intermediate and root"),
@@ -44,7 +44,8 @@ struct TrustPolicyTests {
     ]
 
     @Test(
-        "Refuses each untrusted chain for its own reason", arguments: PaymentTokenVersion.allCases, untrustedChains)
+        "Refuses each untrusted chain with its specific reason",
+        arguments: PaymentTokenVersion.allCases, untrustedChains)
     func untrusted(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(version, [deviation.0]))
         let refusal = try #require(try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) })
@@ -52,14 +53,14 @@ struct TrustPolicyTests {
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("Covers all of TokenForge's untrusted chains")
+    @Test("Tests every untrusted chain that TokenForge can make")
     func allUntrusted() {
         let listed = Set(Self.untrustedChains.map(\.0))
         #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "certificate_untrusted" }))
     }
 
     @Test(
-        "Refuses a trusted chain without the markers in their places as not Apple Pay's",
+        "Refuses a trusted chain whose markers are missing or on the wrong certificate",
         arguments: PaymentTokenVersion.allCases,
         [
             (.leafMarkerMissing, "leaf certificate has no extension 1.2.840.113635.100.6.29"),
@@ -82,7 +83,7 @@ struct TrustPolicyTests {
                 == .certificateUntrusted)
     }
 
-    @Test("Distrusts minted payment tokens under Apple's root and under no root")
+    @Test("Refuses minted payment tokens if Apple's root, or no root, is trusted")
     func foreignRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
@@ -91,7 +92,7 @@ struct TrustPolicyTests {
         }
     }
 
-    @Test("Accepts no leaf or intermediate among the roots as a chain, and is unaffected by it next to the real root")
+    @Test("Refuses a leaf or intermediate as trusted root, and still accepts the real root next to them")
     func lowerCertificatesAsRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken())
         let leaf = try Certificate(derEncoded: evidence.leafDER)
@@ -105,7 +106,7 @@ struct TrustPolicyTests {
         #expect(try await all.evaluate(evidence).root.subject == root.subject.description)
     }
 
-    @Test("Refuses a distrusted leaf, intermediate or root at once")
+    @Test("Refuses a distrusted leaf, intermediate or root")
     func distrusted() async throws {
         let minted = try Minting.minted()
         let evidence = try SignatureEvidence(of: Minting.paymentToken(minted))
@@ -118,7 +119,8 @@ struct TrustPolicyTests {
     }
 
     @Test(
-        "Accepts the leaf up to the last second of its validity and no longer, cached or not", arguments: [0, 64])
+        "Accepts signing times from the first to the last second of the leaf's validity, cached or not",
+        arguments: [0, 64])
     func validityOfRememberedChain(capacity: Int) async throws {
         let policy = try Minting.policy(chainCacheCapacity: capacity)
         _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
@@ -135,7 +137,7 @@ struct TrustPolicyTests {
         }
     }
 
-    @Test("Checks a cached leaf again with another intermediate")
+    @Test("Checks a chain again if a cached leaf comes with another intermediate")
     func rememberedLeafOtherIntermediate() async throws {
         let policy = try Minting.policy()
         _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
@@ -148,9 +150,9 @@ struct TrustPolicyTests {
     }
 }
 
-@Suite("Apple Root CA - G3")
+@Suite("The built-in Apple Root CA - G3")
 struct AppleRootTests {
-    @Test("Has a built-in root with the fingerprint that Apple publishes, self-signed with P-384")
+    @Test("Has the fingerprint that Apple publishes, and is self-signed with P-384")
     func fingerprint() throws {
         // https://www.apple.com/certificateauthority
         let published =
@@ -166,7 +168,7 @@ struct AppleRootTests {
     }
 
     @Test(
-        "Equals the bytes that the Swift toolchain trusts for signed packages",
+        "Equals the root that the Swift toolchain embeds for signed packages",
         .enabled(if: swiftPackageProgram() != nil, "no swift-package program on the PATH"))
     func toolchain() throws {
         let program = try Data(contentsOf: try #require(swiftPackageProgram()), options: .mappedIfSafe)
@@ -174,7 +176,8 @@ struct AppleRootTests {
     }
 }
 
-/// `swift-package` on the PATH, or next to the program to which `swift` there leads.
+/// The program `swift-package` on the PATH, or in the directory to which the PATH's `swift` links; nil if there is
+/// none.
 private func swiftPackageProgram() -> URL? {
     let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
     let directories = path.split(separator: ":").map { directory in URL(filePath: String(directory)) }

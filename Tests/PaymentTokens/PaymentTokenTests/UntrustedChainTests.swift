@@ -6,7 +6,8 @@ import Testing
 
 @testable import PaymentToken
 
-/// Certificates of unknown issuers, which cost no more than reading their names: none of these can be read whole.
+/// Chains that must be refused by their names and key sizes alone. The certificates lack other fields, so a complete
+/// parse would fail with another error.
 @Suite("Untrusted chains")
 struct UntrustedChainTests {
     private static let algorithm = sequence([
@@ -23,14 +24,14 @@ struct UntrustedChainTests {
 
     private static func sequence(_ content: [UInt8]) -> [UInt8] { element(0x30, content) }
 
-    /// A SubjectPublicKeyInfo (RFC 3279 §2.3.1) with a modulus of unknown factors.
+    /// Returns an RSA SubjectPublicKeyInfo (RFC 3279 §2.3.1) with an arbitrary modulus.
     private static func rsaKey(bits: Int) -> [UInt8] {
         let modulus = [0x00, 0x80] + [UInt8](repeating: 0x5A, count: bits / 8 - 2) + [0x5B]
         let key = sequence(element(0x02, modulus) + element(0x02, [0x01, 0x00, 0x01]))
         return sequence(algorithm + element(0x03, [0x00] + key))
     }
 
-    /// A TBSCertificate with only what names and keys need.
+    /// Returns a certificate that contains only names, a key and an empty signature.
     private static func certificate(issuer: [UInt8], subject: [UInt8], key: [UInt8]) -> [UInt8] {
         sequence(
             sequence(element(0x02, [0x01]) + algorithm + issuer + sequence([]) + subject + key) + algorithm
@@ -50,14 +51,14 @@ struct UntrustedChainTests {
         return try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) }
     }
 
-    @Test("refuses a chain whose issuer is no root's name before it reads its certificates")
+    @Test("refuses a chain whose issuer is not a root before it reads the certificates completely")
     func otherIssuer() async throws {
         let refusal = try await refusal(issuer: Self.name("Other"), intermediateKey: Self.rsaKey(bits: 2048))
         #expect(refusal?.code == .certificateUntrusted)
         #expect(refusal?.details?.contains("do not form a chain") == true)
     }
 
-    @Test("refuses an issuer's RSA key of more than 4,096 bits before it checks a signature with it")
+    @Test("refuses an issuer's RSA key of more than 4,096 bits before it verifies a signature with it")
     func longIssuerKey() async throws {
         let root = Array(try CertificateFields(der: SharedForge.authority.root.certificate).subject)
         let long = try await refusal(issuer: root, intermediateKey: Self.rsaKey(bits: 8192))
@@ -66,7 +67,7 @@ struct UntrustedChainTests {
         #expect(usual?.details == "a certificate cannot be read")
     }
 
-    @Test("limits a signer's RSA key to 4,096 bits")
+    @Test("refuses a signer's RSA key of more than 4,096 bits")
     func longSignerKey() throws {
         _ = try SignerKey(subjectPublicKeyInfo: Self.rsaKey(bits: 4096)[...], version: .rsaV1)
         for bits in [4104, 8192] {
