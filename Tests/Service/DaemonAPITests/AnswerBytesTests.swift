@@ -2,7 +2,8 @@ import DaemonAPI
 import Foundation
 import Testing
 
-/// The bytes that scripts and clients read, as fixed text, with null members for unknown values and omitted ones.
+/// The daemon's answers compared with fixed text, because scripts and clients parse them. Unknown values are null in
+/// some answers and omitted in others.
 @Suite("Answers, byte for byte")
 struct AnswerBytesTests {
     private static let noon = Date(timeIntervalSince1970: 1_769_860_800)
@@ -38,7 +39,7 @@ struct AnswerBytesTests {
         String(decoding: try JSONCoding.encode(answer), as: UTF8.self)
     }
 
-    @Test("writes a key alone, in a list and inside other answers")
+    @Test("writes a key the same alone, in a list and inside other answers")
     func keys() throws {
         #expect(try text(Self.bareKey) == Self.bareKeyText)
         #expect(try text(Self.fullKey) == Self.fullKeyText)
@@ -52,7 +53,7 @@ struct AnswerBytesTests {
                 == #"{"key":\#(Self.bareKeyText),"rotation":\#(Self.noRotationText)}"#)
     }
 
-    @Test("writes a generation's dry run and a certificate request")
+    @Test("writes the answers to a dry run of a key generation and to a certificate request")
     func requests() throws {
         #expect(
             try text(KeyGenerationDryRun(merchantIdentifier: "m", algorithm: "EC", token: "t"))
@@ -67,7 +68,7 @@ struct AnswerBytesTests {
                 == #"{"algorithm":"EC","csr":"P\nE/M","merchantIdentifier":"m","publicKeyHash":"AA"}"#)
     }
 
-    @Test("writes rotations, with and without keys")
+    @Test("writes rotations with and without keys")
     func rotations() throws {
         #expect(try text(Self.noRotation) == Self.noRotationText)
         let bare = RotationKey(
@@ -141,7 +142,7 @@ struct AnswerBytesTests {
         #expect(try text(HealthAnswer()) == #"{"healthy":true}"#)
     }
 
-    @Test("writes paytokenctl's requests")
+    @Test("writes the requests that paytokenctl sends")
     func sent() throws {
         #expect(
             try text(KeyStateRequest(to: "suspended", reason: "r")) == #"{"reason":"r","to":"suspended"}"#)

@@ -22,7 +22,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(RefusalAnswer.self, from: detailed.json) == detailed)
     }
 
-    @Test("Writes all of a key's members, as null when unknown")
+    @Test("Writes every member of a key, with null for unknown values")
     func keySummary() throws {
         let key = KeySummary(
             publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "pre-activation", notAfter: nil,
@@ -38,7 +38,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(KeySummary.self, from: json) == key)
     }
 
-    @Test("Writes null for attributes that HSM tokens do not report, and only a message for an absent HSM token")
+    @Test("Writes null for attributes that an HSM token does not report, and only a message if the HSM token is away")
     func keyAttributes() throws {
         let attributes = [
             KeyAttributes(
@@ -58,7 +58,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode([KeyAttributes].self, from: json) == attributes)
     }
 
-    @Test("Writes a key's times and days in the contract's forms")
+    @Test("Writes a key's times in RFC 3339, and its remaining days as a number")
     func keyTimes() throws {
         let key = KeySummary(
             publicKeyHash: "a/+=", merchantIdentifier: "merchant.com.example", algorithm: "RSA", state: "active",
@@ -71,7 +71,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(KeySummary.self, from: Array(text.utf8)) == key)
     }
 
-    @Test("Writes and reads a list of keys as Codable does, byte for byte and member for member")
+    @Test("Writes and reads a list of keys exactly as Codable does")
     func keyList() throws {
         let bare = KeySummary(
             publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "pre-activation", notAfter: nil,
@@ -92,7 +92,7 @@ struct AnswerTests {
         }
     }
 
-    @Test("Keeps a newer daemon's additional members of a list, and refuses anything but a list of keys")
+    @Test("Keeps members that a newer daemon adds to a list, and refuses anything but a list of keys")
     func otherLists() throws {
         let key =
             #""publicKeyHash":"AA==","algorithm":"EC","state":"active","condition":"served","uses":3,"tokens":["a"]"#
@@ -109,16 +109,16 @@ struct AnswerTests {
         }
     }
 
-    @Test("Rounds days left down to whole days, negative in the past")
+    @Test("Rounds remaining days down to whole days, below zero once the time has passed")
     func daysLeft() {
         #expect(KeySummary.daysLeft(until: Self.noon + 86_400, now: Self.noon) == 1)
         #expect(KeySummary.daysLeft(until: Self.noon + 86_399, now: Self.noon) == 0)
         #expect(KeySummary.daysLeft(until: Self.noon - 1, now: Self.noon) == -1)
     }
 
-    @Test("Writes the decrypted dictionary byte for byte, and reads the answer back")
+    @Test("Writes the decrypted dictionary unchanged, and reads the answer back")
     func decrypt() throws {
-        // Spaces, escapes and number forms that no writer of ours would produce.
+        // Spaces, escapes and number forms that this project's JSON writer never produces.
         let payment = Array(
             #"{ "applicationPrimaryAccountNumber" : "x\/\u0041", "transactionAmount":1099.0e0 ,"a":[ ]}"#.utf8)
         let answer = DecryptAnswer(
@@ -136,7 +136,7 @@ struct AnswerTests {
         #expect(DecryptAnswer.read(RefusalAnswer(Refusal(.forbidden, "m")).json) == nil)
     }
 
-    @Test("Reads a newer daemon's status with more members")
+    @Test("Reads a status to which a newer daemon has added members")
     func forwardCompatible() throws {
         let status = StatusAnswer(
             version: "0.1.0", node: "n", startedAt: Self.noon, ready: true, reasons: [],
@@ -148,7 +148,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(StatusAnswer.self, from: Array(text.utf8)) == status)
     }
 
-    @Test("Reads a key's use as processing if an older daemon, which knows no other, states none")
+    @Test("Reads a key's use as processing if an older daemon does not state it")
     func olderDaemon() throws {
         let key = KeySummary(
             publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "active", notAfter: nil,

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Error table")
 struct ErrorTableTests {
-    /// The contract's table, row by row.
+    /// The error codes of each HTTP status, from the API's contract.
     private static let statuses: [Int: [RefusalCode]] = [
         400: [.malformedRequest, .malformedToken, .unsupportedVersion],
         403: [.forbidden], 404: [.notFound], 405: [.methodNotAllowed], 408: [.requestTimeout],
@@ -19,7 +19,7 @@ struct ErrorTableTests {
         503: [.hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded],
     ]
 
-    @Test("Every code has the contract's status")
+    @Test("gives every code the HTTP status of the contract")
     func codes() {
         for (status, codes) in Self.statuses {
             for code in codes { #expect(ErrorTable.row(for: code).status == status, "\(code.rawValue)") }
@@ -27,14 +27,14 @@ struct ErrorTableTests {
         #expect(Set(Self.statuses.values.joined()) == Set(RefusalCode.allCases))
     }
 
-    @Test("Every 503 states when to return, and no other refusal does", arguments: RefusalCode.allCases)
+    @Test("states a time to retry after for status 503 only", arguments: RefusalCode.allCases)
     func retryAfter(code: RefusalCode) {
         let row = ErrorTable.row(for: code)
         #expect((row.retryAfter != nil) == (row.status == 503))
         #expect((row.retryAfter ?? 1) >= 1)
     }
 
-    @Test("The command line's exit status follows the code")
+    @Test("derives the command line's exit status from the code")
     func exitStatus() {
         #expect(RefusalCode.signatureInvalid.exitStatus == .no)
         #expect(RefusalCode.transactionReplayed.exitStatus == .no)
@@ -44,7 +44,7 @@ struct ErrorTableTests {
         #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 64, 66, 69, 70, 75, 77, 78])
     }
 
-    @Test("An unknown code of a newer daemon's refusal still has an exit status")
+    @Test("derives the exit status from the HTTP status if a newer daemon's code is unknown")
     func unknownCode() throws {
         let answer = try JSONCoding.decode(
             RefusalAnswer.self,

@@ -6,7 +6,8 @@ import Testing
 
 @testable import DaemonAPI
 
-/// Comparison of Sources/Service/DaemonAPI/openapi.json with the code. `scripts/check-openapi` checks the file itself.
+/// Compares Sources/Service/DaemonAPI/openapi.json with the code. `scripts/check-openapi` checks that the file is
+/// valid.
 @Suite("OpenAPI file")
 struct OpenAPIFileTests {
     let document: JSONObject
@@ -17,7 +18,7 @@ struct OpenAPIFileTests {
         document = try #require(try JSONValue(parsing: Array(Data(contentsOf: file)), limits: limits).objectValue)
     }
 
-    @Test("Every refusal code is in the file's table with its status in the error table")
+    @Test("lists every refusal code with the status of the error table")
     func statuses() throws {
         let schema = try #require(
             document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
@@ -29,7 +30,7 @@ struct OpenAPIFileTests {
         #expect(rows.filter { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") }.count == RefusalCode.allCases.count)
     }
 
-    @Test("An operation describes a code only under the code's own status")
+    @Test("describes a code in an operation only under the code's status")
     func responses() throws {
         var seen: Set<String> = []
         let responses = try #require(document["components"]?.objectValue?["responses"]?.objectValue)
@@ -46,12 +47,12 @@ struct OpenAPIFileTests {
                 }
             }
         }
-        // Answers that the file does not describe, or that this version never gives.
+        // No operation describes these codes.
         let unused: Set<String> = ["method_not_allowed"]
         #expect(Set(RefusalCode.allCases.map(\.rawValue)).subtracting(seen) == unused)
     }
 
-    /// The responses of every operation, with its name.
+    /// The responses of each operation, with the operation's name.
     private func operations() throws -> [(String, JSONObject)] {
         let paths = try #require(document["paths"]?.objectValue)
         return paths.members.flatMap { template, item in
@@ -61,7 +62,7 @@ struct OpenAPIFileTests {
         }
     }
 
-    /// The schema that the response names for its JSON.
+    /// The schema that the response refers to; the response itself if it refers to none.
     private func named(_ response: JSONValue) throws -> JSONValue {
         let content = response.objectValue?["content"]?.objectValue?["application/json"]
         let name = content?.objectValue?["schema"]?.objectValue?["$ref"]?.stringValue?.split(separator: "/").last
@@ -69,7 +70,7 @@ struct OpenAPIFileTests {
         return try #require(document["components"]?.objectValue?["schemas"]?.objectValue?[String(name)])
     }
 
-    /// The values of `code` that the refusal schemas inside `value` permit.
+    /// The values that all schemas within `value` permit for `code`.
     private func codes(in value: JSONValue) -> [String] {
         switch value {
         case .object(let object):

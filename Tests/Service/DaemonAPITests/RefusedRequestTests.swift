@@ -3,7 +3,7 @@ import Testing
 
 @testable import DaemonAPI
 
-/// The daemon's answers to bodies that are not exactly a request: code, sentence and details, as fixed text.
+/// The daemon's refusals of invalid request bodies. Code, message and details are compared with fixed text.
 @Suite("Refused requests, word for word")
 struct RefusedRequestTests {
     private func refusal(_ read: () throws -> Void) throws -> Refusal {
@@ -20,7 +20,7 @@ struct RefusedRequestTests {
         #expect(refusal.details == details, sourceLocation: location)
     }
 
-    @Test("refuses a wrong change of a key's state")
+    @Test("refuses an invalid request to change a key's state")
     func keyState() throws {
         func isRefused(_ body: String, _ message: String, _ details: String? = nil) throws {
             try self.isRefused(body, message, details) { _ = try KeyStateRequest(parsing: $0) }
@@ -46,7 +46,7 @@ struct RefusedRequestTests {
         #expect(twice.code == .malformedRequest && twice.message == "The body is not strict JSON.")
     }
 
-    @Test("refuses a wrong reason, approval decision, and body with members")
+    @Test("refuses an invalid reason, an invalid approval decision, and members in an empty request")
     func small() throws {
         let ledger = { (body: [UInt8]) throws in _ = try LedgerAcceptanceRequest(parsing: body) }
         let unknown = "The body has an unknown member."
@@ -60,7 +60,7 @@ struct RefusedRequestTests {
             #"{"reason":""}"#, "reason is empty; give a reason for the record.", "reason", by: restore)
         try isRefused(#"{"reason":"r","a":1}"#, unknown, "known are: reason, withoutFinding", by: restore)
         try restore(Array(#"{"reason":"r","withoutFinding":true}"#.utf8))
-        // The ledger applies the record's own limit to longer reasons.
+        // This parser accepts a long reason; the ledger refuses it by the audit record's limit.
         try ledger(Array(#"{"reason":"\#(String(repeating: "r", count: 300))"}"#.utf8))
 
         let decision = { (body: [UInt8]) throws in _ = try ApprovalDecisionRequest(parsing: body) }
@@ -78,7 +78,7 @@ struct RefusedRequestTests {
         try isRefused("null", "The body is not a JSON object.", by: empty)
     }
 
-    @Test("refuses wrong imports of keys and certificates")
+    @Test("refuses invalid requests to import keys and certificates")
     func imports() throws {
         let key = { (body: [UInt8]) throws in _ = try KeyImportRequest(parsing: body) }
         let sealed = #"{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C"}"#
@@ -123,7 +123,7 @@ struct RefusedRequestTests {
             "known are: allowExpired, certificate", by: certificate)
     }
 
-    @Test("refuses wrong generations and rotations")
+    @Test("refuses invalid requests to generate and rotate keys")
     func rotations() throws {
         let generate = { (body: [UInt8]) throws in _ = try KeyGenerationRequest(parsing: body) }
         try isRefused("{}", "The body has no member merchantIdentifier.", "merchantIdentifier", by: generate)
@@ -142,7 +142,7 @@ struct RefusedRequestTests {
         #expect(try RotationFinishRequest(parsing: Array(#"{"cutOff":null}"#.utf8)).cutOff == .now)
     }
 
-    @Test("refuses wrong envelopes of payment tokens")
+    @Test("refuses invalid members around a payment token")
     func payments() throws {
         let decrypt = { (body: [UInt8]) throws in _ = try DecryptRequest(parsing: body) }
         try isRefused("{}", "The body has no member token.", "token", by: decrypt)

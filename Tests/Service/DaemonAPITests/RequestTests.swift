@@ -6,9 +6,9 @@ import Testing
 
 @testable import DaemonAPI
 
-@Suite("Request envelopes")
+@Suite("Requests with a payment token, and import requests")
 struct RequestTests {
-    @Test("Reads a decrypt request, and a client's encoding of it alike")
+    @Test("Reads a decrypt request as the client writes it")
     func decrypt() throws {
         let paymentToken = Array(#"{"version" : "EC_v1","data":"\/w=="}"#.utf8)
         let expected = try #require(JSONObject([("currencyCode", .string("840")), ("applicationData", .null)]))
@@ -26,7 +26,7 @@ struct RequestTests {
         #expect(bare.merchants == nil)
     }
 
-    @Test("Reads the merchants of a request as a client writes them")
+    @Test("Reads a request's merchants as the client writes them")
     func merchants() throws {
         let longest = String(repeating: "m", count: 255)
         for merchants in [["merchant.com.example.*"], ["*"], Array(repeating: longest, count: 100)] {
@@ -37,7 +37,7 @@ struct RequestTests {
     }
 
     @Test(
-        "Refuses an invalid list of merchants as malformed_request, never reading it as absent",
+        "Refuses an invalid list of merchants as malformed_request instead of treating it as absent",
         arguments: [
             "[]", "null", #""*""#, "{}", "[1]", "[null]", #"[""]"#, #"["*",["*"]]"#,
             "[\"" + String(repeating: "m", count: 256) + "\"]",
@@ -48,7 +48,7 @@ struct RequestTests {
         #expect(code { _ = try DecryptRequest(parsing: body) } == .malformedRequest)
     }
 
-    @Test("Reads an attempt's name, and those that it may follow, as a client writes them")
+    @Test("Reads the name of an attempt, and of those it may follow, as the client writes them")
     func attempts() throws {
         let attempt = "0123456789abcdef"
         let hundred = (100..<200).map { "0000000000000\($0)" }
@@ -58,7 +58,7 @@ struct RequestTests {
             let request = try DecryptRequest(parsing: body)
             #expect(request.attempt == attempt && request.after == after)
         }
-        // The daemon refuses what the client has omitted.
+        // The client writes `after` even without an attempt's name, and the daemon refuses that.
         let nameless = DecryptRequest.body(
             paymentToken: Array("{}".utf8), expected: nil, reference: "r", after: [attempt])
         #expect(code { _ = try DecryptRequest(parsing: nameless) } == .malformedRequest)
@@ -67,7 +67,7 @@ struct RequestTests {
     private static let other = #""fedcba9876543210""#
 
     @Test(
-        "Refuses as malformed_request an invalid attempt name, and anything but an array of at most 100 names after it",
+        "Refuses an invalid attempt, and an invalid list of attempts it may follow, as malformed_request",
         arguments: [
             #""attempt":"" "#, #""attempt":"0000000000000000""#, #""attempt":"0123456789ABCDEF""#,
             #""attempt":"0123456789abcde""#, #""attempt":"0123456789abcdef0""#, #""attempt":"0123456789abcdeg""#,
@@ -88,7 +88,7 @@ struct RequestTests {
     }
 
     @Test(
-        "Refuses anything but a decrypt request as malformed_request",
+        "Refuses a body that is not a decrypt request as malformed_request",
         arguments: [
             "", "[]", "7", "null", "{}", #"{"token":{}} x"#, #"{"token":{},"token":{}}"#,
             #"{"token":{},"Reference":"a"}"#,
@@ -102,7 +102,7 @@ struct RequestTests {
         #expect(code { _ = try DecryptRequest(parsing: Array(body.utf8)) } == .malformedRequest)
     }
 
-    @Test("Refuses a repeated name as malformed_token inside the payment token, elsewhere as malformed_request")
+    @Test("Refuses a repeated member as malformed_token inside the payment token, otherwise as malformed_request")
     func repeatedNames() {
         let inside = Array(#"{"reference":"a","token":{"header":{"publicKeyHash":"","publicKeyHash":""}}}"#.utf8)
         #expect(code { _ = try DecryptRequest(parsing: inside) } == .malformedToken)
@@ -127,7 +127,7 @@ struct RequestTests {
         #expect(!"\(String(describing: refusal))".contains("4111"))
     }
 
-    @Test("Reads a verify request with its time")
+    @Test("Reads a verify request with a time")
     func verify() throws {
         let time = Date(timeIntervalSince1970: 1_769_860_800)
         let body = VerifyRequest.body(paymentToken: Array("{}".utf8), at: RFC3339.string(time))
@@ -141,7 +141,7 @@ struct RequestTests {
         }
     }
 
-    @Test("Reads import requests as a client writes them")
+    @Test("Reads import requests as the client writes them")
     func imports() throws {
         let request = KeyImportRequest(
             merchantIdentifier: "merchant.com.example", certificate: "AAAA",
@@ -158,7 +158,7 @@ struct RequestTests {
     }
 
     @Test(
-        "Refuses anything but an import request as malformed_request",
+        "Refuses a body that is not an import request as malformed_request",
         arguments: [
             #"{"certificate":"A"}"#, #"{"certificate":"A","sealedKeys":[]}"#, #"{"certificate":"A","sealedKeys":[7]}"#,
             #"{"certificate":"A","sealedKeys":[{"token":"t"}]}"#, #"{"sealedKeys":[]}"#,
@@ -187,7 +187,7 @@ struct RequestTests {
 struct RotationRequestTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
-    @Test("reads a client's encoding, with the three kinds of cut-off")
+    @Test("reads requests as the client writes them, with each kind of cut-off")
     func roundTrips() throws {
         for cutOff in [RotationFinishRequest.CutOff.standard, .now, .at(noon)] {
             let request = RotationFinishRequest(type: "RSA", cutOff: cutOff, force: true, reason: "why")
@@ -211,7 +211,7 @@ struct RotationRequestTests {
     }
 
     @Test(
-        "refuses any other request as malformed",
+        "refuses members of a wrong type, unknown members, and bodies that are not objects",
         arguments: [
             #"{"force":1}"#, #"{"cutOff":7}"#, #"{"cutOff":"tomorrow"}"#, #"{"reason":""}"#, #"{"reason":null}"#,
             #"{"type":1}"#, #"{"Force":true}"#, "[]", "",

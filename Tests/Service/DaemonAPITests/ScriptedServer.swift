@@ -5,7 +5,8 @@ import TestSupport
 
 @testable import DaemonAPI
 
-/// A server that sends its script on each connection, one piece after each read, and reads no further.
+/// A server that sends the next of its scripts after each read from a connection. After the last one it ignores further
+/// input.
 final class ScriptedServer: Sendable {
     private let directory: FreshDirectory
     private let channel: any Channel
@@ -16,7 +17,7 @@ final class ScriptedServer: Sendable {
         try await self.init([script], closes: closes)
     }
 
-    /// - Parameter closes: true if the last piece ends the connection.
+    /// - Parameter closes: true to close the connection after the last script.
     init(_ scripts: [String], closes: Bool = true) async throws {
         directory = try FreshDirectory()
         path = directory.path("s.sock")

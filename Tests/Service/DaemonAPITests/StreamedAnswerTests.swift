@@ -7,7 +7,7 @@ import Testing
 
 @testable import DaemonAPI
 
-@Suite("Unix socket client, streamed answers")
+@Suite("Unix socket client with streamed answers")
 struct StreamedAnswerTests {
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: application/jsonl\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -20,7 +20,7 @@ struct StreamedAnswerTests {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    @Test("Returns the head at once, and the body in pieces until its last chunk")
+    @Test("Returns the head first, and then the chunked body piece by piece")
     func chunked() async throws {
         let server = try await ScriptedServer(Self.head + "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
         let answer = try await server.client().stream(.get("/v1/audit/export?format=jsonl"))
@@ -34,7 +34,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Sends a request's body, and returns an answer by its length")
+    @Test("Sends a body, and returns an answer that has a Content-Length")
     func counted() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
         let answer = try await server.client().stream(.post("/v1/ledger/backup", body: Array("{}".utf8)))
@@ -45,7 +45,7 @@ struct StreamedAnswerTests {
     }
 
     @Test(
-        "Throws for a broken body, chunked or with a length",
+        "Throws if the connection ends within the body, chunked or with a length",
         arguments: [head + "3\r\nabc\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nabc"])
     func cutShort(script: String) async throws {
         let server = try await ScriptedServer(script)
@@ -56,7 +56,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Reads a refusal whole")
+    @Test("Reads a refusal completely before it returns")
     func refusal() async throws {
         let body = #"{"code":"ledger_unavailable","message":"No."}"#
         let server = try await ScriptedServer(
@@ -68,7 +68,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Abandons a refusal larger than the limit")
+    @Test("Throws when a refusal exceeds the size limit")
     func largeRefusal() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 500 No\r\nContent-Length: 2000\r\n\r\n" + String(repeating: "x", count: 2000))
@@ -78,7 +78,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Ends the wait for a head at the deadline")
+    @Test("Throws at the deadline if no head arrives")
     func deadline() async throws {
         let server = try await ScriptedServer("", closes: false)
         let limit = Duration.milliseconds(200)
@@ -88,7 +88,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Abandons a stalled body, to which the head's deadline does not apply")
+    @Test("Throws when a body stalls for the idle time, after the deadline for the head")
     func silence() async throws {
         let server = try await ScriptedServer(Self.head + "3\r\nabc\r\n", closes: false)
         let idle = Duration.seconds(5)
@@ -101,13 +101,13 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Does not count a reader's pause as the daemon's silence, and returns everything")
+    @Test("Does not count the reader's pauses as idle time, and returns the whole body")
     func pausingReader() async throws {
         let server = try await FloodingServer(pieces: 1024)
         let client = UnixSocketClient(path: server.path)
         let answer = try await client.stream(.get("/"), idle: .seconds(5))
         try await Task.sleep(for: .seconds(6))
-        // The sender keeps what the reader has not requested, apart from the sockets' and a few reads' buffers.
+        // The server has sent only part of the body, which fits into the sockets' and the client's buffers.
         #expect(server.sent.current < 256)
         var count = 0
         for try await piece in answer.body { count += piece.count }
@@ -115,7 +115,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Closes the connection of an abandoned body")
+    @Test("Closes the connection when the reader discards the body")
     func dropped() async throws {
         let server = try await FloodingServer(pieces: 4096)
         do {
@@ -128,7 +128,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Throws when the reading task is cancelled, unlike at the body's end")
+    @Test("Throws when the reading task is cancelled, instead of ending the body")
     func cancelled() async throws {
         let server = try await ScriptedServer(Self.head + "3\r\nabc\r\n", closes: false)
         let answer = try await server.client().stream(.get("/"), idle: nil)
@@ -141,7 +141,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Fails like a whole request for a path without a listener")
+    @Test("Throws the same error as a request without streaming if no socket exists")
     func notThere() async throws {
         let missing = try FreshDirectory().path("missing.sock")
         await #expect(throws: UnixSocketClientError.notThere(path: missing)) {
@@ -150,7 +150,7 @@ struct StreamedAnswerTests {
     }
 }
 
-/// A server that sends a body of many pieces, as fast as the socket takes them.
+/// A server that sends a body of many pieces as fast as the client reads them.
 private final class FloodingServer: Sendable {
     static let pieceBytes = 16_384
     let sent = Shared(0)

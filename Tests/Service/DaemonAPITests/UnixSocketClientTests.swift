@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Unix socket client")
 struct UnixSocketClientTests {
-    @Test("Sends a request as HTTP/1.1 with its length, and returns the whole answer")
+    @Test("Sends an HTTP/1.1 request with its length, and returns the complete answer")
     func exchange() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Test: yes\r\nContent-Length: 2\r\n\r\n{}")
@@ -28,7 +28,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Sends nothing to a process that the check of the peer rejects")
+    @Test("Sends nothing to a process that the peer check rejects")
     func untrustedPeer() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         var client = server.client()
@@ -39,7 +39,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Joins a chunked answer")
+    @Test("Joins the chunks of an answer")
     func chunked() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
@@ -47,7 +47,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Reads a refusal from its answer")
+    @Test("Reads a refusal from an answer")
     func refusal() async throws {
         let body = #"{"code":"forbidden","message":"No."}"#
         let server = try await ScriptedServer(
@@ -59,7 +59,7 @@ struct UnixSocketClientTests {
     }
 
     @Test(
-        "Abandons an answer larger than the limit, with or without a length",
+        "Throws when an answer exceeds the size limit, with or without a length",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n",
@@ -73,7 +73,7 @@ struct UnixSocketClientTests {
     }
 
     @Test(
-        "Does not read an answer that never reaches its body until the deadline",
+        "Throws before the deadline if an answer is endless but never reaches its body",
         arguments: [
             ("", "HTTP/1.1 102 Processing\r\n\r\n"),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "extension=of-a-chunk;"),
@@ -87,7 +87,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Accepts an answer of exactly the limit")
+    @Test("Accepts an answer of exactly the size limit")
     func atTheLimit() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1000))
@@ -95,7 +95,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Ends at the deadline during silence")
+    @Test("Throws at the deadline if the server is silent")
     func deadline() async throws {
         let server = try await ScriptedServer("", closes: false)
         let limit = Duration.milliseconds(200)
@@ -106,7 +106,7 @@ struct UnixSocketClientTests {
     }
 
     @Test(
-        "Reports a connection that ends early as cut short",
+        "Throws cutShort if the connection ends before the answer does",
         arguments: ["", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"])
     func cutShort(script: String) async throws {
         let server = try await ScriptedServer(script)
@@ -116,7 +116,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Refuses a body without a length, gathered or streamed: a truncated one would look whole")
+    @Test("Refuses a body without a length, because its truncation could not be detected")
     func unframed() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\n\r\n{}")
         await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
@@ -128,7 +128,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Recognises another protocol")
+    @Test("Throws notHTTP if the server uses another protocol")
     func notHTTP() async throws {
         let server = try await ScriptedServer("SSH-2.0-OpenSSH_9.2\r\n")
         await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
@@ -137,7 +137,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Returns an early refusal to the sender of an unread body")
+    @Test("Returns a refusal that arrives before the request's body has been sent")
     func earlyRefusal() async throws {
         let body = #"{"code":"request_too_large","message":"Too large."}"#
         let server = try await ScriptedServer(
@@ -169,7 +169,7 @@ struct UnixSocketClientTests {
         }
     }
 
-    @Test("Reports a daemon that accepts no more connections as busy, not gone")
+    @Test("Reports a daemon that accepts no more connections as busy")
     func busy() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("s.sock")
@@ -196,7 +196,7 @@ struct UnixSocketClientTests {
         try await channel.close()
     }
 
-    @Test("Connects once a place in a full queue becomes free")
+    @Test("Repeats connecting while the server's queue is full, until it has room")
     func queueFull() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("s.sock")
@@ -232,7 +232,7 @@ struct UnixSocketClientTests {
         try await server.close()
     }
 
-    @Test("Names a missing permission, with the settings that grant it")
+    @Test("Reports a missing permission, and names the setting that grants it")
     func permission() {
         let client = UnixSocketClient(path: "/run/paytokend/admin.sock")
         let error = client.failure(
@@ -243,7 +243,7 @@ struct UnixSocketClientTests {
         #expect(UnixSocketClientError.notThere(path: "p").exitStatus == .unreachable)
     }
 
-    @Test("Ends the wait when the task is cancelled")
+    @Test("Throws when the waiting task is cancelled")
     func cancelled() async throws {
         let server = try await ScriptedServer("", closes: false)
         let client = server.client()
@@ -253,7 +253,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Gives each of many simultaneous requests its own answer")
+    @Test("Returns an answer to each of fifty simultaneous requests")
     func concurrent() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         let client = server.client()

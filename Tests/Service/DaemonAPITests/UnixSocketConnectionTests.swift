@@ -11,7 +11,7 @@ struct UnixSocketConnectionTests {
         try await connection.send(.get("/v1"), within: .seconds(120))
     }
 
-    @Test("Serves one request after another on a connection, without requesting its end")
+    @Test("Sends several requests on one connection, without Connection: close")
     func several() async throws {
         let server = try await ScriptedServer([Self.empty, Self.empty, Self.empty], closes: false)
         let connection = try await UnixSocketConnection.open(server.client())
@@ -23,7 +23,7 @@ struct UnixSocketConnectionTests {
         try await server.stop()
     }
 
-    @Test("Distinguishes an unanswered second request from a first one", arguments: [1, 2])
+    @Test("Throws closed if a later request gets no answer, cutShort if the first gets none", arguments: [1, 2])
     func unanswered(request: Int) async throws {
         let scripts = [String](repeating: Self.empty, count: request - 1) + [""]
         let server = try await ScriptedServer(scripts)
@@ -32,13 +32,13 @@ struct UnixSocketConnectionTests {
         let expected: UnixSocketClientError = request == 1 ? .cutShort(path: server.path) : .closed(path: server.path)
         await #expect(throws: expected) { try await send(connection) }
         #expect(!connection.isOpen)
-        // The client sends nothing more on it.
+        // A closed connection accepts no further request.
         await #expect(throws: UnixSocketClientError.closed(path: server.path)) { try await send(connection) }
         try await server.stop()
     }
 
     @Test(
-        "Never reports part of an answer as no answer",
+        "Throws cutShort, not closed, if part of an answer arrived",
         arguments: ["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "HTTP/1.1 200 OK\r\nConte"])
     func part(script: String) async throws {
         let server = try await ScriptedServer([Self.empty, script])
@@ -48,7 +48,7 @@ struct UnixSocketConnectionTests {
         try await server.stop()
     }
 
-    @Test("Stops using a connection that the server will close, or that carries unsolicited bytes")
+    @Test("Closes the connection after Connection: close or unexpected bytes")
     func lastAnswer() async throws {
         for script in ["HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", Self.empty + Self.empty] {
             let server = try await ScriptedServer([script], closes: false)
@@ -59,7 +59,7 @@ struct UnixSocketConnectionTests {
         }
     }
 
-    @Test("Applies the size limit to each answer")
+    @Test("Applies the size limit to each answer separately")
     func bound() async throws {
         let body = String(repeating: "x", count: 1000)
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + body
@@ -71,7 +71,7 @@ struct UnixSocketConnectionTests {
         try await server.stop()
     }
 
-    @Test("Ends the connection when a request's time is over")
+    @Test("Closes the connection when a request exceeds its time limit")
     func deadline() async throws {
         let server = try await ScriptedServer([Self.empty, ""], closes: false)
         let connection = try await UnixSocketConnection.open(server.client())
@@ -85,9 +85,9 @@ struct UnixSocketConnectionTests {
     }
 }
 
-@Suite("Name of a caller's client")
+@Suite("The header that names a client")
 struct ClientNameTests {
-    @Test("Accepts a name of 1 to 64 printable ASCII characters without blanks, in one header")
+    @Test("Accepts 1 to 64 printable ASCII characters without blanks, in a single header")
     func wellFormed() {
         for text in ["a", "shop@example-1", String(repeating: "n", count: 64)] {
             #expect(ClientName(headers: [text])?.text == text)

@@ -13,7 +13,7 @@ import Testing
 
     private static let bytes = ByteBuffer(repeating: 0x20, count: 10)
 
-    @Test("bounds the bytes before the body, and then the body with its framing")
+    @Test("limits the bytes of the head, and separately those of the body with its framing")
     func bounds() throws {
         let count = AnswerByteCount(mostHeadBytes: 20, mostBodyBytes: 5)
         let channel = try Self.channel(count)
@@ -21,7 +21,7 @@ import Testing
         count.headHasEnded()
         try channel.writeInbound(Self.bytes)
         #expect(throws: AnswerByteCount.Exceeded.self) { try channel.writeInbound(Self.bytes) }
-        // Reported once; the bytes themselves were passed on.
+        // The excess is reported once. All bytes are passed on, even those beyond the limit.
         try channel.writeInbound(Self.bytes)
         for _ in 0..<5 { #expect(try channel.readInbound(as: ByteBuffer.self) == Self.bytes) }
         count.begin()

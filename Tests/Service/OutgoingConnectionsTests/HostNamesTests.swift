@@ -5,9 +5,9 @@ import Testing
 
 @testable import OutgoingConnections
 
-/// Host name lookups with a resolver that can hang for one of them.
+/// Lookups of host names with a resolver that can hang for some names.
 @Suite struct HostNamesTests {
-    /// A resolver whose lookups of `slow.example` hang while the hang lasts.
+    /// A resolver whose lookups of names with the prefix `slow` block while `hang` is active.
     private struct Names {
         let hang = Hang()
         let asked = Shared<[String]>([])
@@ -45,7 +45,7 @@ import Testing
         return limits
     }
 
-    @Test("delays no other name by a hanging lookup, not even on the same event loop")
+    @Test("looks up other names on the same event loop while one lookup hangs")
     func otherNames() async throws {
         let names = Names()
         names.hang.begin()
@@ -59,7 +59,7 @@ import Testing
         _ = try await slow.get()
     }
 
-    @Test("shares one lookup among questions for a name, and caches its answer")
+    @Test("shares one lookup among simultaneous requests for a name, and caches the result")
     func shared() async throws {
         let names = Names()
         names.hang.begin()
@@ -80,7 +80,7 @@ import Testing
                 == [SocketAddress(ipAddress: "2001:db8::1", port: 8443)])
     }
 
-    @Test("uses addresses of some minutes ago while a new lookup hangs or fails, and then no longer")
+    @Test("uses cached addresses while a new lookup hangs or fails, until they are too old")
     func stale() async throws {
         let names = Names(Self.limits(fresh: .zero))
         #expect(try await names.address("slow.example") == "192.0.2.1")
@@ -99,14 +99,14 @@ import Testing
         await #expect(throws: HostNames.Failure.notFound(-3)) { try await forgetful.address("a.example") }
     }
 
-    @Test("returns the new addresses of a lookup that ends in time")
+    @Test("returns new addresses if a repeated lookup ends in time")
     func renewed() async throws {
         let names = Names(Self.limits(fresh: .zero, patience: .seconds(600)))
         #expect(try await names.address("a.example") == "192.0.2.1")
         #expect(try await names.address("a.example") == "192.0.2.2")
     }
 
-    @Test("bounds lookups, and ends the wait of an abandoned connection")
+    @Test("limits simultaneous lookups, and ends the wait of a cancelled connection")
     func bounded() async throws {
         let names = Names(Self.limits(lookUps: 2))
         names.hang.begin()
@@ -121,7 +121,7 @@ import Testing
         #expect(names.asked.current.sorted() == ["slow1.example", "slow2.example"])
     }
 
-    @Test("returns literal addresses without a lookup, and this host's addresses for its name")
+    @Test("returns literal addresses without a lookup, and loopback addresses for localhost")
     func literals() async throws {
         let names = Names()
         #expect(try await names.address("127.0.0.1") == "127.0.0.1")
