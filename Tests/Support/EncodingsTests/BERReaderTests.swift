@@ -6,12 +6,13 @@ import TokenForge
 
 @Suite("Elements of BER and DER, X.690 §8 and §10")
 struct BERReaderTests {
-    /// SEQUENCE { INTEGER 5, [0] { OCTET STRING 01 02 } }, with indefinite lengths where permitted.
+    /// SEQUENCE { INTEGER 5, [0] { OCTET STRING 01 02 } }, in which both constructed elements have an indefinite
+    /// length.
     private static let indefinite: [UInt8] = [
         0x30, 0x80, 0x02, 0x01, 0x05, 0xA0, 0x80, 0x04, 0x02, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00,
     ]
 
-    @Test("Reports the position of each element, with definite and indefinite lengths")
+    @Test("Reports each element's position, for definite and indefinite lengths")
     func ranges() throws {
         var reader = BERReader(Self.indefinite, .basic)
         let sequence = try reader.next(BERElement.sequence)
@@ -31,7 +32,7 @@ struct BERReaderTests {
         #expect(inside.isAtEnd)
     }
 
-    @Test("Reads nothing outside the bytes, wherever they are truncated")
+    @Test("Refuses an encoding that is truncated anywhere, without reading past its end")
     func truncated() {
         for count in Self.indefinite.indices {
             var reader = BERReader(Array(Self.indefinite[..<count]), .basic)
@@ -40,7 +41,7 @@ struct BERReaderTests {
     }
 
     @Test(
-        "Refuses encodings that neither set of rules permits",
+        "Refuses encodings that neither BER nor DER permits",
         arguments: [
             [], [0x30], [0x1F, 0x01, 0x00], [0x00, 0x00], [0x20, 0x80, 0x00, 0x00], [0x04, 0x80, 0x00, 0x00],
             [0x04, 0x02, 0x01], [0x04, 0x85, 0, 0, 0, 0, 0], [0x04, 0xFF, 0x01], [0x04, 0x84, 0x7F, 0xFF, 0xFF, 0xFF],
@@ -54,7 +55,7 @@ struct BERReaderTests {
     }
 
     @Test(
-        "Permits indefinite lengths, and lengths in more octets than needed, under the basic rules only",
+        "Permits indefinite lengths, and lengths in more octets than needed, in BER only",
         arguments: [
             [0x30, 0x80, 0x00, 0x00], [0x04, 0x81, 0x01, 0x09], [0x04, 0x82, 0x00, 0x01, 0x09], [0x04, 0x81, 0x00],
             [0x04, 0x82, 0x00, 0x80] + [UInt8](repeating: 9, count: 128),
@@ -66,7 +67,9 @@ struct BERReaderTests {
         #expect(throws: BERReader.Malformed.self) { try distinguished.next() }
     }
 
-    @Test("Requires the fewest octets for a length in DER", arguments: [0, 1, 127, 128, 255, 256, 65_535, 65_536])
+    @Test(
+        "Reads a DER length of every size, encoded in the fewest octets",
+        arguments: [0, 1, 127, 128, 255, 256, 65_535, 65_536])
     func lengths(count: Int) throws {
         var serializer = DER.Serializer()
         try serializer.serialize(ASN1OctetString(contentBytes: [UInt8](repeating: 7, count: count)[...]))
@@ -75,7 +78,7 @@ struct BERReaderTests {
         #expect(reader.isAtEnd)
     }
 
-    @Test("Follows nested elements to a bounded depth")
+    @Test("Refuses elements nested deeper than the limit")
     func depth() throws {
         func nested(_ depth: Int) -> [UInt8] {
             (0..<depth).flatMap { _ in [0x30, 0x80] as [UInt8] } + [UInt8](repeating: 0, count: 2 * depth)
@@ -84,7 +87,7 @@ struct BERReaderTests {
         #expect(throws: Never.self) { try shallow.next() }
         var deep = BERReader(nested(BERReader.maximumDepth + 1), .basic)
         #expect(throws: BERReader.Malformed.self) { try deep.next() }
-        // Only checkNested follows definite lengths.
+        // `next()` does not read inside an element of definite length. There, only `checkNested()` limits the depth.
         var definite: [UInt8] = []
         for _ in 0..<BERReader.maximumDepth { definite = [0x30, UInt8(definite.count)] + definite }
         #expect(throws: Never.self) { try BERReader(definite, .distinguished).checkNested() }
@@ -93,7 +96,7 @@ struct BERReaderTests {
         }
     }
 
-    @Test("Finds what swift-asn1 finds in a payment token's signature, and accepts nothing that swift-asn1 refuses")
+    @Test("Reads the same elements of a signature as swift-asn1, and accepts nothing that swift-asn1 refuses")
     func agreesWithSwiftASN1() throws {
         for wire in [WireForm.since2014, .since2023, .distinguished] {
             let signature = try SharedForge.mint.mint(

@@ -3,16 +3,16 @@ import Testing
 
 @Suite("Percent-encoding, RFC 3986")
 struct PercentEncodingTests {
-    @Test("Keeps RFC 3986's unreserved characters, and encodes all others in upper case")
+    @Test("Keeps unreserved characters, and encodes all others with upper-case hexadecimal digits")
     func encoded() {
         let unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
         #expect(PercentEncoding.encoded(unreserved) == unreserved)
         #expect(PercentEncoding.encoded("a/b c+é\u{0}") == "a%2Fb%20c%2B%C3%A9%00")
-        // RFC 3986 §2.5: KATAKANA LETTER A.
+        // The example is from RFC 3986 §2.5: KATAKANA LETTER A.
         #expect(PercentEncoding.encoded("ア") == "%E3%82%A2")
     }
 
-    @Test("Decodes either case, and a plus sign as a space in a query")
+    @Test("Decodes hexadecimal digits in either case, and plus as a space in a query only")
     func decoded() {
         #expect(PercentEncoding.decoded("%e3%82%A2") == "ア")
         #expect(PercentEncoding.decoded("a%2Fb+c") == "a/b+c")
@@ -34,7 +34,7 @@ struct PercentEncodingTests {
 struct KeyReferenceTests {
     private let hash = (0..<32).map { UInt8($0 * 7 + 1) }
 
-    @Test("Reads a publicKeyHash in base64, in hex of either case, and a hex prefix")
+    @Test("Reads a publicKeyHash in base64, in hexadecimal of either case, or as a hexadecimal prefix")
     func names() {
         let hex = Hexadecimal.encode(hash)
         for text in [Base64.encode(hash), hex, hex.uppercased()] {
@@ -48,7 +48,7 @@ struct KeyReferenceTests {
         }
     }
 
-    @Test("Permits a prefix that ends within a byte, and matches any continuation")
+    @Test("Matches a prefix that ends within a byte against the byte's first half")
     func prefix() throws {
         let reference = try #require(KeyReference("01080f16f"))
         #expect(reference.matches([0x01, 0x08, 0x0F, 0x16, 0xF0]))
@@ -57,11 +57,12 @@ struct KeyReferenceTests {
     }
 
     @Test(
-        "Refuses a text that names no key",
+        "Refuses text that is not a key reference",
         arguments: [
             "", "0001020", "0001020g", String(repeating: "0", count: 65), String(repeating: "!", count: 44),
             "0x010203", " 0001020", "０００１０２０３", "0001020\u{0}",
-            // 44 characters are base64, even when they could be hex: this is 33 bytes.
+            // Text of 44 characters is read as base64, even if it could be hexadecimal. This text is base64 of 33
+            // bytes, not 32.
             String(repeating: "0", count: 44),
         ])
     func noNames(text: String) {
@@ -72,7 +73,7 @@ struct KeyReferenceTests {
 @Suite("Shell words")
 struct ShellWordTests {
     @Test(
-        "quotes what a shell could split or expand",
+        "quotes text that a shell would split or expand",
         arguments: [
             ("/var/lib/a-b_c.pem", "/var/lib/a-b_c.pem"), ("", "''"), ("a b", "'a b'"), ("a'b", #"'a'\''b'"#),
             ("$(id)", "'$(id)'"),

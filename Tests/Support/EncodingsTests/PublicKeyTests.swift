@@ -7,7 +7,7 @@ import TokenForge
 
 @Suite("SubjectPublicKeyInfo and a certificate's fields")
 struct PublicKeyTests {
-    @Test("Writes a P-256 key in swift-crypto's DER")
+    @Test("Writes a P-256 key as the same DER as swift-crypto")
     func p256() throws {
         for _ in 0..<8 {
             let key = P256.Signing.PrivateKey().publicKey
@@ -20,7 +20,7 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("Reads and writes an RSA key as in certificates")
+    @Test("Reads an RSA key from DER, and writes the same DER")
     func rsa() throws {
         let der = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
         let info = try SubjectPublicKeyInfo(der: der)
@@ -34,7 +34,7 @@ struct PublicKeyTests {
         #expect(SubjectPublicKeyInfo.p256Point(in: der) == nil)
     }
 
-    @Test("Refuses a point off the curve, a compressed one, and RSA of another size")
+    @Test("Refuses a point off the curve, a compressed point, and an RSA key that does not have 2,048 bits")
     func unsuitable() throws {
         var point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
         point[64] ^= 1
@@ -53,7 +53,7 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("Refuses a key truncated anywhere, followed by bytes, or with another tag")
+    @Test("Refuses a key that is truncated anywhere, has trailing bytes, or has another tag")
     func damaged() throws {
         for der in [
             try SharedForge.ecMerchant.key.subjectPublicKeyInfo, try SharedForge.rsaMerchant.key.subjectPublicKeyInfo,
@@ -84,10 +84,10 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("Permits a missing version, and requires each other field up to the key")
+    @Test("Permits a certificate without a version, and requires each other field up to the key")
     func fieldPositions() throws {
         let serialNumber: [UInt8] = [0x02, 0x01, 0x05]
-        // Empty SEQUENCEs, because their content is not read.
+        // The other fields are empty SEQUENCEs, because their content is not read.
         let others = [[UInt8]](repeating: [0x30, 0x00], count: 5)
         func sequence(_ content: [UInt8]) -> [UInt8] { [0x30, UInt8(content.count)] + content }
         func certificate(_ fields: [[UInt8]]) -> [UInt8] { sequence(sequence(fields.flatMap(\.self))) }

@@ -5,7 +5,7 @@ import Testing
 @Suite("Base64 and hexadecimal, RFC 4648")
 struct RFC4648Tests {
     @Test(
-        "Reads and writes RFC 4648 §10's vectors, with and without padding",
+        "Reads and writes the base64 vectors of RFC 4648 §10, with and without padding",
         arguments: [
             ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
@@ -20,7 +20,7 @@ struct RFC4648Tests {
     }
 
     @Test(
-        "Refuses anything but base64 of the standard alphabet",
+        "Refuses text that is not base64 of the standard alphabet",
         arguments: [
             "Z", "Zg=", "Zg===", "Zm8==", "Zm9v=", "Zm9v====", "=", "==", "====", "Zg==Zg==", "Z=g=", "Zm9v\n", " Zm9v",
             "Zm 9",
@@ -31,7 +31,7 @@ struct RFC4648Tests {
         #expect(Base64.decode(text, padding: .required) == nil)
     }
 
-    @Test("Writes bytes of every value and length as Foundation does")
+    @Test("Writes the same base64 as Foundation for every byte value and length")
     func base64AgainstFoundation() {
         for length in 0..<300 {
             let bytes = (0..<length).map { index in UInt8(truncatingIfNeeded: index &* 31 &+ length) }
@@ -41,7 +41,7 @@ struct RFC4648Tests {
         }
     }
 
-    @Test("Reads RFC 4648 §10's base16 vectors, in either case")
+    @Test("Reads the base16 vectors of RFC 4648 §10 in upper and lower case")
     func hexadecimal() {
         for (text, digits) in [
             ("", ""), ("f", "66"), ("fo", "666F"), ("foo", "666F6F"), ("foob", "666F6F62"), ("fooba", "666F6F6261"),
@@ -55,7 +55,7 @@ struct RFC4648Tests {
         #expect(Hexadecimal.encode([0x00, 0x0F, 0xF0, 0xFF][...]) == "000ff0ff")
     }
 
-    @Test("Accepts only lower case where one spelling is required")
+    @Test("Refuses upper-case hexadecimal where only lower case is permitted")
     func lowerCase() {
         #expect(Hexadecimal.decode(lowerCase: "666f6f") == Array("foo".utf8))
         for text in ["666F6F", "666f6F", "666", "6g"] { #expect(Hexadecimal.decode(lowerCase: text) == nil, "\(text)") }
@@ -64,7 +64,7 @@ struct RFC4648Tests {
     }
 
     @Test(
-        "Refuses anything but hexadecimal",
+        "Refuses text that is not hexadecimal",
         arguments: ["6", "666", "6g", "0x66", " 66", "66 ", "-1", "６６", "/0", ":0", "@0", "`0"])
     func notHexadecimal(text: String) {
         #expect(Hexadecimal.decode(text) == nil)

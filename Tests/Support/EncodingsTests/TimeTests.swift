@@ -6,7 +6,7 @@ import Testing
 struct TimeTests {
     private static let noon = Date(timeIntervalSince1970: 1_769_860_800)
 
-    @Test("Writes times as RFC 3339 in UTC with whole seconds, rounded down, and reads any offset")
+    @Test("Writes RFC 3339 in UTC, rounded down to seconds, and reads any offset")
     func times() {
         #expect(RFC3339.string(Self.noon) == "2026-01-31T12:00:00Z")
         #expect(RFC3339.string(Self.noon + 0.999) == "2026-01-31T12:00:00Z")
@@ -14,7 +14,7 @@ struct TimeTests {
         #expect(RFC3339.date("2026-01-31T13:00:00+01:00") == Self.noon)
         #expect(RFC3339.date("2026-01-31T12:00:00.250Z") == Self.noon + 0.25)
         #expect(RFC3339.date("2026-01-31T00:30:00-11:30") == Self.noon)
-        // The limits of RFC 3339, and the days around leap days and before 1970.
+        // These times are the limits of RFC 3339, days around leap days, and days before 1970.
         for (text, seconds) in [
             ("1970-01-01T00:00:00Z", 0.0), ("1969-12-31T23:59:59Z", -1), ("2000-02-29T00:00:00Z", 951_782_400),
             ("1900-03-01T00:00:00Z", -2_203_891_200), ("2100-02-28T23:59:59Z", 4_107_542_399),
@@ -27,7 +27,7 @@ struct TimeTests {
     }
 
     @Test(
-        "Reads RFC 3339 §5.8's examples",
+        "Reads the examples of RFC 3339 §5.8",
         arguments: [
             ("1985-04-12T23:20:50.52Z", 482_196_050, 520_000_000),
             ("1996-12-19T16:39:57-08:00", 851_042_397, 0), ("1996-12-20T00:39:57Z", 851_042_397, 0),
@@ -40,7 +40,7 @@ struct TimeTests {
     }
 
     @Test(
-        "Refuses times outside RFC 3339, and the leap seconds of its §5.8",
+        "Refuses text that is not RFC 3339, and leap seconds",
         arguments: [
             "", "2026-01-31", "12:00:00Z", "2026-01-31T12:00:00", "2026-13-31T12:00:00Z", "2026-01-31T25:00:00Z",
             "2026-01-31T24:00:00Z", "2026-02-29T12:00:00Z", "2100-02-29T12:00:00Z", "1900-02-29T12:00:00Z",
@@ -58,13 +58,13 @@ struct TimeTests {
     }
 
     @Test(
-        "Uses the Gregorian calendar's leap days",
+        "Reads and writes leap days of the Gregorian calendar",
         arguments: ["2000-02-29T12:00:00Z", "2024-02-29T23:59:59Z", "2400-02-29T00:00:00Z", "0000-02-29T00:00:00Z"])
     func leapDays(text: String) throws {
         #expect(try RFC3339.string(#require(RFC3339.date(text))) == text)
     }
 
-    @Test("Writes milliseconds as three digits, before 1970 too")
+    @Test("Writes milliseconds as three digits, also for times before 1970")
     func milliseconds() {
         #expect(RFC3339.string(millisecondsSince1970: 0) == "1970-01-01T00:00:00.000Z")
         #expect(RFC3339.string(millisecondsSince1970: -1) == "1969-12-31T23:59:59.999Z")
@@ -72,7 +72,7 @@ struct TimeTests {
         #expect(RFC3339.string(millisecondsSince1970: 1_769_860_800_007) == "2026-01-31T12:00:00.007Z")
     }
 
-    @Test("Converts days and dates both ways, in agreement with Foundation, for every day from 0000 to 9999")
+    @Test("Converts between days and dates for every day from 0000 to 9999, in agreement with Foundation")
     func everyDay() throws {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = .gmt
@@ -93,7 +93,7 @@ struct TimeTests {
             before = date
         }
         #expect(wrong == 0)
-        // Foundation's calendar is Julian before 1582.
+        // Foundation's calendar is Julian before 1582, so the comparison starts later.
         for day in stride(from: -140_000, through: last, by: 4_999) {
             let parts = calendar.dateComponents(
                 [.year, .month, .day], from: Date(timeIntervalSince1970: Double(day) * 86_400))
@@ -102,7 +102,7 @@ struct TimeTests {
         }
     }
 
-    @Test("Reads durations as a whole number and a unit")
+    @Test("Reads a duration as a whole number and a unit")
     func durations() {
         for (text, duration) in [
             ("60d", Duration.seconds(5_184_000)), ("12h", .seconds(43_200)), ("5m", .seconds(300)),
@@ -116,7 +116,7 @@ struct TimeTests {
         #expect(DurationText.duration("3652425d") == DurationText.days(3_652_425))
     }
 
-    @Test("Writes a duration in the largest unit that divides it")
+    @Test("Writes a duration in the largest unit of which it is a multiple")
     func durationTexts() {
         for text in ["1d", "36h", "90m", "61s", "1500ms", "0ms"] {
             #expect(DurationText.duration(text).map(DurationText.text(of:)) == text)

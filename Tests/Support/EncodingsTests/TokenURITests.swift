@@ -1,7 +1,7 @@
 import Encodings
 import Testing
 
-@Suite("An HSM token's URI")
+@Suite("PKCS#11 URIs of HSM tokens, RFC 7512")
 struct TokenURITests {
     private func failure(_ text: String) -> TokenURIError? {
         do {
@@ -14,7 +14,7 @@ struct TokenURITests {
 
     @Test("Reads and percent-decodes label, serial number, manufacturer and model")
     func attributes() throws {
-        // RFC 7512 §3's fourth example without its object, plus a serial number.
+        // This is the fourth example of RFC 7512 §3 without its object, and with a serial number.
         let uri = try TokenURI(
             "pkcs11:token=The%20Software%20PKCS%2311%20Softtoken;manufacturer=Snake%20Oil,%20Inc.;model=1.0;"
                 + "serial=4a7f?pin-source=file:/etc/token_pin")
@@ -26,7 +26,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Decodes RFC 7512's texts with percent signs, semicolons and letters beyond ASCII",
+        "Decodes RFC 7512's examples with percent signs, semicolons and non-ASCII letters",
         arguments: [
             ("pkcs11:token=My%20token%25%20created%20by%20Joe", "My token% created by Joe"),
             ("pkcs11:token=A%20substring%20%25%3B", "A substring %;"),
@@ -38,7 +38,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Reads the PIN's file as an absolute path, with or without file:",
+        "Reads the PIN file's absolute path, with or without the prefix file:",
         arguments: [
             "/etc/pin", "file:/etc/pin", "file:///etc/pin",
         ])
@@ -47,7 +47,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Refuses a command, a relative path and another host as PIN file",
+        "Refuses a command, a relative path or another host as the PIN file",
         arguments: [
             "|/usr/bin/getpin", "pin", "file:pin", "file://host/etc/pin", "//host/pin", "https://host/pin",
         ])
@@ -63,7 +63,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Refuses slots, with the reason",
+        "Refuses attributes that name a slot, with a specific error",
         arguments: ["slot-id=0", "slot-description=Sun%20Metaslot", "slot-manufacturer=x"])
     func slots(attribute: String) {
         let name = String(attribute.prefix { $0 != "=" })
@@ -86,7 +86,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Refuses unknown and vendors' attributes by name",
+        "Refuses unknown and vendor-specific attributes, and names them",
         arguments: [
             ("pkcs11:token=a;vend-aaa=b", "vend-aaa"), ("pkcs11:token=a?vend-bbb=b", "vend-bbb"),
             ("pkcs11:Token=a", "Token"), ("pkcs11:token=a;pin-source=/etc/pin", "pin-source"),
@@ -113,14 +113,14 @@ struct TokenURITests {
     }
 
     @Test(
-        "Refuses another scheme, or none",
+        "Refuses a URI with another scheme or without one",
         arguments: ["", "token=a", "pkcs12:token=a", "https://a", " pkcs11:token=a"])
     func scheme(text: String) {
         #expect(failure(text) == .notPKCS11)
     }
 
     @Test(
-        "Refuses parts other than name=value",
+        "Refuses parts that are not name=value",
         arguments: [
             "pkcs11:token", "pkcs11:token=a;", "pkcs11:;token=a", "pkcs11:=a", "pkcs11:to ken=a",
             "pkcs11:token=a?pin-source",
@@ -140,7 +140,7 @@ struct TokenURITests {
         for text in ["%FF", "%C3", "a%00"] { #expect(failure("pkcs11:token=\(text)") == .notText("token")) }
     }
 
-    @Test("Refuses values of a length that no HSM token can have")
+    @Test("Refuses empty values, and values longer than PKCS#11 permits")
     func lengths() throws {
         #expect(failure("pkcs11:token=") == .wrongLength("token", longest: 32))
         #expect(failure("pkcs11:token=\(String(repeating: "a", count: 33))") == .wrongLength("token", longest: 32))
@@ -150,7 +150,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Gives the worker a URI without its query that names the same HSM token",
+        "Gives the worker a URI without the query, which names the same HSM token",
         arguments: [
             "pkcs11:token=paytokend", "PKCS11:token=pay%20tokend;serial=1a?pin-source=file:/etc/paytokend/pin",
             "pkcs11:serial=4a7f;model=1.0;manufacturer=Snake%20Oil,%20Inc.?pin-source=/etc/pin",
@@ -165,7 +165,7 @@ struct TokenURITests {
         #expect(handedOver.withoutQuery == read.withoutQuery)
     }
 
-    @Test("Repeats no value of the URI in a message")
+    @Test("Never repeats a value of the URI in an error message")
     func messages() {
         for text in [
             "pkcs11:token=secret;token=secret", "pkcs11:token=secret%zz", "pkcs11:token=secret value",

@@ -3,9 +3,9 @@ import Testing
 
 @testable import FairShares
 
-@Suite("An asynchronous lock")
+@Suite("AsyncLock")
 struct AsyncLockTests {
-    @Test("admits one holder at a time, and every caller in the end")
+    @Test("admits one caller at a time, and eventually every caller")
     func oneAtATime() async {
         let (lock, inside) = (AsyncLock(), Inside())
         await withTaskGroup(of: Void.self) { group in
@@ -22,7 +22,7 @@ struct AsyncLockTests {
         #expect(inside.most == 1 && inside.total == 50)
     }
 
-    @Test("refuses a lease while locked, until the lease is deallocated or the lock is freed")
+    @Test("refuses a lease until the previous lease is deallocated or the lock is released")
     func refused() async {
         let lock = AsyncLock()
         var lease = lock.lease()
@@ -35,7 +35,7 @@ struct AsyncLockTests {
         #expect(lock.lease() == nil)
     }
 
-    /// The number of holders now, and the maximum.
+    /// Counts the lock's current holders, their maximum, and all acquisitions.
     private final class Inside: Sendable {
         private let state = Mutex((now: 0, most: 0, total: 0))
 

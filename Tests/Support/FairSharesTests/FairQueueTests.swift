@@ -2,7 +2,7 @@ import Testing
 
 @testable import FairShares
 
-@Suite("The queue that serves owners in turn")
+@Suite("FairQueue")
 struct FairQueueTests {
     private func drained(_ queue: FairQueue<String, Int>) -> [Int] {
         var (queue, drained) = (queue, [Int]())
@@ -10,7 +10,7 @@ struct FairQueueTests {
         return drained
     }
 
-    @Test("serves owners round robin, and each owner's elements in order")
+    @Test("serves owners in round-robin order, and each owner's elements in order of arrival")
     func owners() {
         var queue = FairQueue<String, Int>()
         for number in 0..<4 { queue.append(number, of: "many") }
@@ -21,7 +21,7 @@ struct FairQueueTests {
         #expect(drained(queue) == [0, 10, 1, 11, 2, 3])
     }
 
-    @Test("serves an owner's names round robin within the owner's turns")
+    @Test("serves the names of one owner in round-robin order when it is the owner's turn")
     func names() {
         var queue = FairQueue<String, Int>()
         for number in 0..<3 { queue.append(number, of: "gateway", named: "flood") }
@@ -31,18 +31,18 @@ struct FairQueueTests {
         #expect(drained(queue) == [0, 20, 10, 21, 1, 2])
     }
 
-    @Test("gives names beyond the most one line together")
+    @Test("puts all names beyond the maximum number into one shared line")
     func manyNames() {
         var queue = FairQueue<String, Int>()
         let most = FairQueue<String, Int>.mostNames
         for number in 0..<most { queue.append(number, of: "gateway", named: "\(number)") }
         for number in most..<most + 3 { queue.append(number, of: "gateway", named: "\(number)") }
-        // A name with its own line keeps it.
+        // A name that already has its own line keeps it.
         queue.append(1000, of: "gateway", named: "0")
         #expect(drained(queue) == Array(0...most) + [1000, most + 1, most + 2])
     }
 
-    @Test("removes elements of all owners, and forgets owners without any left")
+    @Test("removes elements of all owners, and the owners that have no elements left")
     func removal() {
         var queue = FairQueue<String, Int>()
         for number in 0..<4 { queue.append(number, of: "a", named: number < 2 ? "x" : nil) }

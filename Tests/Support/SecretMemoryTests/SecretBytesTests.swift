@@ -8,7 +8,7 @@ struct SecretBytesTests {
         unsafe secret.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("Fills a new secret with zeros, also in memory that held another before")
+    @Test("Fills a new secret with zeros, also in memory that an earlier secret used")
     func zeros() {
         for _ in 0..<200 {
             var secret = SecretBytes(count: 16384)
@@ -19,11 +19,11 @@ struct SecretBytesTests {
         }
     }
 
-    @Test("Locks the memory, omits it from core dumps and empties it in a forked child")
+    @Test("Locks the memory, excludes it from core dumps, and wipes it in a forked child")
     func pageFlags() throws {
         let secret = SecretBytes(count: 32)
         let address = unsafe secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
-        // Through a handle, which reads to the end: files under /proc report a size of 0.
+        // A FileHandle reads to the end, although files under /proc report a size of 0.
         let file = try #require(FileHandle(forReadingAtPath: "/proc/self/smaps"))
         let maps = String(decoding: try #require(try file.readToEnd()), as: UTF8.self)
         var flags: [Substring]?
@@ -35,27 +35,27 @@ struct SecretBytesTests {
             if inside, words[0] == "VmFlags:" { flags = Array(words.dropFirst()) }
         }
         let found = try #require(flags)
-        // The names in Linux's Documentation/filesystems/proc.rst.
+        // The flags' names are from Linux's Documentation/filesystems/proc.rst.
         #expect(found.contains("dd"), "not left out of dumps")
         #expect(found.contains("wf"), "not wiped on fork")
         #expect(found.contains("lo") || SecretBytes.unlockedByteCount > 0, "neither locked nor counted as unlocked")
         withExtendedLifetime(bytes(secret)) {}
     }
 
-    @Test("Keeps the first bytes when shrinking, and wipes the others")
+    @Test("Keeps the first bytes when it shrinks, and wipes the others")
     func shrink() {
         var secret = SecretBytes(copying: [UInt8](1...64))
         secret.shrink(to: 16)
         #expect(secret.count == 16)
         #expect(bytes(secret) == Array(1...16))
-        // The slot is larger than the secret, so the bytes after it may be read.
+        // The secret's memory is larger than the secret, so reading the bytes after it is safe.
         let behind = unsafe secret.withUnsafeBytes { buffer in
             unsafe Array(UnsafeRawBufferPointer(start: buffer.baseAddress, count: 64))[16...]
         }
         #expect(behind.allSatisfy { $0 == 0 })
     }
 
-    @Test("Cuts off and wipes what a filling closure does not use")
+    @Test("Cuts off and wipes the bytes that a filling closure does not use")
     func filled() {
         let secret = unsafe SecretBytes(capacity: 100) { buffer in
             for index in buffer.indices { unsafe buffer[index] = 7 }
@@ -68,7 +68,7 @@ struct SecretBytesTests {
         #expect(behind == 0)
     }
 
-    @Test("Gives a duplicate its own memory")
+    @Test("Gives a duplicate separate memory")
     func duplicate() {
         var secret = SecretBytes(copying: [1, 2, 3])
         let copy = secret.duplicate()

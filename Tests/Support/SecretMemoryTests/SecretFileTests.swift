@@ -2,9 +2,9 @@ import Foundation
 import SecretMemory
 import Testing
 
-@Suite("A secret file")
+@Suite("Secret files")
 struct SecretFileTests {
-    /// A file in a fresh directory, with these permissions.
+    /// Calls `body` with the path of a new file that has this content and these permissions.
     private func withFile(
         _ content: [UInt8], mode: mode_t = 0o600, _ body: (String) throws -> Void
     ) throws {
@@ -31,12 +31,12 @@ struct SecretFileTests {
         }
     }
 
-    @Test("Reads the content as the secret, without one newline at its end", arguments: ["1234", "1234\n"])
+    @Test("Reads the file's content without one newline at its end", arguments: ["1234", "1234\n"])
     func content(text: String) throws {
         try withFile(Array(text.utf8)) { try #expect(read($0) == Array("1234".utf8)) }
     }
 
-    @Test("Keeps spaces and bytes beyond ASCII in the secret")
+    @Test("Keeps spaces and non-ASCII bytes of the secret")
     func otherBytes() throws {
         try withFile([0x20, 0xC3, 0xA4, 0xFF, 0x20, 0x0A]) { try #expect(read($0) == [0x20, 0xC3, 0xA4, 0xFF, 0x20]) }
     }
@@ -53,7 +53,7 @@ struct SecretFileTests {
         try withFile(Array(text.utf8)) { #expect(reason($0) == .empty) }
     }
 
-    @Test("Accepts a secret of the greatest length, and refuses one byte more")
+    @Test("Accepts a secret of the maximum length, and refuses one more byte")
     func length() throws {
         let longest = [UInt8](repeating: 0x31, count: 64)
         try withFile(longest + [0x0A]) { try #expect(read($0, maximumCount: 64) == longest) }
@@ -74,13 +74,13 @@ struct SecretFileTests {
     }
 
     @Test(
-        "Accepts a file that only its owner, or its group too, can read",
+        "Accepts a file that only its owner, or its owner and group, can read",
         arguments: [0o600, 0o400, 0o640, 0o440] as [mode_t])
     func goodRights(mode: mode_t) throws {
         try withFile(Array("1234".utf8), mode: mode) { try #expect(read($0) == Array("1234".utf8)) }
     }
 
-    @Test("Refuses a directory, a device and a pipe without a writer at once")
+    @Test("Refuses a directory, a device, and a pipe without a writer, without blocking")
     func notAFile() throws {
         #expect(reason("/") == .notARegularFile)
         #expect(reason("/dev/zero") == .notARegularFile)
@@ -96,7 +96,7 @@ struct SecretFileTests {
         #expect(reason("/nonexistent/pin") == .unreadable(ENOENT))
     }
 
-    @Test("Names the file and the remedy in the error, and never the content")
+    @Test("Names the file and the remedy in the error, but never the content")
     func message() throws {
         try withFile(Array("8086-secret".utf8), mode: 0o644) { path in
             let error = #expect(throws: SecretFileError.self) { _ = try read(path) }

@@ -16,7 +16,7 @@ struct ExactDecimalTests {
     }
 
     @Test(
-        "Writes a plain form without an exponent or zeros at the end of its fraction",
+        "Writes a plain form without exponent and trailing zeros of the fraction",
         arguments: [
             ("1099", "1099"), ("1099.0", "1099"), ("1.099e3", "1099"), ("109900e-2", "1099"), ("1e2", "100"),
             ("-0", "0"),
@@ -28,7 +28,7 @@ struct ExactDecimalTests {
     }
 
     @Test(
-        "Distinguishes different numbers, however near",
+        "Distinguishes different numbers, however close",
         arguments: [
             ("1099", "1099.0000000000000000000000000001"), ("1099", "-1099"), ("1099", "109.9"), ("1099", "10990"),
             ("0.1", "0.10000000000000001"), ("9007199254740993", "9007199254740992"), ("1", "0"),
@@ -40,14 +40,14 @@ struct ExactDecimalTests {
     }
 
     @Test(
-        "Refuses anything but a JSON number",
+        "Refuses text that is not a JSON number",
         arguments: ["", "-", "+1", "1.", ".1", "01", "1e", " 1", "1 ", "1,0", "0x1", "NaN", "Infinity", "1_0", "１"])
     func notANumber(text: String) {
         #expect(ExactDecimal(text) == nil)
         #expect(JSONNumber(text: text) == nil)
     }
 
-    @Test("Accepts up to 64 significant digits and a power of a thousand")
+    @Test("Accepts up to 64 significant digits, and exponents from -1000 to 1000")
     func bounds() {
         #expect(ExactDecimal(String(repeating: "9", count: 64)) != nil)
         #expect(ExactDecimal(String(repeating: "9", count: 65)) == nil)
@@ -59,14 +59,14 @@ struct ExactDecimalTests {
         #expect(ExactDecimal("1e-99999999999999999999999999") == nil)
     }
 
-    @Test("Makes the same decimal of an integer and its literal")
+    @Test("Makes the same decimal from an integer as from its text")
     func integers() {
         for integer in [0, 7, -7, 1099, 120_000, -500, .max, .min] {
             #expect(ExactDecimal(integer) == ExactDecimal(String(integer)))
         }
     }
 
-    @Test("Keeps a number's text, and reads an Int only if written as one")
+    @Test("Keeps a number's text, and returns an Int only if the text is an integer in range")
     func numbers() throws {
         let number = try #require(try JSONValue(parsing: "1099.0").numberValue)
         #expect(number.text == "1099.0")

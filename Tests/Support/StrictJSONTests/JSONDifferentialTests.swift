@@ -15,7 +15,9 @@ struct JSONDifferentialTests {
         }
     }
 
-    @Test("Agrees with JSONSerialization on a document with one byte changed", arguments: 0..<20 as Range<UInt64>)
+    @Test(
+        "Accepts a document with one changed byte exactly if JSONSerialization does, except for duplicate members",
+        arguments: 0..<20 as Range<UInt64>)
     func changedDocuments(seed: UInt64) {
         var generator = Generator(state: seed &* 0xD134_2543_DE82_EF95 &+ 7)
         for _ in 0..<50 {
@@ -26,7 +28,7 @@ struct JSONDifferentialTests {
             let theirs = try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
             switch kind(of: bytes) {
             case nil: #expect(theirs != nil, "\(String(decoding: bytes, as: UTF8.self))")
-            // Foundation accepts a repeated name.
+            // Foundation accepts a repeated member name, which this parser refuses.
             case .duplicateMember: break
             default: #expect(theirs == nil, "\(String(decoding: bytes, as: UTF8.self))")
             }
@@ -54,11 +56,11 @@ struct JSONDifferentialTests {
     }
 }
 
-/// Writes random JSON, the same for the same seed.
+/// Generates random JSON documents; equal seeds give equal documents.
 private struct Generator {
     var state: UInt64
 
-    /// Xorshift64*.
+    /// Returns a random number below `bound` by the generator Xorshift64*.
     mutating func next(below bound: UInt64) -> UInt64 {
         state ^= state >> 12
         state ^= state << 25

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("JSON grammar, RFC 8259")
 struct JSONGrammarTests {
-    @Test("Reads RFC 8259 §13's first example whole and in order")
+    @Test("Reads every value of RFC 8259 §13's first example, with the members in order")
     func imageExample() throws {
         let image = try JSONValue(
             parsing: """
@@ -31,7 +31,7 @@ struct JSONGrammarTests {
         #expect(members["IDs"]?.arrayValue?.compactMap(\.numberValue?.int) == [116, 943, 234, 38793])
     }
 
-    @Test("Reads RFC 8259 §13's small texts as values without an object")
+    @Test("Reads RFC 8259 §13's texts that contain only a string, number or literal")
     func smallTexts() throws {
         #expect(try JSONValue(parsing: "\"Hello world!\"") == .string("Hello world!"))
         #expect(try JSONValue(parsing: "42") == .number(JSONNumber(42)))
@@ -51,7 +51,7 @@ struct JSONGrammarTests {
     }
 
     @Test(
-        "Reports texts outside the grammar as syntax errors",
+        "Reports text that violates the grammar as a syntax error",
         arguments: [
             "", " ", "{", "}", "[", "]", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
             "{a:1}", "{'a':1}", "{1:1}", "{\"a\" 1}", "{\"a\":1 \"b\":2}", "tru", "True", "nul", "NaN", "Infinity", "-",
@@ -63,7 +63,7 @@ struct JSONGrammarTests {
     }
 
     @Test(
-        "Reports anything but white space after the value as trailing",
+        "Reports text after the value, except white space, as trailing",
         arguments: [
             "1 2", "{}{}", "[]]", "{}}", "01", "-01", "0x10", "1.5.5", "nulll", "\"a\"\"b\"", "1,", "{} x", "1\u{0}",
             "0\u{A0}",
@@ -72,13 +72,13 @@ struct JSONGrammarTests {
         #expect(kind(of: text) == .trailing)
     }
 
-    @Test("Names the offset of the wrong byte in an error")
+    @Test("States the offset of the first wrong byte in an error")
     func offset() throws {
         #expect(throws: JSONError(kind: .syntax, offset: 4)) { try JSONValue(parsing: "[1, x]") }
         #expect(throws: JSONError(kind: .trailing, offset: 3)) { try JSONValue(parsing: "{} {}") }
     }
 
-    @Test("Names the outermost object's member in an error within it, at any depth")
+    @Test("Names the outermost member that contains an error, at any depth")
     func outermostMember() {
         #expect(throws: JSONError(kind: .duplicateMember, offset: 34, outermostMember: "token")) {
             try JSONValue(parsing: #"{"a":1,"token":[{"x":{"y":1,"y":2}}]}"#)
@@ -96,7 +96,7 @@ struct JSONGrammarTests {
         #expect(kind(of: objects) == .tooDeep)
     }
 
-    @Test("Reports 30,000 opening brackets as an error without a crash, even at the deepest permitted limit")
+    @Test("Refuses 30,000 opening brackets without a crash, even at the maximum depth limit")
     func openingBrackets() {
         let brackets = [UInt8](repeating: UInt8(ascii: "["), count: 30_000)
         #expect(throws: JSONError(kind: .tooDeep, offset: 16)) { try JSONValue(parsing: brackets) }
@@ -105,7 +105,7 @@ struct JSONGrammarTests {
         }
     }
 
-    @Test("Reads 64 KiB of one byte as JSON only if it is a digit from 1 to 9")
+    @Test("Refuses 64 KiB of the same byte, unless it is a digit from 1 to 9")
     func nonsense() {
         for byte in UInt8.min...UInt8.max {
             let isNumber = (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(byte)
@@ -130,7 +130,7 @@ func kind(of bytes: [UInt8]) -> JSONError.Kind? {
 @Suite("JSON member names")
 struct JSONMemberTests {
     @Test(
-        "Refuses a name that occurs twice in one object, in any spelling",
+        "Refuses a name that occurs twice in one object, even with different escapes",
         arguments: [
             #"{"a":1,"a":1}"#, #"{"a":1,"b":2,"a":3}"#, #"{"a":1,"\u0061":2}"#, #"{"":1,"":2}"#,
             #"{"x":{"a":1,"a":2}}"#, #"[{"a":1,"a":2}]"#, #"{"é":1,"\u00e9":2}"#, #"{"/":1,"\/":2}"#,
@@ -139,12 +139,12 @@ struct JSONMemberTests {
         #expect(kind(of: text) == .duplicateMember)
     }
 
-    @Test("Permits a name again in another object")
+    @Test("Permits the same name in different objects")
     func sameNameElsewhere() {
         #expect(kind(of: #"{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}"#) == nil)
     }
 
-    @Test("Finds a duplicate among very many members, first or last")
+    @Test("Finds a duplicate of the first or last of 5,000 members")
     func duplicateAmongMany() {
         let names = (0..<5_000).map { number in "\"m\(number)\":0" }.joined(separator: ",")
         #expect(kind(of: "{\(names)}") == nil)
@@ -152,7 +152,7 @@ struct JSONMemberTests {
         #expect(kind(of: "{\"m4999\":0,\(names)}") == .duplicateMember)
     }
 
-    @Test("Compares names by their bytes, so that canonically equivalent ones are different")
+    @Test("Compares names by their bytes, so that canonically equivalent names differ")
     func canonicalEquivalence() throws {
         // U+212A KELVIN SIGN is canonically equivalent to K, so Swift's String considers the two equal.
         let object = try #require(try JSONValue(parsing: "{\"wrapped\u{212A}ey\":1,\"wrappedKey\":2}").objectValue)
@@ -172,7 +172,7 @@ struct JSONMemberTests {
         #expect(try JSONValue(parsing: #"{"a":1,"c":[2,3]}"#) != one)
     }
 
-    @Test("Makes no object of members with repeated names")
+    @Test("Refuses to construct an object with a repeated name")
     func construction() {
         #expect(JSONObject([("a", .null), ("a", .null)]) == nil)
         #expect(JSONObject([("a", .null), ("b", .null)])?.members.count == 2)

@@ -9,7 +9,7 @@ struct JSONStringTests {
         #expect(value == .string("\"\\/\u{8}\u{c}\n\r\tA\u{e9}\u{20ac}\u{0}"))
     }
 
-    @Test("Reads RFC 8259 §7's surrogate pair as the G clef, U+1D11E")
+    @Test("Reads surrogate pairs, such as RFC 8259 §7's G clef, as one character")
     func surrogatePair() throws {
         #expect(try JSONValue(parsing: #""\uD834\uDD1E""#) == .string("\u{1D11E}"))
         #expect(try JSONValue(parsing: #""\udbff\udfff-""#) == .string("\u{10FFFF}-"))
@@ -26,7 +26,7 @@ struct JSONStringTests {
     }
 
     @Test(
-        "Refuses other escapes",
+        "Refuses escapes outside the grammar",
         arguments: [
             #""\x41""#, #""\a""#, #""\'""#, #""\U0041""#, #""\u004""#, #""\u004g""#, #""\u 041""#, #""\u+041""#, #""\"#,
             #""\0""#, #""\u"#,
@@ -41,7 +41,7 @@ struct JSONStringTests {
         #expect(kind(of: [0x22, 0x61, character, 0x61, 0x22]) == .syntax)
     }
 
-    @Test("Reads DEL without an escape")
+    @Test("Reads DEL, which needs no escape")
     func delete() throws {
         #expect(try JSONValue(parsing: [0x22, 0x7F, 0x22]) == .string("\u{7F}"))
     }
@@ -57,7 +57,7 @@ struct JSONStringTests {
     }
 
     @Test(
-        "Refuses bytes that are not UTF-8 as such",
+        "Reports bytes that are not UTF-8 as notUTF8",
         arguments: [
             [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x41], [0xC2, 0xC2], [0xE0, 0x80, 0x80],
             [0xE0, 0x9F, 0xBF], [0xE2, 0x82], [0xE2, 0x82, 0x41], [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF],
@@ -66,12 +66,13 @@ struct JSONStringTests {
         ] as [[UInt8]])
     func notUTF8(bytes: [UInt8]) {
         #expect(kind(of: [0x22] + bytes + [0x22]) == .notUTF8)
-        // The same in a string with an escape, and as a name.
+        // The same bytes must be refused in a string with an escape, which another code path reads, and in a member's
+        // name.
         #expect(kind(of: Array(#""\n"#.utf8) + bytes + [0x22]) == .notUTF8)
         #expect(kind(of: Array(#"{""#.utf8) + bytes + Array(#"":1}"#.utf8)) == .notUTF8)
     }
 
-    @Test("Refuses a character cut off by the end of the text as not UTF-8")
+    @Test("Reports a character that the end of the text truncates as notUTF8")
     func truncated() {
         #expect(kind(of: [0x22, 0xE2, 0x82]) == .notUTF8)
         #expect(kind(of: [0x22, 0xF0]) == .notUTF8)

@@ -29,7 +29,7 @@ struct JSONWriterTests {
                 == #"{"a":[1,true,null,{},[]],"b":"x","c":{"raw": 1},"d":0.5}"#)
     }
 
-    @Test("Reads back every character below U+0100 and one of each UTF-8 length as written")
+    @Test("Writes characters of every UTF-8 length so that they read back the same")
     func escapes() throws {
         let text = String(String.UnicodeScalarView((0..<0x100).compactMap(Unicode.Scalar.init))) + "\u{20AC}\u{1D11E}"
         var writer = JSONWriter()
@@ -38,7 +38,7 @@ struct JSONWriterTests {
         #expect(writer.bytes.allSatisfy { byte in byte >= 0x20 && byte != 0x7F })
     }
 
-    @Test("Writes a number that JSON lacks as null")
+    @Test("Writes NaN and infinity as null")
     func notFinite() {
         for value in [Double.nan, .infinity, -.infinity] {
             var writer = JSONWriter()
@@ -47,7 +47,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("Writes doubles of every size as JSON numbers that read back the same")
+    @Test("Writes doubles of any magnitude as JSON numbers that read back the same")
     func doubles() throws {
         for value in [
             0, -0.0, 1, 0.1, 1e-7, 123_456.789, 1e22, 1.7976931348623157e308, .leastNonzeroMagnitude, -2.5e17,
@@ -59,7 +59,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("Writes a value that was read as the same value")
+    @Test("Writes a parsed value as the same text, without white space")
     func roundTrip() throws {
         let text = #"{"a":[1.50,-0,{"b":null}],"c":"é\n","":{}}"#
         let value = try JSONValue(parsing: text)
