@@ -1,5 +1,5 @@
-/* For a program that is started with LD_PRELOAD: names are resolved as usual, except while the file that HANGING_RESOLVER
- * names exists. Then every lookup waits, as with a resolver that does not answer. */
+/* A library for LD_PRELOAD. It resolves names as usual, except while the file that HANGING_RESOLVER names exists. Then
+ * every lookup hangs, as with a resolver that does not answer. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netdb.h>

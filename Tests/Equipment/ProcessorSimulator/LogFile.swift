@@ -1,7 +1,7 @@
 import Glibc
 package import HostSystem
 
-/// The storage of the log's lines.
+/// Storage for the lines of the log.
 package protocol LogStorage: Sendable {
     /// Appends all of these bytes, or throws if some of them may be missing.
     func append(_ bytes: [UInt8]) throws(SystemError)
@@ -17,9 +17,9 @@ package final class LogFile: LogStorage {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case system(path: String, SystemError)
         case notRegular(path: String)
-        /// Another simulator is writing it.
+        /// Another simulator has locked the file.
         case inUse(path: String)
-        /// The file contains something other than a simulator's lines from this line on.
+        /// The line with this number cannot be one that a simulator wrote there.
         case damaged(path: String, line: Int)
 
         package var description: String {
@@ -37,8 +37,10 @@ package final class LogFile: LogStorage {
     private let path: String
     private let descriptor: CInt
 
-    /// - Parameter writable: false only reads the file, which must exist. True creates a missing file with mode 0600,
-    ///   and locks it until the end.
+    /// Opens the file of a log.
+    ///
+    /// - Parameter writable: true to create a missing file with mode 0600 and lock the file until this value is
+    ///   released; false to read an existing file.
     package init(path: String, writable: Bool) throws(Failure) {
         self.path = path
         let flags = writable ? O_RDWR | O_APPEND | O_CREAT : O_RDONLY
@@ -56,7 +58,7 @@ package final class LogFile: LogStorage {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Syncs the directory too, because it contains a new file's name.
+    /// Syncs the directory, which contains the file's name, so that a new file survives a crash.
     private func syncDirectory() throws(Failure) {
         let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         let directory = unsafe open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -65,10 +67,10 @@ package final class LogFile: LogStorage {
         guard fsync(directory) == 0 else { throw .system(path: parent, SystemError(call: "fsync", errno: errno)) }
     }
 
-    /// Reads all whole lines, from first to last.
+    /// Reads all complete lines.
     ///
-    /// - Returns: their records, their number of bytes, and the number of bytes after them: a line that was being
-    ///   written when the simulator or the machine stopped.
+    /// - Returns: the payments by these lines, the lines' size in bytes, and the number of bytes after them. Those
+    ///   belong to a line that was being written when the simulator or the machine stopped.
     package func read() throws(Failure) -> (records: PaymentRecords, size: Int, tornBytes: Int) {
         var records = PaymentRecords()
         var (size, count) = (0, 0)

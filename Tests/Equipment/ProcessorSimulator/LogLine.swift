@@ -10,22 +10,22 @@ import StrictJSON
 ///     {"time":"2026-01-31T12:00:00.000Z","event":"answered","payment":"…","number":1}
 ///     {"time":"2026-01-31T12:00:00.000Z","event":"settled","payment":"…","number":1}
 ///
-/// `number` counts the submissions of a payment from 1; the two other events name their submission. ``Event`` defines
-/// the whole content of a line: it has no place for card data.
+/// `number` counts a payment's submissions from 1. In `answered` and `settled` it identifies the submission. ``Event``
+/// defines all content of a line, so a line cannot contain card data.
 struct LogLine: Sendable, Equatable {
     enum Event: Sendable, Equatable {
         /// The simulator received a submission.
         case submitted(Submission)
-        /// The simulator begins an answer to it.
+        /// The simulator begins an answer to a submission.
         case answered(payment: String)
-        /// A pending payment was queried twice, and is authorized from now on.
+        /// A pending payment was queried for the second time, and is authorized from then on.
         case settled(payment: String)
     }
 
     let event: Event
     let number: Int
 
-    /// The maximum length of a line that this program writes.
+    /// The maximum length in bytes of a line that the simulator writes.
     static let maximumBytes = 1024
 
     var payment: String {
@@ -35,7 +35,7 @@ struct LogLine: Sendable, Equatable {
         }
     }
 
-    /// The line's bytes, with its line feed.
+    /// The line's bytes, including the line feed.
     func bytes(at time: Date) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -60,7 +60,7 @@ struct LogLine: Sendable, Equatable {
         }
     }
 
-    /// Reads a line without its line feed; nil if this program did not write it.
+    /// Reads a line without its line feed. Returns nil if the simulator cannot have written it.
     init?(_ bytes: [UInt8]) {
         guard let object = try? JSONValue(parsing: bytes).objectValue, let payment = object["payment"]?.stringValue,
             Submission.isPayment(payment), let number = object["number"]?.numberValue?.int, number > 0,

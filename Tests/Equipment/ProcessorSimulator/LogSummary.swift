@@ -1,9 +1,10 @@
 import StrictJSON
 
-/// The summary of a log, for tests and operators who must know whether a payment was submitted twice.
+/// A summary of a log. It shows tests and operators whether a payment was submitted more than once.
 package struct LogSummary: Sendable {
     private let records: PaymentRecords
-    /// The number of bytes of a line that was being written when the log was read, or when its simulator stopped.
+    /// The size in bytes of an incomplete last line. The simulator was writing it when the log was read, or when the
+    /// simulator stopped.
     package let tornBytes: Int
 
     /// Reads a log, even while it is being written.
@@ -15,7 +16,7 @@ package struct LogSummary: Sendable {
     /// The number of payments that were submitted more than once.
     package var submittedTwice: Int { records.submittedAgain.count }
 
-    /// The maximum number of repeated payments that the table names.
+    /// The maximum number of repeated payments that ``table`` lists.
     private static let named = 20
 
     private var outcomes: [(name: String, count: Int)] {
@@ -24,7 +25,7 @@ package struct LogSummary: Sendable {
         }
     }
 
-    /// A line for each figure, and one for each outcome.
+    /// The summary as text, with one line for each figure and each outcome.
     package var table: String {
         var rows = [
             ("payments", records.payments), ("submissions", records.submissions), ("answers begun", records.answers),
@@ -41,6 +42,7 @@ package struct LogSummary: Sendable {
         return lines.joined(separator: "\n")
     }
 
+    /// The summary as JSON:
     /// `{"payments":…,"submissions":…,"answers":…,"submittedTwice":…,"outcomes":{…},"again":[{"payment":…,"submissions":…}]}`
     package var json: String {
         var writer = JSONWriter()

@@ -1,4 +1,4 @@
-/// The state of all payments, derived from the log's lines in order.
+/// The state of all payments, derived by applying the log's lines in order.
 package struct PaymentRecords: Sendable {
     /// The state of a payment's last submission.
     package struct Record: Sendable, Equatable {
@@ -6,22 +6,23 @@ package struct PaymentRecords: Sendable {
         package let scenario: Scenario
         /// The number of submissions of this payment.
         package let number: Int
-        /// The position of this submission among all in the log, from 1.
+        /// The position of the last submission among all submissions in the log, counted from 1.
         let ordinal: Int
         /// True once a pending payment is authorized.
         var isSettled = false
-        /// The number of answers that stated the payment as pending. A restart resets it: the payment then stays
-        /// pending for one more question.
+        /// The number of status requests that were answered with pending. A restart resets it, so the payment then
+        /// stays pending for one more request.
         var questions = 0
 
         var isSettledByNextQuestion: Bool { status == .pending && questions > 0 }
 
         package var status: PaymentStatus { scenario == .pendingFirst && !isSettled ? .pending : scenario.status }
 
-        /// `sim-000001`: the same after a restart, because the log has the same number of submissions before it.
+        /// The processor's reference, such as `sim-000001`. A restart does not change it, because it is made of
+        /// ``ordinal``.
         package var reference: String { "sim-\(Self.digits(ordinal, 6))" }
 
-        /// Six characters, like processors' codes, if the payment succeeded.
+        /// The authorization code, six characters as real processors use, or nil if the payment did not succeed.
         package var authorizationCode: String? {
             switch status {
             case .authorized, .captured: "S" + Self.digits(ordinal % 100_000, 5)
@@ -36,7 +37,7 @@ package struct PaymentRecords: Sendable {
     }
 
     private var records: [String: Record] = [:]
-    /// The number of submissions, with repetitions.
+    /// The number of submissions, including repeated ones of a payment.
     package private(set) var submissions = 0
     package private(set) var answers = 0
     package private(set) var submissionsByScenario: [Scenario: Int] = [:]
@@ -55,12 +56,14 @@ package struct PaymentRecords: Sendable {
     /// The number of submissions of this payment.
     func submissions(of payment: String) -> Int { records[payment]?.number ?? 0 }
 
-    /// Counts an answer about the payment's status.
+    /// Counts a status request that was answered.
     mutating func countQuestion(about payment: String) {
         if records[payment]?.status == .pending { records[payment]?.questions += 1 }
     }
 
-    /// - Returns: false if the line contradicts those before it, which means that a line is missing or changed.
+    /// Changes the records as the next line of the log states.
+    ///
+    /// - Returns: false if the line contradicts earlier ones, which means that a line is missing or changed.
     mutating func apply(_ line: LogLine) -> Bool {
         switch line.event {
         case .submitted(let submission):

@@ -3,26 +3,28 @@ import NIOHTTP1
 struct SimulatorRequest: Sendable {
     var head: HTTPRequestHead
     var body: [UInt8] = []
-    /// The maximum size of a body; a larger one is answered with 413.
+    /// The maximum size of a body in bytes. The simulator answers a larger one with 413.
     static let maximumBodyBytes = 64 * 1024
 }
 
-/// The connection's action once a request has been handled.
+/// The connection's next action after a request has been handled.
 enum Reaction: Sendable {
     /// Sends these answers, one after the other.
     case answer([SimulatorAnswer])
-    /// Sends these first bytes of an answer, and closes.
+    /// Sends these bytes, which are only the beginning of an answer, and closes the connection.
     case cut(after: [UInt8])
     /// Sends nothing, and keeps the connection open.
     case silence
-    /// Sends the answer about this submission after the time of late answers, and has it recorded first.
+    /// Waits for the delay of late answers, records the answer to this submission in the log, and sends it.
     case late(PaymentRecords.Record)
 }
 
-/// The simulator's handling of each request.
+/// Handles requests by their method and path.
 struct RequestRoutes: Sendable {
     let log: SubmissionLog
 
+    /// Handles a request, and passes the connection's next action to `then`.
+    ///
     /// - Parameter then: called once, on any thread.
     func react(to request: SimulatorRequest, then: @escaping @Sendable (Reaction) -> Void) {
         let path = request.head.uri
@@ -76,7 +78,7 @@ extension Reaction {
             case .authorized, .captured, .insufficientFunds, .doNotHonor, .error, .pendingFirst: .answer([answer])
             case .noAnswer: .silence
             case .cutBeforeRecord, .cutWithoutAnswer: .cut(after: [])
-            // In the middle of the body, after the head with its length.
+            // The cut is in the middle of the body, after the head that states its length.
             case .cutInAnswer: .cut(after: answer.bytes.dropLast(answer.body.count / 2))
             case .late: .late(record)
             case .answeredTwice: .answer([answer, answer])
@@ -87,7 +89,7 @@ extension Reaction {
             }
     }
 
-    /// Replaces each digit by 15 minus it, so that the result always differs.
+    /// Returns another payment's name: each hexadecimal digit d is replaced by 15 − d, so every digit differs.
     private static func otherPayment(than payment: String) -> String {
         String(payment.map { digit in String(15 - (digit.hexDigitValue ?? 0), radix: 16) }.joined())
     }

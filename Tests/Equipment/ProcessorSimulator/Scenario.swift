@@ -1,5 +1,5 @@
 /// The simulator's behaviour for a submission. The last two digits of the amount in minor units choose it, so that a
-/// test selects it by the amount it pays:
+/// test selects a scenario by the amount of its payment:
 ///
 ///     00–79, 94–99   authorized
 ///     80             captured
@@ -34,7 +34,9 @@ package enum Scenario: String, Sendable, CaseIterable {
     case otherPayment = "other_payment"
     case pendingFirst = "pending_first"
 
-    /// - Parameter minorUnits: not negative.
+    /// Chooses the scenario by the last two digits of an amount.
+    ///
+    /// - Parameter minorUnits: the amount, which must not be negative.
     package init(minorUnits: Int64) {
         self =
             switch minorUnits % 100 {
@@ -68,7 +70,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// The answer's `reason`, if the payment did not succeed.
+    /// The answer's `reason`; nil if the payment succeeded.
     package var reason: String? {
         switch self {
         case .insufficientFunds, .doNotHonor: rawValue
@@ -77,8 +79,8 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// The number of answers that begin as soon as the submission is on disk. It excludes a late answer, which is
-    /// recorded separately.
+    /// The number of answers that begin as soon as the submission is on disk. A late answer is recorded separately and
+    /// does not count.
     var immediateAnswers: Int {
         switch self {
         case .noAnswer, .cutBeforeRecord, .cutWithoutAnswer, .late: 0
@@ -87,7 +89,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// The last two digits of the amounts that choose this scenario, as text.
+    /// The last two digits of the amounts that choose this scenario, as text for --help.
     package var digits: String {
         let chosen = (0..<100).filter { Scenario(minorUnits: $0) == self }.map { $0 < 10 ? "0\($0)" : "\($0)" }
         return self == .authorized ? "00–79, 94–99" : chosen.joined(separator: ", ")

@@ -3,11 +3,11 @@ package import NIOCore
 /// The address on which the simulator listens. It must be local, because the simulator receives card data in the clear.
 package enum SimulatorAddress: Sendable, Equatable {
     case unix(path: String)
-    /// 127.0.0.0/8 or ::1.
+    /// An address in 127.0.0.0/8, or ::1.
     case loopback(SocketAddress)
 
-    /// Returns nil for a text that is neither `unix:PATH` nor a loopback address with a port: `127.0.0.1:9000`,
-    /// `[::1]:9000`. Port 0 is any free port. Names are not resolved.
+    /// Parses `unix:PATH`, or a loopback address with a port, such as `127.0.0.1:9000` or `[::1]:9000`; nil for other
+    /// text. Port 0 means any free port. Host names are not resolved.
     package init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst("unix:".count))

@@ -1,12 +1,12 @@
 import StrictJSON
 
-/// An answer as the bytes of an HTTP/1.1 message (RFC 9112), so that it can be sent in part, or twice.
+/// An HTTP/1.1 answer (RFC 9112) as bytes, so that the simulator can send a part of it, or send it twice.
 struct SimulatorAnswer: Sendable, Equatable {
     let status: Int
     let body: [UInt8]
-    /// True if the connection ends with the answer.
+    /// True if the connection closes after the answer.
     var closes = false
-    /// True for an answer to HEAD, which states the body's length and omits the body.
+    /// True for an answer to HEAD, which has the Content-Length of the body but not the body.
     var omitsBody = false
 
     var bytes: [UInt8] {
@@ -26,8 +26,8 @@ struct SimulatorAnswer: Sendable, Equatable {
         500: "Internal Server Error", 503: "Service Unavailable",
     ]
 
-    /// The status of a payment.
-    /// - Parameter payment: the payment that the answer is about; the record's own if nil.
+    /// Returns the answer that states a payment's status.
+    /// - Parameter payment: the payment's name in the answer; nil for the name in `record`.
     static func status(of record: PaymentRecords.Record, payment: String? = nil) -> SimulatorAnswer {
         var writer = JSONWriter()
         writer.beginObject()
@@ -40,7 +40,10 @@ struct SimulatorAnswer: Sendable, Equatable {
         return SimulatorAnswer(status: 200, body: writer.bytes)
     }
 
-    /// - Parameter message: contains fixed sentences and members' names only, never the request's content.
+    /// Returns an answer that refuses a request with an error code.
+    ///
+    /// - Parameter message: an explanation. It may contain fixed text and members' names, but never the request's
+    ///   content.
     static func problem(_ status: Int, _ code: String, _ message: String, closes: Bool = false) -> SimulatorAnswer {
         var writer = JSONWriter()
         writer.beginObject()

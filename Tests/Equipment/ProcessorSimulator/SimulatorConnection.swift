@@ -1,38 +1,38 @@
 import NIOCore
 import NIOHTTP1
 
-/// One connection's lifetime: it reads whole requests in order, and sends what the scenario of each requires.
+/// Handles one connection: reads complete requests in order, and sends each answer as its scenario requires.
 final class SimulatorConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
 
-    /// Announces that the simulator stops: the requests under way are the last.
+    /// The event that the simulator is stopping. The connection then finishes its current requests and accepts no more.
     struct Drain: Sendable {}
 
     private enum State {
-        /// Waits for a request, or for the rest of one.
+        /// Waits for a request or for the rest of one.
         case reading
         case answering
-        /// Never answers, until the peer has closed.
+        /// Sends no answer, and waits until the peer closes.
         case silent
-        /// Does nothing more for the peer, and discards later input.
+        /// Sends nothing more, and discards later input.
         case ended
     }
 
     private let routes: RequestRoutes
     private let late: TimeAmount
     private var state = State.reading
-    /// The part of a request received so far.
+    /// The part of the current request that has arrived.
     private var incoming: SimulatorRequest?
-    /// Requests that arrived before the answer to the previous one.
+    /// Requests that arrived before the previous request was answered.
     private var waiting: [SimulatorRequest] = []
     private var isLast = false
     private var deadline: Scheduled<Void>?
 
-    /// The time for a whole request, from the connection's beginning or the previous answer.
+    /// The time within which a complete request must arrive, from the connection's start or the previous answer.
     private static let requestTime = TimeAmount.seconds(60)
-    /// The time in which a peer may still send after the last answer. The kernel would discard that answer if the
-    /// connection closed at once.
+    /// The time between the last answer and the closing of the connection. If input arrived after an immediate close,
+    /// the kernel could discard the answer.
     private static let lingerTime = TimeAmount.seconds(1)
     private static let maximumWaiting = 8
 
@@ -76,7 +76,7 @@ final class SimulatorConnection: ChannelInboundHandler {
         switch event {
         case ChannelEvent.inputClosed:
             isLast = true
-            // A peer may finish sending, and still wait for its answer.
+            // A peer that has finished sending may still wait for an answer.
             if case .answering = state {} else { context.close(promise: nil) }
         case is Drain:
             isLast = true
@@ -139,12 +139,13 @@ final class SimulatorConnection: ChannelInboundHandler {
     }
 
     private func answerLate(_ record: PaymentRecords.Record, closes: Bool, _ context: ChannelHandlerContext) {
-        // A peer that has left gets no answer, and none is recorded.
+        // If the peer has closed the connection, no answer is sent or recorded.
         guard case .answering = state else { return }
         let eventLoop = context.eventLoop
         let bound = NIOLoopBound((self, context), eventLoop: eventLoop)
         routes.log.recordAnswer(to: record) { result in
-            // The submission is recorded already, so "nothing was done" would be wrong.
+            // The submission is in the log already, so an answer such as 503, which means that nothing was done, would
+            // be wrong.
             let reaction: Reaction =
                 if case .success = result { .answer([.status(of: record)]) } else { .cut(after: []) }
             eventLoop.execute { bound.value.0.perform(reaction, closes: closes, bound.value.1) }
@@ -152,7 +153,7 @@ final class SimulatorConnection: ChannelInboundHandler {
     }
 
     private func refuse(_ answer: SimulatorAnswer, _ context: ChannelHandlerContext) {
-        // A pending answer must precede this one.
+        // A pending answer would have to precede this one, so the connection closes without either.
         guard case .reading = state else {
             state = .ended
             return context.close(promise: nil)

@@ -4,17 +4,17 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// The listening simulator.
+/// The simulator's server.
 ///
-/// It uses NIO without this repository's own listener. That listener ensures that every answer is whole and every
-/// connection ends properly, and the simulator needs the opposite.
+/// It does not use this repository's listener, which guarantees complete answers and orderly closing. The simulator
+/// must be able to break both.
 package final class SimulatorServer: Sendable {
     private struct Connections {
         var open: [ObjectIdentifier: any Channel] = [:]
         var isDraining = false
     }
 
-    /// Accepted connections, up to a maximum; one more is closed at once.
+    /// Counts accepted connections. A connection beyond the maximum is closed at once.
     private final class Acceptance: Sendable {
         let connections = Mutex(Connections())
         let maximum: Int
@@ -47,9 +47,12 @@ package final class SimulatorServer: Sendable {
         (self.listening, self.file, self.acceptance, self.log, self.late) = (listening, file, acceptance, log, late)
     }
 
+    /// Starts to listen at `address`.
+    ///
     /// - Parameters:
-    ///   - late: the delay of a late answer after its submission.
-    ///   - maximumConnections: the most connections at a time, or fewer if the process may open fewer descriptors.
+    ///   - late: the time between a submission and a late answer to it.
+    ///   - maximumConnections: the maximum number of simultaneous connections. The limit is lower if the process may
+    ///     not open enough descriptors.
     package static func start(
         at address: SimulatorAddress, log: SubmissionLog, late: Duration, maximumConnections: Int = 1024
     ) async throws(ListenerError) -> SimulatorServer {
@@ -93,15 +96,16 @@ package final class SimulatorServer: Sendable {
         }
     }
 
-    /// The address in the form of ``SimulatorAddress``, with the port that the system chose for port 0.
+    /// The listening address in the form that ``SimulatorAddress`` parses. It has the chosen port if port 0 was
+    /// requested.
     package var address: String {
         if let file { return "unix:\(file.path)" }
         guard let local = listening.localAddress, let ip = local.ipAddress, let port = local.port else { return "" }
         return ip.contains(":") ? "[\(ip)]:\(port)" : "\(ip):\(port)"
     }
 
-    /// Stops accepting, and returns when everything under way is answered, late answers too. Connections that are never
-    /// answered are closed.
+    /// Stops accepting connections, and returns when all current requests, including late ones, are answered.
+    /// Connections that never get an answer are closed.
     package func shutdown() async {
         file?.unlinkIfOurs()
         try? await listening.close()
@@ -114,7 +118,7 @@ package final class SimulatorServer: Sendable {
         await withTaskGroup(of: Void.self) { group in
             for channel in open {
                 group.addTask {
-                    // The shutdown does not wait for a peer that does not read its answer.
+                    // A peer that does not read its answer must not delay the shutdown.
                     let end = channel.eventLoop.scheduleTask(in: grace) { channel.close(promise: nil) }
                     try? await channel.closeFuture.get()
                     end.cancel()

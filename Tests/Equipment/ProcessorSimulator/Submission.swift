@@ -2,9 +2,9 @@ import Encodings
 package import Payments
 import StrictJSON
 
-/// The simulator's copy of a submission, without the card.
+/// The content of a submission that the simulator keeps, without card data.
 package struct Submission: Sendable, Equatable {
-    /// The payment's name: the payment token's transactionId, 64 lower-case hexadecimal digits.
+    /// The payment's name, which is the payment token's transactionId in 64 lower-case hexadecimal digits.
     package let payment: String
     package let amount: Amount
 
@@ -15,14 +15,14 @@ package struct Submission: Sendable, Equatable {
     var scenario: Scenario { Scenario(minorUnits: amount.minorUnits) }
 }
 
-/// The reason why a request's body is not a submission. Callers see it: names of members, never their values.
+/// The reason why a body is not a submission. Callers receive it, so it names members but never contains their values.
 package struct MalformedSubmission: Error, Sendable, Equatable {
     package let message: String
 }
 
 extension Submission {
-    /// Reads the body of `POST /authorizations`. Account number, expiration and cryptogram are checked for their form
-    /// and discarded with the parse. Unknown members are ignored.
+    /// Reads the body of `POST /authorizations`. The forms of account number, expiration and cryptogram are checked,
+    /// and their values are discarded. Unknown members are ignored.
     package init(body: [UInt8]) throws(MalformedSubmission) {
         let members = try Members(body)
         payment = try members.string("payment")
@@ -36,7 +36,8 @@ extension Submission {
         guard let minorUnits = members.integer("minorUnits") else {
             throw Members.refusal("minorUnits", "the amount in minor units, a whole number")
         }
-        // An amount wrong by the factor 100 fails here.
+        // The body states the amount as a decimal and in minor units. They differ if the client used the wrong number
+        // of decimals.
         guard minorUnits == Int(amount.minorUnits) else {
             throw MalformedSubmission(message: "amount and minorUnits are different amounts in this currency.")
         }

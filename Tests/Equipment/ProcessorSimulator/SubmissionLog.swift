@@ -3,17 +3,18 @@ package import Foundation
 import HostSystem
 import Synchronization
 
-/// The evidence of everything that reached the processor: every submission, and every answer that was begun, is a line
-/// on disk before a byte is answered.
+/// The log of everything that reached the processor. Each submission, and each answer that begins, is a line on disk
+/// before the first byte of the answer is sent.
 ///
-/// One thread writes, with one fdatasync for all lines that arrived during the previous one, so the disk's syncs do not
-/// limit the rate of submissions. Lines that could not be written are removed, and their callers receive an error; the
-/// file lacks nothing that was answered.
+/// One thread writes all lines. During an fdatasync, further lines gather and share the next one, so the disk's sync
+/// time does not limit the rate of submissions. If lines cannot be written, the thread removes any part of them, and
+/// their callers receive an error.
 package final class SubmissionLog: Sendable {
     package typealias Record = PaymentRecords.Record
     package typealias Reply<Value> = @Sendable (Result<Value, LogUnavailable>) -> Void
 
-    /// An operation that a caller waits for. Each connection waits for at most one, which bounds their number.
+    /// An operation that waits for the writing thread. Their number is limited, because each connection waits for at
+    /// most one.
     private enum Entry: Sendable {
         case submission(Submission, Reply<Record>)
         case answer(Record, Reply<Void>)
@@ -48,10 +49,12 @@ package final class SubmissionLog: Sendable {
     private let now: @Sendable () -> Date
     private let warn: @Sendable (String) -> Void
 
+    /// Continues a log whose lines have already been read.
+    ///
     /// - Parameters:
-    ///   - records: the content of the storage's lines.
-    ///   - size: their number of bytes.
-    ///   - warn: receives a sentence when the log cannot be written.
+    ///   - records: the payments by the lines already in `storage`.
+    ///   - size: the size of these lines in bytes.
+    ///   - warn: called with a message when the log cannot be written.
     package init(
         storage: any LogStorage, records: PaymentRecords = PaymentRecords(), size: Int = 0,
         now: @escaping @Sendable () -> Date = { Date() }, warn: @escaping @Sendable (String) -> Void = { _ in }
@@ -62,7 +65,7 @@ package final class SubmissionLog: Sendable {
         self.warn = warn
     }
 
-    /// Opens or creates the file, and reads it. A torn line at its end is removed with a warning.
+    /// Opens or creates the file, and reads it. Removes an incomplete last line, with a warning.
     package convenience init(
         path: String, warn: @escaping @Sendable (String) -> Void
     ) throws(LogFile.Failure) {
@@ -82,8 +85,8 @@ package final class SubmissionLog: Sendable {
 
     // MARK: Requests, whose replies arrive on the writing thread
 
-    /// Records a submission, and the answers that begin at once. A repetition is not detected: the reader of the log
-    /// decides about it.
+    /// Records a submission, and the answers that begin at once. A repeated submission is recorded like the first;
+    /// readers of the log detect it.
     package func submit(_ submission: Submission, reply: @escaping Reply<Record>) {
         enter(.submission(submission, reply))
     }
@@ -91,13 +94,13 @@ package final class SubmissionLog: Sendable {
     /// Records that an answer to a submission begins later.
     package func recordAnswer(to record: Record, reply: @escaping Reply<Void>) { enter(.answer(record, reply)) }
 
-    /// Returns the status of a payment; nil for one that was never submitted. The second question settles a pending
-    /// one.
+    /// Returns a payment's record; nil if the payment was never submitted. The second request for a pending payment
+    /// settles it.
     package func status(of payment: String, reply: @escaping Reply<Record?>) {
         enter(.question(payment: payment, reply))
     }
 
-    /// Returns when all entries are written and answered.
+    /// Returns when all earlier entries are written and answered.
     package func flush() async {
         await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
     }
@@ -131,7 +134,9 @@ package final class SubmissionLog: Sendable {
         }
     }
 
-    /// - Returns: the replies, to be called without a lock.
+    /// Writes the lines of a batch of entries, and makes their replies.
+    ///
+    /// - Returns: the replies, which the caller must call without holding the lock.
     private func write(_ entries: [Entry], _ written: inout Written) -> [@Sendable () -> Void] {
         let lines = lines(for: entries, written.records)
         let isWritten = append(lines.flatMap(\.self), &written)
@@ -153,9 +158,9 @@ package final class SubmissionLog: Sendable {
         }
     }
 
-    /// The lines for each entry.
+    /// Returns the lines of each entry, in the order of the entries.
     private func lines(for entries: [Entry], _ records: PaymentRecords) -> [[LogLine]] {
-        // The additions of earlier entries in this batch.
+        // `records` lacks the changes by earlier entries of this batch, so they are counted here.
         var submissions: [String: Int] = [:]
         var settled: Set<String> = []
         return entries.map { entry in
@@ -178,6 +183,8 @@ package final class SubmissionLog: Sendable {
         }
     }
 
+    /// Appends lines to the storage, and syncs it.
+    ///
     /// - Returns: true if the lines are on disk.
     private func append(_ lines: [LogLine], _ written: inout Written) -> Bool {
         guard !lines.isEmpty else { return true }
@@ -194,7 +201,8 @@ package final class SubmissionLog: Sendable {
         do throws(SystemError) {
             try storage.sync()
         } catch {
-            // After a failed sync the next one may succeed without these lines on disk.
+            // After a failed sync, a later one can succeed although these lines are not on disk, so the log cannot be
+            // trusted.
             warn("the log cannot be brought to disk: \(error); answering 503 until a restart")
             takeBack(&written)
             written.isBroken = true
@@ -204,7 +212,7 @@ package final class SubmissionLog: Sendable {
         return true
     }
 
-    /// Removes a partial line, so that the next one does not follow it.
+    /// Removes lines that failed, so that no later line follows a partial one.
     private func takeBack(_ written: inout Written) {
         do throws(SystemError) {
             try storage.truncate(to: written.size)

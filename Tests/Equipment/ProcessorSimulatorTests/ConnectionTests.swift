@@ -4,9 +4,9 @@ import ProcessorSimulator
 import TestSupport
 import Testing
 
-/// HTTP as clients use it, and as they should not.
+/// Correct and incorrect HTTP requests, connections' limits, and stopping.
 @Suite struct ConnectionTests {
-    @Test("answers sequential and pipelined requests on one connection in their order")
+    @Test("answers sequential and pipelined requests on one connection in order")
     func keepAlive() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let connection = try await simulator.connect()
@@ -22,7 +22,7 @@ import Testing
         #expect(last.hasPrefix("HTTP/1.1 200 OK\r\n") && last.contains("Connection: close\r\n"))
     }
 
-    @Test("reads a body in chunks, and answers a client that waits for 100 Continue")
+    @Test("reads a chunked body, and sends 100 Continue to a client that waits for it")
     func chunks() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let body = SubmissionRequest().body
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(
-        "refuses other paths and methods",
+        "refuses unknown paths and methods",
         arguments: [
             ("GET /authorizations", 405), ("PUT /authorizations", 405), ("POST /healthz", 405), ("GET /", 404),
             ("DELETE /authorizations/\(SubmissionRequest.payment)", 405), ("GET /authorizations/", 404),
@@ -58,7 +58,7 @@ import Testing
         #expect(try simulator.events.isEmpty)
     }
 
-    @Test("answers a malformed submission with 400 and the member's name, records nothing, and keeps the connection")
+    @Test("answers a malformed submission with 400 and the member's name, logs nothing, and stays connected")
     func malformed() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let connection = try await simulator.connect()
@@ -70,7 +70,7 @@ import Testing
         #expect(try await connection.answer().status == 200)
     }
 
-    @Test("answers a body of more than 64 KiB with 413, declared or in chunks, and ends the connection")
+    @Test("answers a body of more than 64 KiB, declared or chunked, with 413, and closes the connection")
     func tooLarge() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let most = 64 * 1024
@@ -89,7 +89,7 @@ import Testing
         #expect(try await whole.answer().status == 200)
     }
 
-    @Test("answers input that is not HTTP with 400, and ends the connection")
+    @Test("answers input that is not HTTP with 400, and closes the connection")
     func notHTTP() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let connection = try await simulator.connect()
@@ -97,7 +97,7 @@ import Testing
         #expect(try await connection.everything().hasPrefix("HTTP/1.1 400 "))
     }
 
-    @Test("ends the connection of a client that sends requests without end before the first answer")
+    @Test("closes the connection of a client that sends too many requests before the first answer")
     func flood() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
         let connection = try await simulator.connect()
@@ -106,7 +106,7 @@ import Testing
         #expect(try await connection.everything().isEmpty)
     }
 
-    @Test("answers three hundred simultaneous clients, and logs each once")
+    @Test("answers three hundred simultaneous clients, and logs each submission once")
     func many() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let answers = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -125,7 +125,7 @@ import Testing
             summary.submittedTwice == 0 && summary.json.contains(#""payments":300,"submissions":300,"answers":300"#))
     }
 
-    @Test("answers a second submission of a payment like the first, and logs both")
+    @Test("answers a repeated submission like the first one, and logs both")
     func twice() async throws {
         let simulator = try await SimulatorUnderTest.start()
         for _ in 0..<2 { #expect(try await simulator.submit(SubmissionRequest()).body.contains("authorized")) }
@@ -135,7 +135,7 @@ import Testing
         #expect(try LogSummary(path: simulator.directory.path("log")).submittedTwice == 1)
     }
 
-    @Test("answers a full disk with 503, and records no answer")
+    @Test("answers 503 when the disk is full, and logs no submission")
     func full() async throws {
         let storage = ScriptedStorage()
         let simulator = try await SimulatorUnderTest.start(storage: storage)
@@ -147,7 +147,7 @@ import Testing
         #expect(try await simulator.submit(SubmissionRequest()).status == 200)
     }
 
-    @Test("cuts the connection instead of a late answer that cannot be recorded")
+    @Test("closes the connection without a late answer if the answer cannot be logged")
     func fullWhenLate() async throws {
         let storage = ScriptedStorage()
         storage.state.change { $0.appendsLeft = 1 }
@@ -158,7 +158,7 @@ import Testing
         #expect(storage.lines.count == 1)
     }
 
-    @Test("waits for a late answer when it stops, but not for one that never comes or for idle connections")
+    @Test("waits for late answers when it stops, but not for silent or idle connections")
     func stop() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(2))
         let (idle, silent, late) = (
@@ -177,7 +177,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: simulator.directory.path("socket")))
     }
 
-    @Test("does not wait for a connection that is never answered when it stops, however late answers may be")
+    @Test("closes a silent connection at once when it stops, even if late answers may take minutes")
     func stopSilent() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
         let silent = try await simulator.connect()
@@ -188,20 +188,20 @@ import Testing
         #expect(try await silent.everything().isEmpty)
     }
 
-    @Test("sends and records no late answer for a client that has left")
+    @Test("sends and logs no late answer if the client has closed the connection")
     func left() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(3))
         let first = try await simulator.connect()
         try await first.send(SubmissionRequest(cents: 88).message)
         try await wait(for: "the submission's line") { try simulator.events == ["submitted/late/1"] }
         await first.close()
-        // Once a later submission is answered, the first one's time is over.
+        // When the later submission is answered, the time of the first one's late answer has passed.
         let second = String(repeating: "1", count: 64)
         #expect(try await simulator.submit(SubmissionRequest(cents: 88, payment: second)).status == 200)
         #expect(try simulator.events == ["submitted/late/1", "submitted/late/1", "answered/1"])
     }
 
-    @Test("answers a client that has finished sending, and then ends the connection")
+    @Test("answers a client that has finished sending, and then closes the connection")
     func halfClosed() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .milliseconds(200))
         let connection = try await RawConnection(simulator.directory.path("socket"), staysOpen: true)
@@ -211,7 +211,7 @@ import Testing
         #expect(try await connection.everything().contains(#""status":"authorized""#))
     }
 
-    @Test("closes one connection more than the limit, and accepts again when another has ended")
+    @Test("closes a connection beyond the limit, and accepts one again after another has closed")
     func maximum() async throws {
         let simulator = try await SimulatorUnderTest.start(maximumConnections: 2)
         let request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -233,7 +233,7 @@ import Testing
     }
 
     @Test(
-        "listens on this machine only",
+        "refuses addresses that are not loopback or Unix sockets",
         arguments: [
             "0.0.0.0:9000", "192.0.2.1:9000", "[::]:9000", "[2001:db8::1]:9000", "::1:9000", "localhost:9000",
             "127.0.0.1",
@@ -243,7 +243,7 @@ import Testing
     func refusedAddress(_ text: String) { #expect(SimulatorAddress(text) == nil) }
 
     @Test(
-        "listens on loopback addresses of both families", arguments: ["127.0.0.1:0", "127.8.9.10:9000", "[::1]:9000"])
+        "accepts loopback addresses of IPv4 and IPv6", arguments: ["127.0.0.1:0", "127.8.9.10:9000", "[::1]:9000"])
     func loopback(_ text: String) throws {
         let address = try #require(SimulatorAddress(text))
         guard case .loopback = address else { return #expect(Bool(false)) }

@@ -3,7 +3,7 @@ import ProcessorSimulator
 import TestSupport
 import Testing
 
-/// The program as tests and demonstrations use it.
+/// The program processor-simulator, run as a process.
 @Suite struct ProgramTests {
     private struct Running {
         let program: RunningProgram
@@ -37,7 +37,7 @@ import Testing
             Program.built("processor-simulator"), ["summary", "--log", directory.path("log")] + more)
     }
 
-    @Test("remembers its answers after a kill at any time, and continues the count")
+    @Test("repeats its answers after a kill at any time, and continues its count of submissions")
     func killed() async throws {
         let directory = try FreshDirectory()
         var running = try await start(in: directory)
@@ -59,7 +59,7 @@ import Testing
         #expect(try await running.program.result().status == 0)
     }
 
-    @Test("exits with 0 at SIGTERM after the requests under way, without card data on disk or standard error")
+    @Test("exits with 0 at SIGTERM after the current requests, and writes no card data to disk or standard error")
     func stopped() async throws {
         let directory = try FreshDirectory()
         let running = try await start(in: directory, "--late", "0.5")
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("removes a torn last line with a message on standard error")
+    @Test("removes an incomplete last line, and reports it on standard error")
     func torn() async throws {
         let directory = try FreshDirectory()
         try directory.write(#"{"time":"2026-01"#, to: "log")
@@ -94,10 +94,11 @@ import Testing
                 + "\n")
     }
 
-    @Test("answers a disk without room with 503, and keeps earlier answers whole in the log")
+    @Test("answers 503 when the disk is full, and keeps earlier lines of the log complete")
     func noRoom() async throws {
         let directory = try FreshDirectory()
-        // Files of this process end at 1024 bytes, and writing past it is an error instead of a signal.
+        // The process may write files of at most 1,024 bytes. It ignores SIGXFSZ, so that a write beyond the limit
+        // fails with an error.
         let program = try RunningProgram(
             Program.installed("bash"),
             [
@@ -112,14 +113,14 @@ import Testing
             statuses.append(try await running.submit(SubmissionRequest(payment: payment)).status)
         }
         let answered = statuses.filter { $0 == 200 }.count
-        // The two lines of a submission have 201 and 143 bytes: two submissions fit.
+        // A submission's two lines have 201 and 143 bytes, so the lines of two submissions fit.
         #expect(statuses == Array(repeating: 200, count: 2) + Array(repeating: 503, count: 7))
         #expect(try await summary(directory, "--output", "json").output.contains(#""answers":\#(answered),"#))
         program.signal(SIGTERM)
         #expect(try await program.result().status == 0)
     }
 
-    @Test("lists every amount in --help")
+    @Test("lists the amounts of every scenario in --help")
     func help() async throws {
         let help = try await Program.run(Program.built("processor-simulator"), ["--help"])
         #expect(help.status == 0)

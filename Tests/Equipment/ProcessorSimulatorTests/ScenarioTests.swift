@@ -2,12 +2,12 @@ import ProcessorSimulator
 import TestSupport
 import Testing
 
-/// The effect of an amount's last two digits: each row of the table, over a connection.
+/// The scenarios that an amount's last two digits choose, each tested over a connection.
 @Suite struct ScenarioTests {
-    /// The answer to a submission as the client sees it.
+    /// The answer to a submission that the client receives.
     enum Wire: Sendable {
         case status(Int, String)
-        /// 200, with a body that states this status.
+        /// Status 200, with a body that contains this payment status.
         case says(String)
         case nothing
         case cut
@@ -20,7 +20,7 @@ import Testing
     struct Row: Sendable, CustomTestStringConvertible {
         let cents: ClosedRange<Int>
         let wire: Wire
-        /// The status afterwards; nil if the payment is unknown.
+        /// The payment status that a later GET returns; nil if the payment is unknown.
         let after: String?
         let log: [String]
 
@@ -61,7 +61,7 @@ import Testing
             log: ["submitted/authorized/1", "answered/1"]),
     ]
 
-    @Test("has every amount once in its table")
+    @Test("defines a scenario for every pair of last digits, once")
     func whole() {
         #expect(Self.rows.flatMap { Array($0.cents) } == Array(0...99))
         #expect(Set(Self.rows.map { Scenario(minorUnits: Int64($0.cents.lowerBound)) }) == Set(Scenario.allCases))
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("does what each row states, and logs it", arguments: rows)
+    @Test("answers as the amount's scenario requires, and logs the events", arguments: rows)
     func row(_ row: Row) async throws {
         for cents in Set([row.cents.lowerBound, row.cents.upperBound]) { try await check(row, cents: cents) }
     }
@@ -96,7 +96,7 @@ import Testing
             try await expect(status)
         case .nothing:
             try await wait(for: "the submission's line") { try simulator.events == row.log }
-            // The next request uses another connection; this one is open and silent.
+            // This connection must stay open without an answer, so the status request uses another one.
             _ = try await simulator.ask(for: payment)
             #expect(connection.text.isEmpty && !connection.isClosed)
         case .cut: #expect(try await connection.everything().isEmpty)
@@ -108,7 +108,7 @@ import Testing
             #expect(answer.status == 200 && answer.body == "<html>authorized</html>")
         case .otherPayment:
             let answer = try await connection.answer()
-            // 15 minus each digit of 0a0a…
+            // Each digit d of the payment's name 0a0a… becomes 15 − d.
             let other = String(repeating: "f5", count: 32)
             #expect(answer.status == 200 && answer.body.contains(#""payment":"\#(other)","status":"authorized""#))
         }
@@ -122,7 +122,7 @@ import Testing
         await simulator.server.shutdown()
     }
 
-    @Test("authorizes a pending payment from the second question on")
+    @Test("reports a pending payment as authorized from the second status request on")
     func pending() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let payment = SubmissionRequest.payment
@@ -135,7 +135,7 @@ import Testing
         #expect(try simulator.events == ["submitted/pending_first/1", "answered/1", "settled/1"])
     }
 
-    @Test("gives an authorized payment a code of six characters and a reference, and a declined one no code")
+    @Test("gives every payment a reference, and only an authorized one a code of six characters")
     func answers() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let payment = SubmissionRequest.payment
@@ -150,7 +150,7 @@ import Testing
         )
     }
 
-    @Test("begins a late answer at its time")
+    @Test("sends a late answer after the configured delay")
     func late() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
         let connection = try await simulator.connect()

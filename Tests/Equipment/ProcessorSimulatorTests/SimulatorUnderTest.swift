@@ -5,7 +5,7 @@ import ProcessorSimulator
 import StrictJSON
 import TestSupport
 
-/// A simulator in this process, with a log and a socket in its own directory.
+/// A simulator in the test's process, with log and socket in a fresh directory.
 struct SimulatorUnderTest {
     let directory: FreshDirectory
     let server: SimulatorServer
@@ -38,7 +38,7 @@ struct SimulatorUnderTest {
         return try await connection.answer()
     }
 
-    /// `event/outcome/number` of each line of the log.
+    /// The log's lines in the form `event/outcome/number`.
     var events: [String] {
         get throws {
             try String(contentsOfFile: directory.path("log"), encoding: .utf8).split(separator: "\n").map { line in
@@ -52,7 +52,7 @@ struct SimulatorUnderTest {
     }
 }
 
-/// A body for `POST /authorizations`, member by member, so that each can be wrong.
+/// A body for `POST /authorizations` in which a test can change or omit each member.
 struct SubmissionRequest {
     var members: [(name: String, json: String)]
 
@@ -60,7 +60,9 @@ struct SubmissionRequest {
     static let accountNumber = "4111111111111111"
     static let cryptogram = "AgAAAAAABk4DWZ4C28yUQAAAAAA="
 
-    /// - Parameter cents: the cents of an amount of ten dollars.
+    /// Makes a valid submission.
+    ///
+    /// - Parameter cents: the last two digits of the amount, which is ten dollars plus these cents.
     init(cents: Int = 0, payment: String = Self.payment) {
         let digits = cents < 10 ? "0\(cents)" : "\(cents)"
         members = [
@@ -70,7 +72,7 @@ struct SubmissionRequest {
         ]
     }
 
-    /// The same with another value of one member, or without it if nil.
+    /// Returns a copy with another value of one member, or without the member if `json` is nil.
     func with(_ member: String, _ json: String?) -> SubmissionRequest {
         var changed = self
         changed.members.removeAll { $0.name == member }
@@ -83,7 +85,7 @@ struct SubmissionRequest {
     var message: String { RawConnection.head("/authorizations", length: body.utf8.count) + body }
 }
 
-/// Storage that fails or hangs when a test requires it.
+/// Storage for a log that fails or hangs as the test requires.
 final class ScriptedStorage: LogStorage {
     struct State {
         var bytes: [UInt8] = []

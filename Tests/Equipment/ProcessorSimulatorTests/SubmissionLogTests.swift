@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// The log as evidence: its content on disk, its timing, and its content when read again.
+/// The submission log: its content, the time at which it is on disk, and reading it after a restart.
 @Suite struct SubmissionLogTests {
     private func submission(_ cents: Int = 0, payment: String = SubmissionRequest.payment) throws -> Submission {
         try Submission(body: Array(SubmissionRequest(cents: cents, payment: payment).body.utf8))
@@ -15,7 +15,7 @@ import Testing
         return String(repeating: "0", count: 64 - digits.count) + digits
     }
 
-    @Test("writes time, payment, amount and outcome in a line, and nothing else")
+    @Test("writes only time, event, payment, amount and outcome in a line")
     func line() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage, now: { Date(timeIntervalSince1970: 1_769_860_800.25) })
@@ -29,7 +29,7 @@ import Testing
             ])
     }
 
-    @Test("answers no caller before the sync has returned")
+    @Test("answers no submission before the sync has returned")
     func order() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -42,7 +42,7 @@ import Testing
         #expect(try await first.value()?.number == 1)
     }
 
-    @Test("shares the next sync among everything that arrives during one")
+    @Test("writes all submissions that arrive during a sync with the next one")
     func groups() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -58,7 +58,7 @@ import Testing
         #expect(storage.lines.count == 400)
     }
 
-    @Test("numbers simultaneous submissions of one payment in the log's order")
+    @Test("numbers simultaneous submissions of one payment in the order of the log")
     func numbers() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -73,7 +73,7 @@ import Testing
         for (position, line) in submitted.enumerated() { #expect(line.hasSuffix(#""number":\#(position + 1)}"#)) }
     }
 
-    @Test("answers submissions of one payment that share a sync by their own amounts")
+    @Test("answers submissions of one payment that share a sync, each with the outcome of its amount")
     func ownAmount() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -92,7 +92,7 @@ import Testing
         #expect(statuses.current == ["1 authorized", "2 captured", "3 declined"])
     }
 
-    @Test("knows every payment when read again, and continues numbers and references")
+    @Test("knows all payments after a restart, and continues numbers and references")
     func readBack() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("log")
@@ -112,7 +112,7 @@ import Testing
         #expect(again.number == 2 && again.reference == "sim-000003" && again.status == .authorized)
     }
 
-    @Test("removes a line torn at any byte with a warning, and keeps those before it")
+    @Test("removes a last line torn at any byte with a warning, and keeps the lines before it")
     func torn() async throws {
         let directory = try FreshDirectory()
         let whole = try await bytesOfALog(payments: 2)
@@ -129,13 +129,13 @@ import Testing
         }
     }
 
-    @Test("refuses a log with content that no simulator wrote, and names the line")
+    @Test("refuses a log that no simulator can have written, and names the first wrong line")
     func damaged() async throws {
         let directory = try FreshDirectory()
         let whole = String(decoding: try await bytesOfALog(payments: 3), as: UTF8.self)
         let lines = whole.split(separator: "\n").map(String.init)
         let texts = [
-            // A line is missing, one is repeated, one is changed, one is not JSON, one is far too long.
+            // In these logs one line is missing, repeated, changed, not JSON, or too long.
             (1, lines[1...].joined(separator: "\n")), (2, [lines[0], lines[0]].joined(separator: "\n")),
             (1, lines[0].replacingOccurrences(of: "\"number\":1", with: "\"number\":2")),
             (1, lines[0].replacingOccurrences(of: "\"authorized\"", with: "\"captured\"")),
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    @Test("lets one simulator at a time write a log, and permits a summary meanwhile")
+    @Test("permits one simulator at a time to write a log, and a summary to be read meanwhile")
     func lock() async throws {
         let path = try FreshDirectory()
         let log = try SubmissionLog(path: path.path("log"), warn: { _ in })
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(
-        "answers nothing on a full disk, leaves no partial line, and continues when there is room",
+        "refuses submissions when the disk is full, leaves no partial line, and continues once there is room",
         arguments: [0, 1, 100, 250])
     func full(_ room: Int) async throws {
         let storage = ScriptedStorage()
@@ -189,7 +189,7 @@ import Testing
         #expect(try await log.submit(second).number == 1)
     }
 
-    @Test("trusts nothing after a failed sync until a restart")
+    @Test("refuses everything after a failed sync until a restart")
     func failedSync() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -201,7 +201,7 @@ import Testing
         #expect(storage.lines.isEmpty)
     }
 
-    @Test("writes nothing after a partial line that cannot be removed")
+    @Test("refuses everything after a partial line that cannot be removed")
     func failedTruncate() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)

@@ -1,7 +1,7 @@
 import ProcessorSimulator
 import Testing
 
-/// Bodies accepted as submissions.
+/// Parsing of submissions' bodies.
 @Suite struct SubmissionTests {
     @Test("keeps the payment and its amount, and ignores unknown members")
     func whole() throws {
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(
-        "reads amounts of currencies with no and with three decimals",
+        "reads amounts in currencies without decimals and with three",
         arguments: [("JPY", "1099", 1099), ("KWD", "1.099", 1099)])
     func decimals(_ currency: String, _ amount: String, _ minorUnits: Int) throws {
         let request = SubmissionRequest().with("currency", "\"\(currency)\"").with("amount", "\"\(amount)\"")
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        "refuses a malformed submission with the member's name, and repeats no value",
+        "refuses a malformed submission with the member's name and without the member's value",
         arguments: [
             ("payment", "\"\(String(repeating: "0A", count: 32))\""), ("payment", "\"0a\""), ("payment", "1"),
             ("payment", nil), ("amount", "\"10.000\""), ("amount", "10.00"), ("amount", "\"1e3\""), ("amount", nil),
@@ -48,14 +48,15 @@ import Testing
         }
     }
 
-    @Test("refuses an amount and minor units that differ by the factor 100")
+    @Test("refuses an amount that differs from the minor units by the factor 100")
     func factor() {
         let body = SubmissionRequest().with("minorUnits", "100000").body
         #expect(throws: MalformedSubmission.self) { try Submission(body: Array(body.utf8)) }
     }
 
     @Test(
-        "refuses anything but a JSON object", arguments: ["", "[]", "{", "{\"payment\":1,\"payment\":1}", "nonsense"])
+        "refuses a body that is not a JSON object",
+        arguments: ["", "[]", "{", "{\"payment\":1,\"payment\":1}", "nonsense"])
     func noObject(_ text: String) {
         #expect(throws: MalformedSubmission.self) { try Submission(body: Array(text.utf8)) }
     }

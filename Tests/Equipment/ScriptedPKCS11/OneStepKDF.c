@@ -9,7 +9,7 @@
 #define SECRET_SIZE 32
 #define MOST_ATTRIBUTES 32
 
-/// The point's x coordinate, from the real module.
+/// Returns the x coordinate of the ECDH result, which the real module computes.
 static CK_RV shared_secret(
     CK_SESSION_HANDLE session, const CK_ECDH1_DERIVE_PARAMS *parameters, CK_OBJECT_HANDLE base_key,
     unsigned char secret[SECRET_SIZE]) {
@@ -40,7 +40,7 @@ static CK_RV shared_secret(
     return result == CKR_OK && value.ulValueLen != SECRET_SIZE ? CKR_GENERAL_ERROR : result;
 }
 
-/// SHA-256(00000001 ‖ secret ‖ shared data).
+/// Computes SHA-256(00000001 ‖ secret ‖ shared data).
 static bool hash(
     const unsigned char secret[SECRET_SIZE], const CK_ECDH1_DERIVE_PARAMS *parameters,
     unsigned char digest[SECRET_SIZE]) {
@@ -65,7 +65,7 @@ CK_RV derive_with_one_step_kdf(
         return CKR_TEMPLATE_INCONSISTENT;
     }
     for (CK_ULONG index = 0; index < count; index++) {
-        // An object takes its length from its value when it is created.
+        // C_CreateObject takes the length from the value, so CKA_VALUE_LEN must not be in the template.
         if (template[index].type != CKA_VALUE_LEN) {
             with_value[used++] = template[index];
         } else if (template[index].ulValueLen == sizeof size) {

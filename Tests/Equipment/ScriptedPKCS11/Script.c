@@ -35,7 +35,7 @@ struct fault {
 #define FAULTS 64
 #define CHANGES 16
 
-/// A call's changed error, an attribute of its templates, or a mechanism or attribute that it refuses.
+/// A change to one function: another error, an attribute of its template, or a refused mechanism or attribute.
 struct change {
     char function[32];
     unsigned long type;
@@ -52,7 +52,7 @@ static char module[4096];
 static char log_path[4096];
 static char syslog_path[4096];
 static char uses_path[4096];
-/// Visible outside the function that leaks it: an optimiser removes memory that no code can read.
+/// The last leaked memory. The variable is volatile, because a compiler may remove an allocation that no code can read.
 static char *volatile last_lost;
 static struct stat read_state;
 static bool has_read;
@@ -64,7 +64,7 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",   [SCRIPT_FALSE_SIGNATURES] = "false-signatures",
 };
 
-/// An invalid script must not look like a working HSM token.
+/// Ends the process. With an invalid script, the module must not act like a working HSM token.
 static void give_up(const char *reason, int line) {
     fprintf(stderr, "scripted PKCS#11 module: %s (line %d)\n", reason, line);
     abort();
@@ -88,7 +88,7 @@ static unsigned long number(const char *text, int line) {
     return value;
 }
 
-/// The argument after "name="; NULL if `word` does not begin with it.
+/// Returns the argument after "name="; NULL if `word` does not begin with "name=".
 static const char *argument(const char *word, const char *name) {
     size_t count = strlen(name);
     return strncmp(word, name, count) == 0 && word[count] == '=' ? word + count + 1 : NULL;
@@ -154,7 +154,7 @@ static void read_fault(char **rest, int line) {
     }
 }
 
-/// CALL CKR, CALL CKM or CALL CKA, or CALL CKA BYTE.
+/// Parses the rest of a line that has the form CALL CKR, CALL CKM, CALL CKA or CALL CKA BYTE.
 static void read_change(struct change *changes, int *count, bool has_type, char **rest, int line) {
     const char *function = strtok_r(NULL, " \t\n", rest);
     const char *type = has_type ? strtok_r(NULL, " \t\n", rest) : "0";
@@ -216,7 +216,7 @@ static void read_line(char *text, int line) {
     give_up("an unknown instruction", line);
 }
 
-/// Reads the script if it has changed. Call with the lock held.
+/// Reads the script if it has changed. The caller must hold the lock.
 static void refresh(void) {
     const char *path = script_path();
     struct stat state;
@@ -254,7 +254,7 @@ static bool is_due(struct fault *fault, const char *function) {
     case EVERY: return fault->calls % fault->number == 0;
     case FROM: return fault->calls >= fault->number;
     case RANDOM: {
-        // SplitMix64, with the line's number as initial state: the same calls in every run.
+        // SplitMix64 with an initial state from the line's number, so that every run selects the same calls.
         unsigned long long mixed = fault->random += 0x9E3779B97F4A7C15u;
         mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
         mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
@@ -264,7 +264,7 @@ static bool is_due(struct fault *fault, const char *function) {
     return false;
 }
 
-/// Returns true if a one-time fault may happen now: the process that creates its file has it.
+/// Returns true if the fault may happen now. A one-time fault happens only in the process that creates its file.
 static bool claim(struct fault *fault) {
     if (!fault->once) {
         return true;
@@ -287,7 +287,7 @@ static void sleep_milliseconds(unsigned long milliseconds) {
     }
 }
 
-/// An action that a worker's library has no reason for; the log shows its result as errno or 0.
+/// Tries an action that a worker's sandbox must refuse. The log shows its result as errno, or 0 if it succeeded.
 static void attempt(enum what what) {
     if (what == EXEC) {
         char *const arguments[] = {"true", NULL};
@@ -335,7 +335,7 @@ struct script_verdict script_apply(const char *function) {
         case LOGOUT: verdict.logs_out = true; break;
         case CLOSE_SESSIONS: verdict.closes_sessions = true; break;
         case LEAK: {
-            // Written to, so that it is resident.
+            // Memory becomes resident only when it is written to.
             char *lost = malloc(fault->argument);
             if (lost != NULL) {
                 memset(lost, 1, fault->argument);
@@ -434,7 +434,7 @@ void script_use(const char *operation, const unsigned char *identifier, unsigned
     if (size != 32) {
         return;
     }
-    // RFC 4648: 32 bytes are 43 digits and one padding character.
+    // In base64 (RFC 4648), 32 bytes are 43 digits and one padding character.
     for (int digit = 0; digit < 43; digit++) {
         unsigned value = 0;
         for (int bit = digit * 6; bit < digit * 6 + 6; bit++) {
@@ -455,7 +455,7 @@ void script_use(const char *operation, const unsigned char *identifier, unsigned
         now.tv_nsec / 1000000, encoded, operation);
     pthread_mutex_lock(&lock);
     int file = open(uses_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    // One write, so that lines of several processes do not mix.
+    // Each line is a single write, so that lines of several processes do not mix.
     if (file < 0 || write(file, line, (size_t)length) != length) {
         give_up("a use cannot be logged", 0);
     }

@@ -1,4 +1,4 @@
-// The script: its parsed content, and its verdict about a call.
+// The script: its settings, and its effect on each call.
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
@@ -19,19 +19,19 @@ enum script_setting {
 
 /// The script's effect on one call.
 struct script_verdict {
-    /// The call is not forwarded and returns `value`.
+    /// True if the call is not forwarded and returns `value`.
     bool replaces_call;
-    /// The call is forwarded and returns `value`.
+    /// True if the call is forwarded and then returns `value`.
     bool replaces_answer;
     CK_RV value;
     bool logs_out;
     bool closes_sessions;
 };
 
-/// Counts the call, and returns the script's verdict. Delays, hangs, leaks and crashes happen here.
+/// Counts the call, and returns the script's effect on it. Delays, hangs, leaks and crashes happen in this function.
 struct script_verdict script_apply(const char *function);
 
-/// The script's return value for a failed call.
+/// Returns the value that the script sets instead of `value` if the call failed.
 CK_RV script_error(const char *function, CK_RV value);
 
 /// One attribute that the script sets in a private key's template.
@@ -40,29 +40,29 @@ struct script_attribute {
     CK_BYTE value;
 };
 
-/// The attributes for one function, at most `room`; returns their number.
+/// Writes at most `room` attributes that the script sets for one function, and returns their number.
 unsigned long script_attributes(const char *function, struct script_attribute *attributes, unsigned long room);
 
-/// Returns true if the script makes the HSM token refuse this mechanism, or an attribute, in a function.
+/// Returns true if the script makes `function` refuse this mechanism or attribute.
 bool script_refuses(const char *function, unsigned long type);
 
 /// Writes the call into the log, if the script has one.
 void script_log(const char *function, CK_RV value);
 
-/// Writes a use of a key with this CKA_ID into the HSM token's log of uses, if the script has one. Ignores an identifier
-/// that is not a publicKeyHash of 32 bytes.
+/// Writes the use of a key with this CKA_ID into the log of key uses, if the script names one. Does nothing if the
+/// CKA_ID is not a publicKeyHash of 32 bytes.
 void script_use(const char *operation, const unsigned char *identifier, unsigned long size);
 
-/// Returns true if the script has such a log.
+/// Returns true if the script names a log of key uses.
 bool script_logs_uses(void);
 
-/// Copies syslog output to a file, if the script names one.
+/// Copies the process's syslog output to a file, if the script names one.
 void script_syslog(void);
 
-/// The setting's value; 0 if the script lacks it.
+/// Returns the value of a setting; 0 if the script does not have it.
 unsigned long script_setting(enum script_setting setting);
 
-/// The real module's path. Ends the process with a message if there is no readable script.
+/// Returns the real module's path. Ends the process with a message if no script can be read.
 const char *script_module(void);
 
 #endif

@@ -1,4 +1,4 @@
-// The scripted functions. All others are the real module's own.
+// The functions that obey the script. All other functions are those of the real module.
 #define _GNU_SOURCE
 #include "ScriptedPKCS11.h"
 
@@ -78,7 +78,7 @@ static bool session_limit_reached(void) {
 
 static CK_SLOT_ID real_slot(CK_SLOT_ID slot) { return slot - script_setting(SCRIPT_SLOT_OFFSET); }
 
-/// Applies the script's own actions on the HSM token.
+/// Logs out or closes all sessions if the script requires it before this call.
 static void disturb(struct script_verdict verdict) {
     CK_SESSION_HANDLE session = any_session();
     if (session != 0 && verdict.logs_out) {
@@ -91,7 +91,7 @@ static void disturb(struct script_verdict verdict) {
     }
 }
 
-// A scripted call: `result` is the value of `forwarded`, or the script's value instead.
+// Makes a call as the script requires. `result` is the value of `forwarded`, or the script's value instead.
 #define SCRIPTED(name, forwarded)                                                                                      \
     struct script_verdict verdict = script_apply(name);                                                                \
     disturb(verdict);                                                                                                  \
@@ -143,7 +143,7 @@ static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
     return real_module()->C_GetAttributeValue(session, object, &token, 1) == CKR_OK && is_token;
 }
 
-/// Sets a flag in an answer to `value`.
+/// Sets the flag `type` to `value` in a returned template.
 static void say(CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE_TYPE type, CK_BBOOL value) {
     for (CK_ULONG index = 0; index < count; index++) {
         CK_ATTRIBUTE *attribute = &template[index];
@@ -153,8 +153,8 @@ static void say(CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE_TYPE type, 
     }
 }
 
-/// Reports attributes of stored objects by the script, instead of the real HSM token's. With `keys-not-local` no
-/// stored key was made in it.
+/// Replaces attributes of stored objects by those of the script. With `keys-not-local`, CKA_LOCAL of every stored key
+/// is false.
 static CK_RV C_GetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE) {
     struct script_attribute said[MOST_ATTRIBUTES];
     unsigned long said_count = script_attributes("C_GetAttributeValue", said, MOST_ATTRIBUTES);
@@ -189,7 +189,7 @@ FORWARD(
 FORWARD(C_FindObjectsFinal, (SESSION), (session))
 FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
 
-/// Writes a use of a key into the HSM token's own log, for any caller.
+/// Writes a successful use of a key into the HSM token's log of key uses.
 static void note_use(const char *operation, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key, CK_RV result) {
     CK_BYTE identifier[64];
     CK_ATTRIBUTE attribute = {CKA_ID, identifier, sizeof identifier};
@@ -228,7 +228,8 @@ FORWARD(
     (session, mechanism, unwrapping_key, wrapped, wrapped_count, template, count, key))
 FORWARD(C_GenerateRandom, (SESSION, BYTES(random)), (session, random, random_count))
 
-/// A private key's template with the script's changes; returns its count. `bytes` holds the values that it points to.
+/// Copies a private key's template to `changed` with the script's attributes, and returns the number of attributes.
+/// `changed` points to values in `bytes`.
 static CK_ULONG disobey(
     const char *name, const CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE changed[MOST_ATTRIBUTES],
     CK_BYTE bytes[MOST_ATTRIBUTES]) {
@@ -358,7 +359,7 @@ static CK_RV C_GetSessionInfo_scripted(CK_SESSION_HANDLE session, CK_SESSION_INF
     return result;
 }
 
-/// CK_GCM_PARAMS as PKCS#11 v2.40 printed it, before its errata added ulIvBits.
+/// CK_GCM_PARAMS as in PKCS#11 v2.40 before its errata, which added ulIvBits.
 struct five_field_gcm {
     CK_BYTE *iv;
     CK_ULONG iv_count;

@@ -1,6 +1,6 @@
 public import Logging
 
-/// Collects the log, one line an event.
+/// Collects log events, one line for each.
 public struct CapturedLog: LogHandler {
     public let lines: Shared<[String]>
     public var metadata: Logger.Metadata = [:]

@@ -8,20 +8,20 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     public let body: [UInt8]
 
     public var text: String { String(decoding: body, as: UTF8.self) }
-    /// The value of the first header of that name, in any case.
+    /// The value of the first header field with this name, whose case is ignored.
     public func header(_ name: String) -> String? {
         headers.first { $0.name.lowercased() == name.lowercased() }?.value
     }
-    /// The body as JSON.
+    /// The parsed body; it must be JSON.
     public var json: JSONValue {
         get throws { try JSONValue(parsing: body) }
     }
-    /// A member of the body's JSON object; nil if the body is not one.
+    /// The body's member `name`; nil if the body is not an object or lacks it.
     public func member(_ name: String) -> JSONValue? {
         guard case .object(let object)? = try? json else { return nil }
         return object[name]
     }
-    /// A string member of the body.
+    /// The body's member `name`; nil if it is not a string.
     public func string(_ name: String) -> String? {
         guard case .string(let text)? = member(name) else { return nil }
         return text
@@ -30,7 +30,7 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     public var code: String? { string("code") }
     public var description: String { "\(status) \(text)" }
 
-    /// The values of a metric in a `/metrics` body, one for each line that has all those labels.
+    /// The values of a metric in the body of `/metrics`: one for each of its lines that has all these labels.
     public func metric(_ name: String, _ labels: [String] = []) -> [Double] {
         text.split(separator: "\n").filter { line in
             (line.hasPrefix(name + "{") || line.hasPrefix(name + " ")) && labels.allSatisfy { line.contains($0) }
@@ -38,12 +38,12 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     }
 }
 
-/// An account other than the tests', by numbers that need no account.
+/// An identity under which tests run programs. No account needs to exist for its numbers.
 public struct PeerIdentity: Sendable {
     public var uid: UInt32
     public var gid: UInt32
     public var supplementaryGroups: [UInt32] = []
-    /// The login uid as in the audit system's loginuid; nil keeps the tests' own.
+    /// The audit system's login uid (/proc/PID/loginuid); nil keeps that of the tests.
     public var loginUID: UInt32?
 
     public init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = [], loginUID: UInt32? = nil) {
@@ -53,17 +53,17 @@ public struct PeerIdentity: Sendable {
         self.loginUID = loginUID
     }
 
-    /// True if the tests can take on an identity.
+    /// True if the tests run as root and can therefore change identity.
     public static let available = geteuid() == 0
 
-    /// setpriv's arguments before the command.
+    /// The arguments of setpriv before the command to run.
     public var arguments: [String] {
         let groups = supplementaryGroups.map(String.init).joined(separator: ",")
         return ["--reuid", String(uid), "--regid", String(gid)]
             + (groups.isEmpty ? ["--clear-groups"] : ["--groups", groups])
     }
 
-    /// Runs a program under this identity; only root can.
+    /// Runs a program under this identity, which requires root.
     public func run(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
         within seconds: Double = 120
@@ -76,16 +76,16 @@ public struct PeerIdentity: Sendable {
     }
 }
 
-/// The real curl command, over a Unix socket by default.
+/// The curl command, by default over a Unix socket.
 public enum Curl {
     /// Sends one request.
     ///
     /// - Parameters:
-    ///   - socket: nil for a connection to `origin`'s own address.
-    ///   - body: sent unchanged with POST; nil sends GET.
-    ///   - arguments: more arguments of curl.
+    ///   - socket: the path of a Unix socket; nil to connect to the address of `origin`.
+    ///   - body: the body, sent unchanged with POST; nil for GET.
+    ///   - arguments: additional arguments for curl.
     ///   - waitsForTurn: see ``Program/run(_:_:environment:input:waitsForTurn:within:)``.
-    ///   - identity: the peer that the daemon sees; only root can choose another one.
+    ///   - identity: the identity under which curl runs, which the daemon sees as the peer. A change requires root.
     public static func request(
         _ path: String, socket: String?, origin: String = "http://localhost", method: String? = nil,
         body: [UInt8]? = nil,
@@ -129,9 +129,9 @@ public enum Curl {
 }
 
 extension Curl {
-    /// Sends the same request with several bodies at once, each on its own connection.
+    /// Sends several bodies to one path simultaneously, each on a separate connection.
     ///
-    /// - Returns: the answers without headers, in the order of `bodies`.
+    /// - Returns: the answers, without their header fields, in the order of `bodies`.
     public static func simultaneously(
         _ path: String, socket: String, bodies: [[UInt8]], within seconds: Double = 120
     ) async throws -> [CurlAnswer] {
@@ -142,7 +142,7 @@ extension Curl {
         for (index, body) in bodies.enumerated() {
             try files.write(body, to: "request\(index)")
             if index > 0 { line.append("--next") }
-            // Each transfer has its own host name, because curl would otherwise reuse one's connection for another.
+            // curl would reuse a connection for several transfers to one host name, so each transfer has another one.
             line += [
                 "--silent", "--max-time", String(Int(seconds)), "--unix-socket", socket, "--output",
                 files.path("body\(index)"), "--write-out", "\(index) %{http_code}\\n", "--header", "Expect:",
@@ -165,7 +165,7 @@ extension Curl {
     }
 }
 
-/// A failure of curl to get an HTTP answer.
+/// A failure of curl to receive an HTTP answer.
 public struct CurlFailure: Error, CustomStringConvertible {
     public let result: ProgramResult
     public var description: String { "curl: \(result)" }

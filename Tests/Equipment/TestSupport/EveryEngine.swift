@@ -5,11 +5,11 @@ public enum StorageEngine: String, CaseIterable, Sendable {
     case sqlite
     case postgresql
 
-    /// The engine of fixtures and daemons made in this task.
+    /// The engine that fixtures and daemons use if this task makes them.
     @TaskLocal public static var current = StorageEngine.sqlite
 }
 
-/// Runs every test once for each engine: the behaviour is the same for all.
+/// Runs every test once for each engine, because all engines must behave the same.
 public struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
     public let isRecursive = true
 
@@ -17,7 +17,7 @@ public struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         for engine in StorageEngine.allCases {
-            // A failure states its engine.
+            // A failure's message names the engine.
             let named = IssueHandlingTrait.compactMapIssues { issue in
                 var issue = issue
                 issue.comments.append("with \(engine.rawValue)")

@@ -1,8 +1,8 @@
 public import Foundation
 import Synchronization
 
-/// A test's own directory with a short path (socket paths end at 107 bytes), removed with its content when its last
-/// reference ends.
+/// A directory for one test. Its path is short, because socket paths have at most 107 bytes. It is removed with its
+/// content when the last reference to it is released.
 public final class FreshDirectory: Sendable {
     public let url: URL
 
@@ -41,7 +41,7 @@ public final class FreshDirectory: Sendable {
         try write(Array(text.utf8), to: name, mode: mode)
     }
 
-    /// Gives every account access, for tests with several accounts.
+    /// Gives every account access, for tests that run programs under several accounts.
     public func open() throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: path)
     }
@@ -56,9 +56,9 @@ public final class FreshDirectory: Sendable {
 }
 
 extension FreshDirectory {
-    /// Runs openssl in the directory; new files are then readable by their owner only.
+    /// Runs openssl in the directory. Files that it creates are readable by their owner only.
     ///
-    /// - Parameter command: its arguments, none of which contains a blank.
+    /// - Parameter command: the arguments, separated by blanks. An argument cannot contain a blank.
     @discardableResult
     public func openssl(_ command: String) async throws -> ProgramResult {
         let before = Set(try FileManager.default.contentsOfDirectory(atPath: path))
@@ -73,11 +73,11 @@ extension FreshDirectory {
     }
 }
 
-/// Resources that must not outlive the test process. Static values never deinitialise their programs and directories,
-/// so the process removes them when it exits.
+/// Ends programs and removes directories when the test process exits. Those that static values own are never
+/// deinitialised, so nothing else would.
 enum ExitCleanup {
     private struct Remains {
-        /// Database servers, which leave shared memory when they are killed.
+        /// Database servers, which must be stopped, because a kill would leave their shared memory.
         var servers: Set<Int32> = []
         var programs: Set<Int32> = []
         var directories: Set<String> = []
@@ -118,16 +118,16 @@ enum ExitCleanup {
     static func remove(directory: String) { remains.withLock { _ = $0.directories.remove(directory) } }
 }
 
-/// The kernel's state of a process.
+/// The state of a process in /proc.
 enum ProcessState {
-    /// Returns true if the process has ended, whether or not it was reaped.
+    /// Returns true if the process has ended, reaped or not.
     static func hasEnded(_ process: Int32) -> Bool {
         guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return true }
-        // The state follows the name, which is in parentheses and may contain anything.
+        // The state follows the last parenthesis, because the name in parentheses may contain any character.
         return status.split(separator: ")").last?.hasPrefix(" Z") ?? true
     }
 
-    /// Blocks until the process has ended, for a limited time.
+    /// Blocks until the process has ended or a time limit has passed.
     static func waitForEnd(of process: Int32) {
         for _ in 0..<500 where !hasEnded(process) { usleep(10_000) }
     }

@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// The socket that NOTIFY_SOCKET names, with the service manager's end of it.
+/// The service manager's end of the socket that NOTIFY_SOCKET names.
 public final class NotifySocket: Sendable {
     private let descriptor: CInt
 
@@ -13,7 +13,7 @@ public final class NotifySocket: Sendable {
 
     deinit { close(descriptor) }
 
-    /// The oldest unread datagram.
+    /// Returns the oldest unread datagram; nil if there is none.
     public func next() -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = unsafe recv(descriptor, &bytes, bytes.count, 0)

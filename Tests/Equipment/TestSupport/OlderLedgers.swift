@@ -1,13 +1,15 @@
 import Foundation
 
-/// The ledgers and stores of earlier versions, as SQL, in `Tests/Storage/OlderLedgers`.
+/// The SQL files in `Tests/Storage/OlderLedgers`: ledgers and payment stores of earlier versions.
 public enum OlderLedgers {
+    /// Reads one of the SQL files.
+    ///
     /// - Parameter name: the file's name without `.sql`.
     public static func sql(_ name: String) throws -> String {
         try String(contentsOf: ProjectFiles.url("Tests/Storage/OlderLedgers/\(name).sql"), encoding: .utf8)
     }
 
-    /// Returns the same SQL for a connection that begins and ends the transaction itself.
+    /// Returns the SQL without its BEGIN and COMMIT, for a connection that manages transactions itself.
     public static func sqlWithoutTransaction(_ name: String) throws -> String {
         try sql(name).replacing("BEGIN TRANSACTION;", with: "").replacing("COMMIT;", with: "")
     }

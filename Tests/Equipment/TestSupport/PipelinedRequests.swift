@@ -1,15 +1,17 @@
 import Foundation
 
-/// Requests sent on one connection without waiting for their answers. Their bodies of 4 KB, which are not JSON, make
-/// few requests of many bytes.
+/// Requests sent on one connection without waiting for answers. Each has a body of 4 KB that is not JSON, so that few
+/// requests have many bytes.
 public struct PipelinedRequests: Sendable {
     private static let body = String(repeating: "x", count: 4000)
     private let path: String
 
-    /// - Parameter path: an endpoint that answers such a body with 400.
+    /// Makes requests for a path.
+    ///
+    /// - Parameter path: an endpoint that answers a body that is not JSON with 400.
     public init(to path: String) { self.path = path }
 
-    /// Sends 40 MB, after 4 MB that bring the program's memory to its steady size.
+    /// Sends 4 MB, after which the program's memory is steady, and then measures while it sends 40 MB.
     ///
     /// - Returns: the growth of the program's resident memory during the 40 MB, in kilobytes.
     public func growth(
@@ -21,7 +23,7 @@ public struct PipelinedRequests: Sendable {
         return try Self.residentKilobytes(of: process) - before
     }
 
-    /// Sends faster than requests are answered; the connection reads the answers as they arrive.
+    /// Sends requests without waiting for answers, which the connection reads as they arrive.
     private func send(_ count: Int, over connection: RawConnection) async throws {
         let head = RawConnection.head(path, length: Self.body.count)
         let batch = String(repeating: head + Self.body, count: 100)

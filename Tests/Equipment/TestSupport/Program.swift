@@ -13,7 +13,7 @@ public struct ProgramResult: Sendable, CustomStringConvertible {
     public var description: String { "exit \(status)\n\(output)\n\(error)" }
 }
 
-/// Failures around a program, as opposed to its own.
+/// Failures to run a program, as distinguished from failures of the program.
 public enum ProgramFailure: Error, CustomStringConvertible {
     case notFound(String)
     case deadline(String, seconds: Double, output: String)
@@ -26,8 +26,8 @@ public enum ProgramFailure: Error, CustomStringConvertible {
     }
 }
 
-/// A running program. Its output goes to files and not to pipes, for three reasons: nothing is lost without a reader, a
-/// descriptor that another child inherits blocks no reader, and a test can search the output so far.
+/// A running program. Its output goes to files instead of pipes. So it needs no reader, a descriptor that another child
+/// inherits blocks no reader, and a test can search the output at any time.
 public final class RunningProgram: Sendable {
     private let process: Process
     private let directory: FreshDirectory
@@ -44,8 +44,8 @@ public final class RunningProgram: Sendable {
     /// Starts `path` with `arguments`.
     ///
     /// - Parameters:
-    ///   - environment: added to this process's own.
-    ///   - input: standard input; empty by default.
+    ///   - environment: variables added to the environment of this process.
+    ///   - input: the bytes of standard input.
     public init(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
         workingDirectory: String? = nil
@@ -66,7 +66,7 @@ public final class RunningProgram: Sendable {
             try FileHandle(forWritingTo: URL(filePath: directory.path("out"))),
             try FileHandle(forWritingTo: URL(filePath: directory.path("err"))),
         ]
-        // The child has its own; this process needs them no longer, and may run a thousand programs.
+        // The child has copies of the descriptors. This process closes its own, because it may run a thousand programs.
         defer { for handle in handles { try? handle.close() } }
         (process.standardInput, process.standardOutput, process.standardError) = (handles[0], handles[1], handles[2])
         process.terminationHandler = { [weak self] process in
@@ -96,9 +96,9 @@ public final class RunningProgram: Sendable {
         finish(byItself ? status >> 8 & 0xff : 128 + (status & 0x7f))
     }
 
-    /// The bytes on standard output so far.
+    /// The bytes written to standard output so far.
     public var outputBytes: [UInt8] { contents("out") }
-    /// The bytes on standard error so far.
+    /// The bytes written to standard error so far.
     public var errorBytes: [UInt8] { contents("err") }
     public var error: String { String(decoding: errorBytes, as: UTF8.self) }
 
@@ -112,7 +112,7 @@ public final class RunningProgram: Sendable {
 
     public func signal(_ number: Int32) { kill(process.processIdentifier, number) }
 
-    /// Waits for the end; kills the program at the deadline and throws.
+    /// Waits until the program exits. At the deadline, kills it and throws.
     public func result(within seconds: Double = 180) async throws -> ProgramResult {
         let expired = Mutex(false)
         let deadline = ContinuousClock.now + .seconds(seconds)
@@ -125,8 +125,8 @@ public final class RunningProgram: Sendable {
                     expired.withLock { $0 = true }
                     signal(SIGKILL)
                 }
-                // Process learns of the end by a descriptor that another child, such as a daemon, may have inherited:
-                // then it learns nothing while that one lives.
+                // Process detects the exit by a descriptor. If another child, such as a daemon, has inherited that,
+                // Process detects nothing until that child exits.
                 let isZombie = ProcessState.hasEnded(processIdentifier)
                 if isZombie, wasZombie { reap() }
                 wasZombie = isZombie
@@ -151,12 +151,12 @@ public final class RunningProgram: Sendable {
     }
 }
 
-/// Programs by name and by path.
+/// Finds programs and runs them.
 public enum Program {
     /// Runs a program to its end.
     ///
-    /// - Parameter waitsForTurn: true to take a place among the few that run at once; false to run now, because
-    ///   something with a deadline depends on it.
+    /// - Parameter waitsForTurn: true to wait until fewer than the maximum number of programs run; false to run at
+    ///   once, because a deadline depends on it.
     public static func run(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
         waitsForTurn: Bool = true, within seconds: Double = 180
@@ -167,7 +167,7 @@ public enum Program {
         return waitsForTurn ? try await ProgramLimit.shared.run { try await run() } : try await run()
     }
 
-    /// The path of a product of this package, in the directory of the running tests.
+    /// Returns the path of a product of this package, which is in the directory of the running tests.
     public static func built(_ name: String) throws -> String {
         let own = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
         var candidates = [own, URL(filePath: CommandLine.arguments[0])].map {
@@ -180,7 +180,7 @@ public enum Program {
         return path
     }
 
-    /// The path of an installed program, by PATH.
+    /// Returns the path of a program that PATH finds.
     public static func installed(_ name: String) throws -> String {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"
         let candidates = path.split(separator: ":").map { "\($0)/\(name)" }
@@ -191,8 +191,8 @@ public enum Program {
     }
 }
 
-/// A limit of simultaneous short-lived programs. A table of tests would otherwise start hundreds on two cores, and each
-/// would make the others time out.
+/// Limits how many short-lived programs run at once. Otherwise a test with many arguments would start hundreds on two
+/// cores, and they would time out.
 final class ProgramLimit: Sendable {
     static let shared = ProgramLimit(12)
 

@@ -1,8 +1,8 @@
 public import Foundation
 
-/// The files of the repository from which the tests are built.
+/// Files of this repository.
 public enum ProjectFiles {
-    /// The directory of Package.swift.
+    /// The directory that contains Package.swift.
     private static let root: URL = {
         var directory = URL(filePath: #filePath)
         repeat {
@@ -12,7 +12,7 @@ public enum ProjectFiles {
         return directory
     }()
 
-    /// A file by its path below the top, such as `scripts/verify-audit`.
+    /// Returns a file's URL by its path in the repository, such as `scripts/verify-audit`.
     public static func url(_ path: String) -> URL { root.appending(path: path) }
 
     public static func path(_ path: String) -> String { url(path).path }

@@ -3,7 +3,7 @@ public import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A client that sends arbitrary bytes at chosen times, as no HTTP client would, and reads the answers.
+/// A client that sends arbitrary bytes at any time, which an HTTP client cannot, and reads the answers.
 public final class RawConnection: Sendable {
     public struct Answer: Sendable, Equatable {
         public let status: Int
@@ -38,10 +38,12 @@ public final class RawConnection: Sendable {
     private let channel: any Channel
     private let received: Received
 
+    /// Connects to a Unix socket.
+    ///
     /// - Parameters:
-    ///   - reads: false takes nothing from the socket until ``startReading()``.
-    ///   - staysOpen: true to keep this end open when the daemon has closed its own.
-    ///   - waits: true to wait for a full backlog, as a blocking connect does; false to throw EAGAIN.
+    ///   - reads: false to read nothing from the socket until ``startReading()``.
+    ///   - staysOpen: true to keep this end of the connection open after the daemon has closed its end.
+    ///   - waits: true to wait while the server's backlog is full, as a blocking connect does; false to throw EAGAIN.
     public init(
         _ socket: String, reads: Bool = true, staysOpen: Bool = false, waits: Bool = true
     ) async throws {
@@ -58,7 +60,7 @@ public final class RawConnection: Sendable {
             do {
                 connected = try await bootstrap.connect(unixDomainSocketPath: socket).get()
             } catch let error as IOError where waits && error.errnoCode == EAGAIN {
-                // Takes the rest of the backlog.
+                // The server's backlog is full.
                 try await Task.sleep(for: .milliseconds(5))
             }
         }
@@ -69,9 +71,9 @@ public final class RawConnection: Sendable {
     /// Connects over TCP to a port of this host.
     ///
     /// - Parameters:
-    ///   - source: the local address, 127.0.0.0/8; the system's choice by default.
-    ///   - staysOpen: true to keep this end open when the server has closed its own.
-    ///   - transport: adds handlers between the socket and the bytes, such as TLS.
+    ///   - source: the local address, in 127.0.0.0/8; nil for the system's choice.
+    ///   - staysOpen: true to keep this end of the connection open after the server has closed its end.
+    ///   - transport: adds handlers to the pipeline before this client's, such as TLS.
     public init(
         port: Int, from source: String? = nil, staysOpen: Bool = false,
         transport: @escaping @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void = { _ in }
@@ -97,10 +99,10 @@ public final class RawConnection: Sendable {
     public func send(_ bytes: [UInt8]) async throws { try await channel.writeAndFlush(ByteBuffer(bytes: bytes)).get() }
     public func send(_ text: String) async throws { try await send(Array(text.utf8)) }
 
-    /// Sends, and ignores an error if the daemon no longer listens.
+    /// Sends text, and ignores errors such as a closed connection.
     public func sendLossy(_ text: String) { channel.writeAndFlush(ByteBuffer(string: text), promise: nil) }
 
-    /// The head of a POST with a body of `length` bytes to follow.
+    /// The head of a POST request whose body of `length` bytes the caller sends separately.
     public static func head(_ path: String, length: Int, more: [String] = []) -> String {
         let lines = ["POST \(path) HTTP/1.1", "Host: x", "Content-Type: application/json", "Content-Length: \(length)"]
         return (lines + more).joined(separator: "\r\n") + "\r\n\r\n"
@@ -128,20 +130,21 @@ public final class RawConnection: Sendable {
     /// True once the daemon has closed its end.
     public var isClosed: Bool { received.state.withLock { $0.closed } }
 
-    /// The received text that ``answer(toHEAD:within:)`` has not taken.
+    /// The received text that ``answer(toHEAD:within:)`` has not returned yet.
     public var text: String { String(decoding: received.state.withLock { $0.bytes }, as: UTF8.self) }
 
     public func waitForEnd(within seconds: Double = 180) async throws {
         try await wait(for: "the daemon to close the connection", within: seconds) { isClosed }
     }
 
-    /// Everything until the daemon closed the connection.
+    /// Waits until the daemon has closed the connection, and returns all text received.
     public func everything(within seconds: Double = 180) async throws -> String {
         try await waitForEnd(within: seconds)
         return text
     }
 
-    /// Takes the next whole answer, framed by its Content-Length (1xx answers and answers to HEAD have no body).
+    /// Returns the next complete answer, whose Content-Length states the body's length. Answers 1xx and answers to HEAD
+    /// have no body.
     public func answer(toHEAD: Bool = false, within seconds: Double = 180) async throws -> Answer {
         var found: Answer?
         try await wait(for: "an answer, got \(text.prefix(200))", within: seconds) {
@@ -169,11 +172,11 @@ public final class RawConnection: Sendable {
     }
 }
 
-/// The number of bytes written to this Unix socket that its peer has not read yet. The kernel includes its own
-/// overhead, so only zero is exact.
+/// The number of bytes written to this Unix socket that the peer has not read. The kernel adds overhead, so only zero
+/// is exact.
 private func bytesNotRead(fromPeerOf descriptor: CInt) -> Int {
     var count: CInt = 0
-    // SIOCOUTQ has the same value.
+    // The request SIOCOUTQ has the same value as TIOCOUTQ.
     let result = unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count)
     return result == 0 ? Int(count) : 0
 }

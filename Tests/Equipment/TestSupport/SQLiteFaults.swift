@@ -3,16 +3,18 @@ import GRDBSQLite
 import Glibc
 import Synchronization
 
-/// Makes SQLite itself fail at the commits of a connection.
+/// Makes SQLite fail at a connection's commits.
 public final class SQLiteFaults: TransactionObserver, Sendable {
     private let beforeCommit: @Sendable () throws -> Void
     private let losesAcknowledgement: @Sendable () -> Bool
 
+    /// Makes an observer with two hooks. It has no effect before it is installed on a connection.
+    ///
     /// - Parameters:
-    ///   - beforeCommit: called when everything is written. An error undoes the transaction; while it blocks, the
-    ///     commit hangs.
-    ///   - losesAcknowledgement: called when a commit has taken place; true makes it fail all the same, with an I/O
-    ///     error.
+    ///   - beforeCommit: called before each commit. If it throws, the transaction is rolled back; while it blocks,
+    ///     the commit hangs.
+    ///   - losesAcknowledgement: called after each commit. If it returns true, the commit fails with an I/O error
+    ///     although it has taken place.
     public init(
         beforeCommit: @escaping @Sendable () throws -> Void = {},
         losesAcknowledgement: @escaping @Sendable () -> Bool = { false }
@@ -24,7 +26,7 @@ public final class SQLiteFaults: TransactionObserver, Sendable {
     public func install(on connection: DatabaseQueue) async throws {
         try await connection.writeWithoutTransaction { [self] db in
             db.add(transactionObserver: self, extent: .databaseLifetime)
-            // By SQLite's documentation, an error of the hook becomes the statement's, although the commit has taken
+            // SQLite documents that an error of this hook becomes the statement's error, although the commit has taken
             // place.
             _ = unsafe sqlite3_wal_hook(
                 db.sqliteConnection,
@@ -43,12 +45,12 @@ public final class SQLiteFaults: TransactionObserver, Sendable {
     public func databaseDidRollback(_ db: Database) {}
 }
 
-/// Makes SQLite hang while it opens a file, as on a disk that does not answer.
+/// Makes SQLite hang while it opens a file, as if the disk did not answer.
 public enum HangingFiles {
     private static let hangs = Mutex<[String: Hang]>([:])
     private nonisolated(unsafe) static let real = unsafe sqlite3_vfs_find(nil)
 
-    /// Installs a file system layer over SQLite's own that waits first; for this process, from the first use on.
+    /// Installs a VFS for the whole process that waits before it opens a file, and then calls SQLite's default VFS.
     private static let isInstalled: Bool = {
         guard let real = unsafe real else { return false }
         let waiting = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
@@ -64,6 +66,8 @@ public enum HangingFiles {
         return unsafe sqlite3_vfs_register(waiting, 1) == SQLITE_OK
     }()
 
+    /// Makes SQLite wait for `hang` before it opens the file.
+    ///
     /// - Parameter path: the absolute path of the file that SQLite opens.
     public static func hang(_ path: String, _ hang: Hang) {
         precondition(isInstalled, "SQLite does not take another way to files")

@@ -3,7 +3,7 @@ import CryptoExtras
 import Foundation
 public import TokenForge
 
-/// One authority and its usual merchants for all tests of a run, because RSA keys take a while to make.
+/// One authority and its merchants, shared by all tests of a run because making RSA keys takes time.
 public enum SharedForge {
     private static let made = Result { try Made() }
 
@@ -24,35 +24,37 @@ public enum SharedForge {
     }
 
     public static var authority: ForgeAuthority { get throws { try made.get().authority } }
-    /// `merchant.com.example.shop`, P-256.
+    /// The merchant `merchant.com.example.shop`, with a P-256 key.
     public static var ecMerchant: ForgedMerchant { get throws { try made.get().ecMerchant } }
-    /// `merchant.com.example.rsa`, RSA-2048.
+    /// The merchant `merchant.com.example.rsa`, with an RSA-2048 key.
     public static var rsaMerchant: ForgedMerchant { get throws { try made.get().rsaMerchant } }
-    /// A mint under ``authority``.
+    /// A mint whose payment tokens are signed under ``authority``.
     public static var mint: TokenMint { get throws { TokenMint(authority: try authority) } }
 
-    /// A new payment token without deviations.
+    /// Mints a payment token without deviations.
     ///
-    /// - Parameter merchant: ``ecMerchant`` by default.
+    /// - Parameter merchant: the recipient; nil for ``ecMerchant``.
     public static func paymentToken(for merchant: Merchant? = nil) throws -> MintedToken {
         try mint.mint(TokenRecipe(merchant: merchant ?? ecMerchant.merchant))
     }
 }
 
-/// Payment data encrypted to a merchant's public key in Apple's way, without the signature around it, as a worker
-/// receives it. Made with swift-crypto alone.
+/// Payment data encrypted to a merchant's public key by Apple's algorithms, without a signature, as a worker receives
+/// it. It is made with swift-crypto alone.
 public struct EncryptedPayment: Sendable {
-    /// EC: the ephemeral public key, 65 bytes. RSA: the wrapped key, 256 bytes.
+    /// The ephemeral public key (65 bytes) for EC, or the wrapped key (256 bytes) for RSA.
     public var keyMaterial: [UInt8]
-    /// OtherInfo of the one-step KDF; empty for RSA.
+    /// The OtherInfo of the one-step KDF for EC; empty for RSA.
     public var otherInfo: [UInt8]
-    /// The ciphertext with the 16-byte tag at its end.
+    /// The ciphertext, followed by the 16-byte tag.
     public var ciphertext: [UInt8]
     public let plaintext: [UInt8]
-    /// SHA-256 of the SubjectPublicKeyInfo.
+    /// The SHA-256 of the merchant's SubjectPublicKeyInfo.
     public var publicKeyHash: [UInt8]
 
-    /// - Parameter subjectPublicKeyInfo: DER of a P-256 key.
+    /// Encrypts a plaintext as in an EC_v1 payment token.
+    ///
+    /// - Parameter subjectPublicKeyInfo: the merchant's P-256 key in DER.
     public init(ec subjectPublicKeyInfo: [UInt8], plaintext: [UInt8] = Self.randomPlaintext()) throws {
         let ephemeral = P256.KeyAgreement.PrivateKey()
         let secret = try ephemeral.sharedSecretFromKeyAgreement(
@@ -68,9 +70,11 @@ public struct EncryptedPayment: Sendable {
         self.plaintext = plaintext
     }
 
+    /// Encrypts a plaintext as in an RSA_v1 payment token.
+    ///
     /// - Parameters:
-    ///   - subjectPublicKeyInfo: DER of an RSA key.
-    ///   - keyByteCount: the size of the wrapped symmetric key; Apple's have 16 bytes.
+    ///   - subjectPublicKeyInfo: the merchant's RSA key in DER.
+    ///   - keyByteCount: the size of the wrapped symmetric key in bytes. Apple uses 16.
     public init(
         rsa subjectPublicKeyInfo: [UInt8], plaintext: [UInt8] = Self.randomPlaintext(), keyByteCount: Int = 16,
         sha1: Bool = false
@@ -96,16 +100,16 @@ public struct EncryptedPayment: Sendable {
     }
 }
 
-/// The forms in which a program's output can contain a secret: unchanged, in hexadecimal of either case, and in base64,
-/// alone or among other bytes.
+/// The forms in which output can contain a secret: unchanged, in hexadecimal of either case, and in base64, where other
+/// bytes may precede it.
 public enum SecretSpellings {
     public static func of(_ secret: [UInt8]) -> [[UInt8]] {
         let hex = secret.hexadecimal
         return [secret, Array(hex.utf8), Array(hex.uppercased().utf8)] + (0..<3).map { base64(secret, after: $0) }
     }
 
-    /// The characters that depend on the secret alone when `offset` bytes (modulo 3) precede it: RFC 4648 §4 encodes
-    /// three bytes as four characters.
+    /// Returns the base64 characters that depend only on the secret, if `offset` bytes (modulo 3) precede it. RFC 4648
+    /// §4 encodes three bytes as four characters.
     private static func base64(_ secret: [UInt8], after offset: Int) -> [UInt8] {
         let bytes = [UInt8](repeating: 0, count: offset) + secret
         let text = Array(Data(bytes).base64EncodedString().utf8)

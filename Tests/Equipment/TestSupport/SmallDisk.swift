@@ -1,6 +1,6 @@
 import Foundation
 
-/// A small file system in memory, mounted for one test.
+/// A small file system in memory, which is mounted for one test.
 public final class SmallDisk: Sendable {
     private let directory: FreshDirectory
     public let path: String
@@ -20,7 +20,7 @@ public final class SmallDisk: Sendable {
         guard result.status == 0 else { throw NotMounted(reason: result.error) }
     }
 
-    /// Fills the file system, then frees `room` bytes.
+    /// Fills the file system, except for `room` bytes.
     public func fill(leaving room: UInt64 = 0) throws {
         guard FileManager.default.createFile(atPath: path + "/filler", contents: nil),
             let filler = FileHandle(forWritingAtPath: path + "/filler")
@@ -40,7 +40,8 @@ public final class SmallDisk: Sendable {
     public func free() throws { try FileManager.default.removeItem(atPath: path + "/filler") }
 
     public func unmount() async throws {
-        // Another test's child that has not started its program yet keeps the files' descriptors open for a moment.
+        // A child that another test has just forked holds copies of open descriptors until it executes its program, so
+        // umount may fail at first.
         try await wait(for: "umount") { try await Program.run(Program.installed("umount"), [path]).status == 0 }
     }
 

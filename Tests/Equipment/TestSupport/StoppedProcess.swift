@@ -1,13 +1,14 @@
 import Foundation
 
-/// Stops a process, and returns when all of its threads are stopped. kill(2) returns earlier: until the signal reaches
-/// it a thread continues, on a busy machine possibly longer than the test's next step takes.
+/// Stops a process, and returns when all its threads have stopped. kill(2) returns before that, and on a busy machine a
+/// thread can still run during the test's next step.
 public func stop(process identifier: Int32) async throws {
     guard kill(identifier, SIGSTOP) == 0 else { throw WaitedInVain(description: "process \(identifier) has ended") }
     try await wait(for: "process \(identifier) to stop") {
         let threads = "/proc/\(identifier)/task"
         return try FileManager.default.contentsOfDirectory(atPath: threads).allSatisfy { thread in
-            // proc(5): the state follows the name, which may contain anything, in parentheses.
+            // By proc(5) the state follows the last parenthesis, because the name in parentheses may contain any
+            // character.
             guard let status = try? String(contentsOfFile: "\(threads)/\(thread)/stat", encoding: .utf8) else {
                 return true
             }

@@ -1,28 +1,28 @@
 public import Foundation
 import StrictJSON
 
-/// Real payment tokens for interoperability, in the folder that PAYTOKEND_INTEROP_FIXTURES names. They are not part of
-/// this project: tests that need them are skipped without it.
+/// Real payment tokens for interoperability tests, in the directory that PAYTOKEND_INTEROP_FIXTURES names. They are not
+/// part of this project. Tests that need them are skipped if the variable is not set.
 public enum Fixtures {
     public struct PaymentToken: Sendable {
-        /// The payment token's path inside the folder.
+        /// The payment token's path in the directory.
         public let name: String
         public let version: String
         public let merchantIdentifier: String?
-        /// RFC 3339.
+        /// The signing time in RFC 3339.
         public let signingTime: String
-        /// PKCS#8 DER; nil if the key is not public.
+        /// The file of the private key in PKCS#8 DER; nil if the key was not published.
         public let privateKey: URL?
         public let certificate: URL?
-        /// SHA-256 of the decrypted bytes, lower-case hexadecimal.
+        /// The SHA-256 of the decrypted bytes in lower-case hexadecimal.
         public let plaintextSHA256: String?
-        /// The dictionary as JSON text: PKPaymentToken, or its paymentData.
+        /// The dictionary as JSON text, which is either a PKPaymentToken or its paymentData.
         public let json: [UInt8]
         /// The CMS message.
         public let signature: [UInt8]
     }
 
-    /// A file in the folder that could not be read.
+    /// A file in the directory that could not be read.
     public struct Unreadable: Error {
         public let reason: String
     }
@@ -30,7 +30,7 @@ public enum Fixtures {
     public static let directory: URL? = ProcessInfo.processInfo.environment["PAYTOKEND_INTEROP_FIXTURES"]
         .flatMap { $0.isEmpty ? nil : URL(filePath: $0) }
 
-    /// All payment tokens of `manifest.json`.
+    /// Reads all payment tokens that `manifest.json` lists.
     public static func paymentTokens() throws -> [PaymentToken] {
         guard let directory else { return [] }
         let manifest = try JSONValue(parsing: Array(Data(contentsOf: directory.appending(path: "manifest.json"))))
@@ -79,11 +79,11 @@ public enum Fixtures {
     }
 }
 
-/// Published test vectors from the packages' checkouts: Wycheproof's JSON files come with swift-crypto.
+/// Published test vectors in the checkouts of dependencies. Wycheproof's JSON files come with swift-crypto.
 public enum PublishedVectors {
     private static let swiftCryptoTests = ProjectFiles.url(".build/checkouts/swift-crypto/Tests")
 
-    /// One of Wycheproof's files by its name, such as `ecdh_secp256r1_test.json`.
+    /// Reads a Wycheproof file by its name, such as `ecdh_secp256r1_test.json`.
     public static func wycheproof(_ name: String) throws -> Data {
         for folder in ["Test Vectors", "CryptoExtrasVectors"] {
             let file = swiftCryptoTests.appending(path: folder).appending(component: name)
@@ -93,14 +93,14 @@ public enum PublishedVectors {
     }
 }
 
-// Separate from Encodings' implementation, because tests compare the product's with this one.
+// These functions do not use Encodings, because tests compare the results of Encodings with theirs.
 extension Sequence<UInt8> {
-    /// Hexadecimal digits, lower-case.
+    /// The bytes in lower-case hexadecimal digits.
     public var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
 }
 
 extension [UInt8] {
-    /// Bytes from hexadecimal digits; nil for an odd number of them or another character.
+    /// Decodes hexadecimal digits; nil if their number is odd or another character occurs.
     public init?(hexadecimal text: String) {
         var bytes: [UInt8] = []
         var digits = text.makeIterator()

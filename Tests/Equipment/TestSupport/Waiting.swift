@@ -1,16 +1,15 @@
 import Dispatch
 import Synchronization
 
-/// A condition that a test waited for was not met.
+/// The error that a condition was not met before the deadline.
 public struct WaitedInVain: Error, CustomStringConvertible {
     public let description: String
 }
 
-/// Checks `condition` until it holds: after 1 ms at first, then at growing intervals of up to 20 ms.
+/// Checks `condition` repeatedly until it holds. The pauses grow from 1 ms to 20 ms.
 ///
-/// - Parameter what: the event; omitted if the condition shows it, which the error then identifies by its source
-///   location.
-/// - Throws: ``WaitedInVain`` past the deadline.
+/// - Parameter what: the awaited event, for the error's text. If nil, the error names the source location instead.
+/// - Throws: ``WaitedInVain`` if the condition does not hold before the deadline.
 public func wait(
     for what: String? = nil, within seconds: Double = 180, file: String = #fileID, line: Int = #line,
     until condition: () async throws -> Bool
@@ -25,17 +24,17 @@ public func wait(
     throw WaitedInVain(description: "waited \(seconds) s in vain for \(what ?? "the condition at \(file):\(line)")")
 }
 
-/// Blocks the threads that pass, as a disk that does not answer does, until it ends.
+/// Blocks threads between ``begin()`` and ``end()``, as a disk that does not answer would.
 public final class Hang: Sendable {
     private let state = Mutex((isActive: false, held: 0))
     private let way = DispatchSemaphore(value: 0)
 
     public init() {}
 
-    /// Blocks every thread that passes from now on.
+    /// Starts to block every thread that calls ``pass()``.
     public func begin() { state.withLock { $0.isActive = true } }
 
-    /// Lets all threads continue, and blocks none any more.
+    /// Releases all blocked threads, and stops blocking.
     public func end() {
         let held = state.withLock { state in
             state.isActive = false
@@ -44,7 +43,7 @@ public final class Hang: Sendable {
         for _ in 0..<held { way.signal() }
     }
 
-    /// Blocks while the hang lasts.
+    /// Blocks the calling thread between ``begin()`` and ``end()``.
     public func pass() {
         let isHeld = state.withLock { state in
             if state.isActive { state.held += 1 }
@@ -58,11 +57,11 @@ public final class Hang: Sendable {
     /// The number of blocked threads.
     public var held: Int { state.withLock { $0.held } }
 
-    /// Waits until a thread is blocked.
+    /// Waits until at least one thread is blocked.
     public func hold() async throws { try await wait(for: "somebody who is held") { self.held > 0 } }
 }
 
-/// A task in progress whose result a test awaits. If it does not end, the test fails instead of hanging too.
+/// A running task whose result a test awaits. If the task never ends, the test fails at a deadline instead of hanging.
 public final class Begun<Answer: Sendable>: Sendable {
     private let answer = Mutex<Answer?>(nil)
 
@@ -82,7 +81,7 @@ public final class Begun<Answer: Sendable>: Sendable {
     }
 }
 
-/// Lets tasks pass while open, and makes them wait while closed.
+/// A latch that lets tasks pass while it is open, and makes them wait while it is closed.
 public final class Latch: Sendable {
     private struct State {
         var isOpen: Bool
@@ -94,10 +93,10 @@ public final class Latch: Sendable {
 
     public init(isOpen: Bool) { state = Mutex(State(isOpen: isOpen)) }
 
-    /// The number of arrivals, including waiting ones.
+    /// The number of calls of ``pass()`` so far, including those that wait.
     public var arrivals: Int { state.withLock { $0.arrivals } }
 
-    /// The number of tasks that wait now.
+    /// The number of tasks that are waiting.
     public var waiting: Int { state.withLock { $0.waiting.count } }
 
     public func close() { state.withLock { $0.isOpen = false } }

@@ -1,11 +1,11 @@
-// Test equipment. TokenForge plays Apple and the Secure Element: it certifies merchants and mints payment tokens,
-// genuine ones and ones with exactly one fault, under its own root, which no program trusts by default. Tests,
-// demonstrations and soaks use it; no installed program links it.
+// Test equipment, which no installed program links. TokenForge takes the part of Apple and the Secure Element: it
+// certifies merchants, and mints genuine payment tokens and ones with exactly one fault. It does so under a separate
+// root, which no program trusts by default.
 //
-// It shares no code with the tested programs on purpose. DER, PEM, the KDF, OAEP and JSON are written a second time
-// here, so that the same error in paytokend and its tests cannot hide itself. Start with `mint` below: it follows a
-// `TokenRecipe` for a `Merchant`, under a `ForgeAuthority`, with the recipe's `Deviation`s. `TokenOpener` is the other
-// direction, in software.
+// It shares no code with the tested programs. DER, PEM, the KDF, OAEP and JSON are implemented a second time here, so
+// that an error in paytokend cannot be hidden by the same error in its tests. Start with `mint` below, which makes a
+// payment token from a `TokenRecipe`, with its `Merchant` and `Deviation`s, under a `ForgeAuthority`. `TokenOpener`
+// decrypts payment tokens in software.
 
 import Crypto
 public import Foundation
@@ -16,7 +16,7 @@ public struct TokenMint: Sendable {
 
     public init(authority: ForgeAuthority) { self.authority = authority }
 
-    /// Makes a payment token by `recipe`.
+    /// Makes the payment token that `recipe` describes.
     public func mint(_ recipe: TokenRecipe) throws -> MintedToken {
         if let unsuitable = recipe.deviations.first(where: { !$0.applies(to: recipe.isRSA ? "RSA_v1" : "EC_v1") }) {
             throw ForgeFailure.recipe(
@@ -47,7 +47,7 @@ public struct TokenMint: Sendable {
         } else if recipe.has(.plaintextNotJSON) {
             Array("applicationPrimaryAccountNumber=none".utf8)
         } else if recipe.has(.plaintextNotUTF8) {
-            // A lone continuation byte inside a string that is otherwise well formed.
+            // The byte 0x80 is a UTF-8 continuation byte without a first byte. The JSON is otherwise well formed.
             Array(payload.dropLast()) + Array(",\"note\":\"".utf8) + [0x80] + Array("\"}".utf8)
         } else if recipe.has(.plaintextArray) {
             Array("[".utf8) + payload + Array("]".utf8)
@@ -81,7 +81,8 @@ public struct TokenMint: Sendable {
 
     private func deviantPoint(_ recipe: TokenRecipe, _ point: [UInt8]) -> [UInt8]? {
         if recipe.has(.pointOffCurve) {
-            // For one x there are two y; neither is the other with its lowest bit flipped, whose sum p would be even.
+            // The other point with this x has p − y. A flipped lowest bit of y gives that only if y is (p ± 1) / 2,
+            // which does not happen by chance.
             return Array(point.dropLast()) + [point[64] ^ 1]
         }
         if recipe.has(.pointCompressed) { return [point[64] & 1 == 1 ? 0x03 : 0x02] + point[1..<33] }
@@ -128,35 +129,35 @@ public struct TokenMint: Sendable {
     }
 }
 
-/// A finished payment token: its parts, and the JSON from a device.
+/// A minted payment token: its parts, and the JSON as a device sends it.
 public struct MintedToken: Sendable {
     public let version: String
-    /// The expected plaintext of the encrypted bytes.
+    /// The plaintext that a decryption must return.
     public let plaintext: [UInt8]
-    /// transactionId in lower-case hexadecimal, 64 characters.
+    /// The transactionId in 64 lower-case hexadecimal digits.
     public let transactionIdentifier: String
-    /// publicKeyHash, 32 bytes.
+    /// The publicKeyHash, 32 bytes.
     public let publicKeyHash: [UInt8]
     public let signingTime: Date
-    /// The bytes under the signature: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData.
+    /// The bytes that the signature covers: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData.
     public let signedContent: [UInt8]
     /// The CMS message.
     public let signature: [UInt8]
-    /// The two certificates of a genuine message, leaf and intermediate, in DER.
+    /// The certificates of a genuine message in DER: leaf, then intermediate.
     public let certificates: [[UInt8]]
     /// The `paymentData` dictionary.
     public let paymentData: [UInt8]
-    /// The whole PKPaymentToken: paymentData, paymentMethod, transactionIdentifier.
+    /// The complete PKPaymentToken: paymentData, paymentMethod, transactionIdentifier.
     public let paymentToken: [UInt8]
 
-    /// A body for `POST /v1/decrypt`.
+    /// Returns a body for `POST /v1/decrypt`.
     ///
     /// - Parameters:
-    ///   - expected: the `expected` member as JSON text.
+    ///   - expected: the member `expected` as JSON text; nil to omit it.
     ///   - reference: the caller's reference.
-    ///   - attempt: the caller's name for this request.
-    ///   - after: the names of attempts that it may follow; nil omits the member.
-    ///   - whole: true for the PKPaymentToken in `token`, false for only its paymentData.
+    ///   - attempt: the caller's name for this attempt.
+    ///   - after: the names of the attempts that this one may follow; nil to omit the member.
+    ///   - whole: true to send the complete PKPaymentToken; false to send only its paymentData.
     public func decryptBody(
         expected: String? = nil, reference: String? = nil, attempt: String? = nil, after: [String]? = nil,
         merchants: [String]? = nil, whole: Bool = true
@@ -172,7 +173,7 @@ public struct MintedToken: Sendable {
         return body + [UInt8(ascii: "}")]
     }
 
-    /// A body for `POST /v1/verify`; `at` in RFC 3339.
+    /// Returns a body for `POST /v1/verify`. `time` is in RFC 3339; nil to omit it.
     public func verifyBody(at time: String? = nil) -> [UInt8] {
         var body = Array("{\"token\":".utf8) + paymentToken
         if let time { body += Array(",\"at\":\(JSONText.string(time))".utf8) }
@@ -180,9 +181,9 @@ public struct MintedToken: Sendable {
     }
 }
 
-/// The reason why nothing could be minted.
+/// The reason why a payment token or a certificate could not be made.
 public enum ForgeFailure: Error, Equatable, CustomStringConvertible {
-    /// A file cannot be read or written, or has unexpected content.
+    /// A file that cannot be read or written, or has unexpected content.
     case file(path: String, reason: String)
     /// A key that is neither P-256, P-384 nor RSA.
     case key(String)

@@ -2,12 +2,14 @@ import Crypto
 import CryptoExtras
 public import Foundation
 
-/// Decrypts payment tokens with the merchant's private key in software by Apple's document, for comparison with a
-/// daemon's answer. Checks neither signature nor time, and shares no code with the daemon.
+/// Decrypts payment tokens with the merchant's private key in software, so that tests can compare a daemon's answer. It
+/// checks neither signature nor time, and shares no code with the daemon.
 public struct TokenOpener: Sendable {
     private let merchant: Merchant
     private let key: ForgeKey
 
+    /// Makes an opener for the payment tokens of one merchant.
+    ///
     /// - Throws: ``ForgeFailure`` if the key does not match the certificate.
     public init(merchant: Merchant, key: ForgeKey) throws(ForgeFailure) {
         guard key.subjectPublicKeyInfo == merchant.subjectPublicKeyInfo else {
@@ -17,9 +19,11 @@ public struct TokenOpener: Sendable {
         self.key = key
     }
 
-    /// - Parameter paymentToken: a PKPaymentToken or its paymentData, JSON.
-    /// - Returns: the decrypted bytes; nil if it does not open.
-    /// - Throws: ``ForgeFailure`` for anything but a payment token.
+    /// Decrypts a payment token.
+    ///
+    /// - Parameter paymentToken: the JSON of a PKPaymentToken or of its paymentData.
+    /// - Returns: the decrypted bytes; nil if the payment token cannot be decrypted with this key.
+    /// - Throws: ``ForgeFailure`` if `paymentToken` is not a payment token.
     public func open(_ paymentToken: Data) throws(ForgeFailure) -> [UInt8]? {
         let (keyMaterial, data) = try Self.parts(of: paymentToken)
         guard let key = restoredKey(keyMaterial), data.count >= 16,
@@ -29,7 +33,8 @@ public struct TokenOpener: Sendable {
         return (try? AES.GCM.open(box, using: key)).map(Array.init)
     }
 
-    /// SubjectPublicKeyInfo or wrapped key; ciphertext and tag.
+    /// Returns the key material, which is the ephemeral SubjectPublicKeyInfo or the wrapped key, and the ciphertext
+    /// with its tag.
     private static func parts(of paymentToken: Data) throws(ForgeFailure) -> (keyMaterial: Data, data: Data) {
         let whole = (try? JSONSerialization.jsonObject(with: paymentToken)) as? [String: Any]
         guard let members = whole?["paymentData"] as? [String: Any] ?? whole,

@@ -13,7 +13,7 @@ import TokenForge
         ).output
     }
 
-    @Test("has Apple's structure in the chain: P-384 root, P-256 intermediate, markers, usages, critical constraints")
+    @Test("has Apple's chain: P-384 root, P-256 intermediate, markers, usages and critical constraints")
     func chainShape() async throws {
         let authority = try SharedForge.authority
         let root = try await text(of: authority.root.certificate)
@@ -31,7 +31,7 @@ import TokenForge
         }
     }
 
-    @Test("signs with the same keys when read from its directory")
+    @Test("signs with the same keys after it is written to a directory and read")
     func persistence() async throws {
         let files = try FreshDirectory()
         let authority = try SharedForge.authority
@@ -53,9 +53,9 @@ import TokenForge
         #expect(mode as? Int == 0o600)
     }
 
-    @Test("certifies a merchant in UID, common name and extension of a Payment Processing certificate, which verifies")
+    @Test("issues a Payment Processing certificate that names the merchant in UID, common name and extension")
     func paymentProcessing() async throws {
-        // The common name is then far longer than the 64 characters that X.520 permits, like real ones.
+        // With this identifier the common name exceeds X.520's limit of 64 characters, as real ones do.
         let identifier = "merchant.com.example." + String(repeating: "long.", count: 12) + "shop"
         let authority = try SharedForge.authority
         let merchant = try ForgedMerchant(
@@ -77,17 +77,17 @@ import TokenForge
         #expect(result.status == 0, "\(result)")
     }
 
-    @Test("writes the merchant identifier's extension as 64 upper-case hexadecimal characters in a UTF8String")
+    @Test("writes the merchant identifier extension as 64 upper-case hexadecimal digits in a UTF8String")
     func merchantIdentifierExtension() throws {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.basistheory.sales"))
-        // As in that merchant's published certificate.
+        // The value is that of this merchant's published certificate.
         let value = [0x0c, 0x40] + Array("774D916D4C83F5F32B528D0D23576B18D6795BE8250BAD7E5998B5F1414740A1".utf8)
         #expect(merchant.certificate.contains(value))
     }
 
-    @Test("varies a Merchant Identity certificate in key usage, extended key usage and common name")
+    @Test("issues a Merchant Identity certificate with other usages and another common name")
     func merchantIdentity() async throws {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .rsa2048,
@@ -106,7 +106,7 @@ import TokenForge
         #expect(read.subjectPublicKeyInfo == made.key.subjectPublicKeyInfo)
     }
 
-    @Test("certifies a certificate request by openssl, and refuses one with a wrong signature")
+    @Test("certifies a request that openssl made, and refuses one with a wrong signature")
     func certificateRequest() async throws {
         let files = try FreshDirectory()
         let openssl = try Program.installed("openssl")
@@ -130,7 +130,7 @@ import TokenForge
         }
     }
 
-    @Test("makes an expired certificate that ended yesterday")
+    @Test("issues an expired certificate whose validity ended yesterday")
     func expired() {
         let now = Date(timeIntervalSince1970: 1_800_000_000)
         let profile = MerchantCertificateProfile(merchantIdentifier: "m", expired: true, now: now)
@@ -140,7 +140,7 @@ import TokenForge
 }
 
 extension Array where Element == UInt8 {
-    /// Returns true if `other` occurs inside.
+    /// Returns true if `other` is a part of this array.
     func contains(_ other: [UInt8]) -> Bool {
         count >= other.count
             && indices.dropLast(other.count - 1).contains { Array(self[$0..<($0 + other.count)]) == other }

@@ -3,13 +3,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The token-forge program in use.
+/// The program token-forge, run as a process.
 @Suite struct CommandTests {
     private func forge(_ arguments: String...) async throws -> ProgramResult {
         try await Program.run(Program.built("token-forge"), arguments)
     }
 
-    @Test("makes a payment token with authority, merchant and mint that openssl verifies under the root")
+    @Test("makes an authority, a merchant's files, and a payment token with the given signing time")
     func wholeWay() async throws {
         let files = try FreshDirectory()
         let directory = files.path("forge")
@@ -37,7 +37,7 @@ import TokenForge
         #expect(shown.output.contains("260131120000Z"))
     }
 
-    @Test("lists every deviation, and mints it for the versions to which it applies")
+    @Test("lists every deviation, and mints each for the versions to which it applies")
     func deviations() async throws {
         let listing = try await forge("deviations").output.split(separator: "\n")
         #expect(listing.count == Deviation.allCases.count)
@@ -58,7 +58,7 @@ import TokenForge
     }
 
     @Test(
-        "mints a payment token for every line of payloads that opens with the merchant's key, unless its tag is bad"
+        "mints a payment token for each line of payloads, and opens those whose tag is valid"
     )
     func payloads() async throws {
         let files = try FreshDirectory()
@@ -82,14 +82,15 @@ import TokenForge
         }
     }
 
-    @Test("mints different payment tokens with --endless as they are read, and ends when the reader closes the pipe")
+    @Test("mints different payment tokens with --endless until the reader closes the pipe")
     func endless() async throws {
         let files = try FreshDirectory()
         let directory = files.path("forge")
         #expect(try await forge("authority", directory).status == 0)
         let made = try await forge("merchant", directory, "--merchant-identifier", "merchant.endless", "--name", "ec")
         #expect(made.status == 0, "\(made)")
-        // The shell reports how the forge ended, which ignores or obeys SIGPIPE as its parent left it.
+        // The shell reports token-forge's exit status, both if it inherits an ignored SIGPIPE and if it inherits the
+        // default action.
         for sigpipe in ["trap '' PIPE", "trap - PIPE"] {
             let script = """
                 \(sigpipe); { "$0" mint "$1" --certificate "$1/ec.pem" --endless; echo "forge: $?" >&2; } | head -n 60
@@ -104,7 +105,7 @@ import TokenForge
             }
             #expect(Set(identifiers.compactMap(\.self)).count == 60)
         }
-        // With their payloads, by which a reader can check the plaintext.
+        // With the option for payloads, each line also has the payload, by which a reader can check the plaintext.
         let both = try await Program.run(
             Program.installed("bash"),
             [
@@ -120,7 +121,7 @@ import TokenForge
             ["open", "--certificate", "\(directory)/ec.pem", "--private-key", "\(directory)/ec.key.pem"],
             input: Array(minted.joined(separator: "\n").utf8))
         #expect(opened.output.split(separator: "\n").map(String.init) == held)
-        // No room for them is a failure, and not the end of a reader.
+        // A write to a full device is a failure, unlike a pipe that the reader has closed.
         let full = try await Program.run(
             Program.installed("bash"),
             [

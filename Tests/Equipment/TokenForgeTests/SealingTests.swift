@@ -6,10 +6,10 @@ import Testing
 
 @testable import TokenForge
 
-/// The Secure Element's encryption, opened with the merchant's key by the openssl command and by swift-crypto, step by
-/// step as in Apple's "Restoring the symmetric key".
+/// Decrypts minted payment tokens with the openssl command and swift-crypto, by the steps of Apple's "Restoring the
+/// symmetric key".
 @Suite struct SealingTests {
-    /// The members of a payment token's JSON, decoded by Foundation.
+    /// Returns the header and the data of a payment token's JSON, which Foundation parses.
     private func parts(_ paymentToken: MintedToken) throws -> (header: [String: Any], data: Data) {
         let object = try #require(JSONSerialization.jsonObject(with: Data(paymentToken.paymentData)) as? [String: Any])
         let header = try #require(object["header"] as? [String: Any])
@@ -23,7 +23,7 @@ import Testing
         return Array(try AES.GCM.open(box, using: key))
     }
 
-    @Test("makes an EC_v1 payment token that opens with openssl's secret and the KDF of Apple's document")
+    @Test("makes an EC_v1 payment token that opens with openssl's shared secret and Apple's KDF")
     func opensEC() async throws {
         let merchant = try SharedForge.ecMerchant
         let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
@@ -66,7 +66,7 @@ import Testing
             input: wrapped)
     }
 
-    @Test("writes OAEP that openssl opens with the same label and digests, and with no others")
+    @Test("writes OAEP that openssl opens only with the same label and digests")
     func oaepParameters() async throws {
         let merchant = try SharedForge.rsaMerchant
         let message = Array("sixteen bytes ok".utf8)
@@ -85,7 +85,7 @@ import Testing
         #expect(try await unwrap(oaep.encrypt(message, to: spki), merchant).status != 0)
     }
 
-    @Test("makes an off-curve point with the right length and prefix")
+    @Test("makes a point off the curve with the right length and prefix")
     func offCurve() throws {
         let merchant = try SharedForge.ecMerchant.merchant
         let paymentToken = try SharedForge.mint.mint(TokenRecipe(merchant: merchant, deviations: [.pointOffCurve]))
@@ -114,7 +114,7 @@ import Testing
         try #require(JSONSerialization.jsonObject(with: Data(recipe.json)) as? [String: Any])
     }
 
-    @Test("writes a 3DSecure payload with the members of Apple's table, and the amount unchanged")
+    @Test("writes a 3DSecure payload with the members of Apple's table, and the amount as given")
     func threeDSecure() throws {
         var recipe = PayloadRecipe()
         recipe.amount = "10.90"
@@ -147,7 +147,7 @@ import Testing
         #expect(payload["tomorrow"] != nil)
     }
 
-    @Test("finds every secret of a payload in its bytes by the search for leaks")
+    @Test("finds every secret of a payload with the search for leaks")
     func secrets() {
         var recipe = PayloadRecipe(.emv)
         recipe.encryptedPINData = "0123456789ABCDEF"

@@ -3,26 +3,26 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The structure of a minted CMS message, as `openssl asn1parse` lists it, compared with that of real ones.
+/// Compares the structure of minted CMS messages, as `openssl asn1parse` lists it, with that of real ones.
 @Suite struct WireShapeTests {
     @Test("mints a message with indefinite lengths at five levels, and definite signerInfos")
     func indefiniteLevels() async throws {
         let lines = try await listing(of: mint("EC_v1").signature)
         let indefinite = lines.filter { $0.contains("l=inf") }
-        // ContentInfo, its [0], SignedData, encapContentInfo, certificates.
+        // These are the depths of ContentInfo, its [0], SignedData, encapContentInfo and certificates.
         #expect(indefinite.map(depth) == [0, 1, 2, 3, 3])
         #expect(lines.filter { $0.contains(": EOC") || $0.contains("EOC") }.count == 5)
         let signerInfos = try #require(lines.last { depth($0) == 3 && $0.contains("SET") })
         #expect(!signerInfos.contains("l=inf"))
     }
 
-    @Test("mints the distinguished form without indefinite lengths")
+    @Test("mints the DER form without indefinite lengths")
     func distinguishedForm() async throws {
         let lines = try await listing(of: mint("EC_v1", wire: .distinguished).signature)
         #expect(!lines.contains { $0.contains("l=inf") })
     }
 
-    @Test("includes cmsAlgorithmProtection and SHA-256's NULL only in the wire forms that had them")
+    @Test("includes cmsAlgorithmProtection and SHA-256's NULL only in the forms of the years that had them")
     func forms() async throws {
         for (wire, protection, null) in [
             (WireForm.since2014, false, true), (.since2019, true, true), (.since2023, true, false),
@@ -35,7 +35,7 @@ import TokenForge
     }
 
     @Test(
-        "mints a message with the structure of a real one of its year",
+        "mints a message with the structure of a real one of the same year",
         .enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"),
         arguments: ["EC_v1", "RSA_v1"])
     func likeRealOnes(version: String) async throws {
@@ -43,7 +43,7 @@ import TokenForge
         for wire in [WireForm.since2014, .since2019, .since2023] {
             minted.append(try await skeleton(of: mint(version, wire: wire).signature))
         }
-        // The comparison distinguishes the years.
+        // The structures of the years must differ, or the comparison would show nothing.
         #expect(Set(minted).count == 3)
         for paymentToken in try Fixtures.paymentTokens() where paymentToken.version == version {
             let real = try await skeleton(of: paymentToken.signature)
@@ -65,8 +65,8 @@ import TokenForge
         return result.output.split(separator: "\n").map(String.init)
     }
 
-    /// Depth, form, tag and object identifiers, without lengths and values. It omits certificates' extensions, whose
-    /// number and order differ between Apple's own certificates.
+    /// Returns depth, form, tag and object identifiers of each element, without lengths and values. It omits
+    /// certificates' extensions, because their number and order differ between Apple's certificates.
     private func skeleton(of der: [UInt8]) async throws -> [String] {
         var lines: [String] = []
         var skipped: Int?
@@ -94,7 +94,7 @@ import TokenForge
     }
 }
 
-/// The mint against an implementation without shared code: the openssl command.
+/// Checks minted payment tokens with the openssl command, which shares no code with the mint.
 @Suite struct OpenSSLVerificationTests {
     /// Runs `openssl cms -verify` over the detached content, under `root`, at the signing time.
     private func verify(_ paymentToken: MintedToken, root: [UInt8]) async throws -> ProgramResult {
@@ -141,7 +141,7 @@ import TokenForge
         ], ["EC_v1", "RSA_v1"])
     func refusesDeviation(deviation: Deviation, version: String) async throws {
         var recipe = try recipe(version, deviation: deviation)
-        // It was added only if there was none before.
+        // The deviation adds applicationData, so the genuine payment token must have none.
         if deviation == .applicationDataAdded { recipe.applicationData = nil }
         let result = try await verify(SharedForge.mint.mint(recipe), root: SharedForge.authority.root.certificate)
         #expect(result.status != 0, "\(result)")

@@ -1,5 +1,5 @@
-// Test equipment: the program that simulates a payment processor. Not installed. The target ProcessorSimulator contains
-// its behaviour.
+// Test equipment, packaged apart from the service: the command line of the simulated payment processor. The target
+// ProcessorSimulator implements the simulator.
 
 import ArgumentParser
 import Foundation
@@ -66,7 +66,7 @@ struct ProcessorSimulatorCommand: AsyncParsableCommand {
     }
 }
 
-/// The command without a subcommand.
+/// The default subcommand, which runs the simulator.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve; the default without a subcommand.", shouldDisplay: false)
@@ -92,7 +92,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Before anything else, so that an early signal ends the program properly too.
+        // Signals are trapped first, so that an early one also ends the program in order.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         guard let address = SimulatorAddress(listen) else { throw ExitCode(64) }
         let submissions: SubmissionLog

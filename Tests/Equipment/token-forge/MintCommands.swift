@@ -11,7 +11,7 @@ enum MintedBody: String, ExpressibleByArgument, CaseIterable {
     case decrypt, verify
 }
 
-/// The years of a payment token's wire form.
+/// The wire form in which payment tokens are minted, named by the years of its use.
 enum WireYears: String, ExpressibleByArgument, CaseIterable {
     case since2014 = "2014"
     case since2019 = "2019"
@@ -123,10 +123,11 @@ struct MintCommand: ParsableCommand {
         }
     }
 
-    /// Prints payment tokens without end, and waits while the pipe is full, so that no more is minted ahead than fits
-    /// into it. Returns when the reader has gone.
+    /// Prints payment tokens until the reader closes the pipe, and then returns. It waits while the pipe is full, so it
+    /// mints no more in advance than the pipe holds.
     private func printWithoutEnd(_ merchant: Merchant, _ mint: TokenMint) throws {
-        // With either setting of SIGPIPE by the parent, a closed pipe is a failed write, and the end.
+        // SIGPIPE is ignored even if the parent process set its default action, so that a closed pipe makes the write
+        // fail.
         _ = signal(SIGPIPE, SIG_IGN)
         while true {
             let payload = try payloadBytes()

@@ -1,4 +1,5 @@
-// Test equipment: the command line of TokenForge, for tests, demonstrations and soaks. Not installed.
+// Test equipment, packaged apart from the service: the command line of TokenForge, for tests, demonstrations and soak
+// tests.
 
 import ArgumentParser
 import Foundation

@@ -17,6 +17,8 @@ final class ScriptedServer: Sendable {
         try await self.init([script], closes: closes)
     }
 
+    /// Starts a server with the answers that it sends, one for each read.
+    ///
     /// - Parameter closes: true to close the connection after the last script.
     init(_ scripts: [String], closes: Bool = true) async throws {
         directory = try FreshDirectory()

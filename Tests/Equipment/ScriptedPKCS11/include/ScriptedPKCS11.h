@@ -1,41 +1,40 @@
-// A PKCS#11 module for tests. It forwards every call to a real module and injects the faults that a script names, so
-// that tests can produce the peculiarities of real HSM tokens at any time. No program links it: it is loaded by path.
+// A PKCS#11 module for tests. It forwards every call to a real module and injects the faults of a script, so that tests
+// can reproduce the peculiarities of HSM tokens. Programs load it by its path and do not link it.
 //
-// The environment variable SCRIPTED_PKCS11 names the script, which is read again whenever it has changed. One
-// instruction a line; text after a "#" is ignored.
+// The environment variable SCRIPTED_PKCS11 names the script. The module reads it again whenever it has changed. Each
+// line has one instruction; text after a "#" is ignored.
 //
 //     module PATH             the real module, required; read once
 //     log PATH                appends a line to PATH for each call: its name, its return value, the process
-//     syslog PATH             appends the process's syslog output to PATH, from C_Initialize on, and its standard
-//                             error; begins with a line that announces this
-//     uses PATH               the HSM token's own log of key uses: appends a line of JSON for each successful
-//                             C_DeriveKey, C_SignInit and C_DecryptInit with a key whose CKA_ID is a publicKeyHash, by
-//                             any caller
+//     syslog PATH             from C_Initialize on, appends the process's syslog output and standard error to PATH,
+//                             after a line that announces this
+//     uses PATH               an HSM token's log of key uses: appends a line of JSON for each successful C_DeriveKey,
+//                             C_SignInit and C_DecryptInit of any caller, if the key's CKA_ID is a publicKeyHash
 //     slot-offset N           slots have numbers N higher than the real module's
 //     session-limit N         C_OpenSession returns CKR_SESSION_COUNT while N are open
-//     token-flags N           C_GetTokenInfo returns these flags in addition
+//     token-flags N           C_GetTokenInfo returns these flags in addition to the real ones
 //     refuse-null-kdf         CKM_ECDH1_DERIVE with CKD_NULL returns CKR_MECHANISM_PARAM_INVALID
 //     one-step-kdf            CKM_ECDH1_DERIVE supports CKD_SHA256_KDF_SP800
-//     five-field-gcm          CKM_AES_GCM takes CK_GCM_PARAMS without ulIvBits, and no other
-//     error CALL CKR          CALL returns CKR if it fails, instead of the real module's value
-//     template CALL CKA BYTE  a private key's template is passed on with this attribute as this one byte, instead of
-//                             its own value: an HSM token that does not do what it was asked for (C_CreateObject,
-//                             C_GenerateKeyPair, C_CopyObject). For C_GetAttributeValue: the reported value of a
-//                             stored object's attribute of one byte
+//     five-field-gcm          CKM_AES_GCM accepts only CK_GCM_PARAMS without ulIvBits
+//     error CALL CKR          CALL returns CKR instead of the real module's value if it fails
+//     template CALL CKA BYTE  CALL receives a private key's template with this attribute set to this byte, as if the
+//                             HSM token ignored the request (C_CreateObject, C_GenerateKeyPair, C_CopyObject).
+//                             C_GetAttributeValue returns this byte as a stored object's attribute
 //     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit)
 //     refuse-attribute CALL CKA  CALL whose template has this attribute returns CKR_ATTRIBUTE_READ_ONLY (C_CopyObject,
 //                             C_SetAttributeValue); C_GetAttributeValue returns CKR_ATTRIBUTE_TYPE_INVALID
 //     false-signatures        C_Sign changes a bit of the real module's signature
-//     keys-not-local          CKA_LOCAL of every stored key is false: it was not made in the HSM token
+//     keys-not-local          CKA_LOCAL of every stored key is false, as if it was not made in the HSM token
 //     fault CALL WHEN WHAT [once]
 //
 // CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,
-// from=N (the Nth and all later), or random=N (one in N, the same ones in every run). WHAT is return=CKR (the call is
-// not forwarded), answer=CKR (it is forwarded, and then returns this), delay=MILLISECONDS, hang, crash (SIGKILL before
-// the call), logout (C_Logout first), close-sessions (all of the HSM token's first), leak=BYTES, or an action that a
-// library has no reason for: exec (/bin/true), fork, connect (a local socket that does not exist). Each such action
-// leaves a line in the log with its errno. With "once" a fault happens once, however many processes read the script: it
-// leaves the file SCRIPT.fired-LINE. Numbers may be hexadecimal.
+// from=N (the Nth and all later calls), or random=N (one in N calls, the same ones in every run). WHAT is return=CKR
+// (the call is not forwarded), answer=CKR (the call is forwarded and then returns this), delay=MILLISECONDS, hang,
+// crash (SIGKILL before the call), logout (C_Logout before the call), close-sessions (all sessions with the HSM token,
+// before the call), leak=BYTES, or an action that a worker's sandbox must refuse: exec (/bin/true), fork, connect (a
+// local socket that does not exist). Each such action writes a line with its errno to the log. With "once" the fault
+// happens once, even if several processes read the script, because it creates the file SCRIPT.fired-LINE. Numbers may
+// be hexadecimal.
 #ifndef SCRIPTED_PKCS11_H
 #define SCRIPTED_PKCS11_H
 

@@ -5,48 +5,49 @@ public import NIOSSL
 import StrictJSON
 import X509
 
-/// A simulated host of Apple for merchant sessions: TLS that requires a merchant's certificate, and any answer that a
-/// test chooses.
+/// A simulation of Apple's host for merchant sessions. It requires a merchant's TLS certificate, and sends the answers
+/// that a test chooses.
 public final class SimulatedApple: Sendable {
-    /// A received request.
+    /// A request that the host received.
     public struct Request: Sendable {
         public let method: String
         public let target: String
         /// The header fields, with names in lower case.
         public let headers: [String: String]
         public let body: [UInt8]
-        /// The server name of TLS.
+        /// The server name from the TLS ClientHello.
         public let serverName: String?
-        /// The subject's UID of the client's certificate.
+        /// The UID in the subject of the client's certificate.
         public let merchantIdentifier: String?
-        /// The number of the connection, from 1.
+        /// The number of the connection, counted from 1.
         public let connection: Int
 
-        /// A string member of the body.
+        /// The body's member `name`; nil if it is not a string.
         public func string(_ name: String) -> String? {
             (try? JSONValue(parsing: body))?.objectValue?[name]?.stringValue
         }
-        /// The names of the body's members, in order.
+        /// The names of the members of the body, in order.
         public var members: [String] { (try? JSONValue(parsing: body))?.objectValue?.members.map(\.name) ?? [] }
     }
 
     /// The answer to a request.
     public enum Behaviour: Sendable {
-        /// A session if the certificate's UID equals the body's merchantIdentifier; otherwise 417.
+        /// A session, if the certificate's UID equals the body's merchantIdentifier; otherwise status 417.
         case session
-        /// A whole answer of this status, with these header fields and body.
+        /// A complete answer with this status, these header fields and this body.
         case answer(Int, [String] = [], String = "{}")
-        /// Exactly these bytes; the connection stays open.
+        /// Exactly these bytes. The connection stays open.
         case raw(String)
-        /// These bytes, and the end of the connection.
+        /// These bytes, after which the connection closes.
         case cutShort(String)
-        /// These bytes, and then the others repeatedly while the client reads.
+        /// The first bytes once, and then the second ones repeatedly for as long as the client reads.
         case endless(String, String)
-        /// No bytes; the connection stays open.
+        /// No bytes. The connection stays open.
         case silence
     }
 
-    /// The bytes of ``Behaviour/session``, in a JSON form that no other writer would produce.
+    /// The body of ``Behaviour/session``. Its JSON has unusual spacing, so that a test notices if a program rewrites
+    /// it.
     public static let session =
         "{ \"epochTimestamp\":1,\n\t\"merchantSessionIdentifier\": \"SSH\\u0041\", \"x\":1.0e0 }\n"
 
@@ -55,13 +56,15 @@ public final class SimulatedApple: Sendable {
     private let connections = Shared<[any Channel]>([])
 
     public var requests: [Request] { received.current }
-    /// The number of connections so far.
+    /// The number of connections accepted so far.
     public var connectionCount: Int { connections.current.count }
     public let port: Int
 
+    /// Starts the host on a free port.
+    ///
     /// - Parameters:
-    ///   - signatureAlgorithms: the client's permitted algorithms; nil for the usual ones.
-    ///   - behaviours: one for each request in order; the last one repeats.
+    ///   - signatureAlgorithms: the algorithms permitted for the client's signature; nil for the library's defaults.
+    ///   - behaviours: the answers to the requests, in order. The last one answers all further requests.
     public init(
         _ behaviours: [Behaviour] = [.session], certificate: AppleCertificate = .right,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil
@@ -98,19 +101,20 @@ public final class SimulatedApple: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// The address in the form of `sessions.test_server`.
+    /// The address, in the form of the setting `sessions.test_server`.
     public var address: String { "127.0.0.1:\(port)" }
 
-    /// Stops listening.
+    /// Stops accepting connections.
     public func stop() async throws { try await channel.close().get() }
 
-    /// Ends all connections, as a server does after idle time.
+    /// Closes all connections, as a server does after an idle time.
     public func endConnections() async throws {
         for connection in connections.current { try? await connection.close().get() }
     }
 }
 
-/// Reads the server name from the ClientHello (RFC 6066 §3), at the position that the tests expect.
+/// Finds the production host's name in the ClientHello (RFC 6066 §3) by a search for its extension, without parsing the
+/// message.
 private final class ServerNameReader: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -122,7 +126,8 @@ private final class ServerNameReader: ChannelInboundHandler {
             isFirst = false
             let hello = Array(unwrapInboundIn(data).readableBytesView)
             let name = Array(SimulatedAppleCertificates.hostName.utf8)
-            // Type 0, the list's length, a host name, its length, the name.
+            // The extension consists of its type 0, its length, the list's length, the name type 0 (host name), the
+            // name's length, and the name.
             let length = UInt8(name.count)
             let field = [0, 0, 0, length + 5, 0, length + 3, 0, 0, length] + name
             if hello.firstRange(of: field) != nil {
@@ -216,7 +221,7 @@ private final class SimulatedAppleConnection: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let many = String(repeating: text, count: 1 + 4096 / text.utf8.count)
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: many))).whenSuccess {
-            // With a pause: both ends may share an event loop, and the other end needs time to read.
+            // Client and server may share an event loop, so this waits to give the client time to read.
             bound.value.1.eventLoop.scheduleTask(in: .milliseconds(1)) {
                 let (connection, context) = bound.value
                 connection.repeatWriting(text, context)
@@ -230,7 +235,7 @@ private final class SimulatedAppleConnection: ChannelInboundHandler {
         guard let certificate, let bytes = try? certificate.toDERBytes(),
             let parsed = try? Certificate(derEncoded: bytes)
         else { return nil }
-        // UID (RFC 4519 §2.39).
+        // The object identifier is UID (RFC 4519 §2.39).
         return parsed.subject.lazy.flatMap { $0 }.first { "\($0.type)" == "0.9.2342.19200300.100.1.1" }
             .flatMap { String($0.value) }
     }

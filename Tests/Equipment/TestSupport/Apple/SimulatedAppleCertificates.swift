@@ -1,7 +1,7 @@
 import Foundation
 import TokenForge
 
-/// The certificate that a simulated Apple presents.
+/// The certificate that ``SimulatedApple`` presents.
 public enum AppleCertificate: String, Sendable, CaseIterable {
     /// A certificate of the production host, ECDSA.
     case right
@@ -14,13 +14,13 @@ public enum AppleCertificate: String, Sendable, CaseIterable {
     case untrusted
 }
 
-/// A root and servers' certificates under it, and the authorities under which merchants' certificates are accepted.
+/// A root with server certificates under it, and the authorities whose merchants' certificates the server accepts.
 public struct SimulatedAppleCertificates: Sendable {
     public let directory: FreshDirectory
 
     public static let hostName = "apple-pay-gateway.apple.com"
 
-    /// Made once for all tests of a run.
+    /// The certificates that all tests of a run share.
     public static let shared = Task { try await SimulatedAppleCertificates() }
 
     public init() async throws {
@@ -47,9 +47,9 @@ public struct SimulatedAppleCertificates: Sendable {
             authority.root.certificatePEM + authority.developerRelations.certificatePEM, to: "clients.crt")
     }
 
-    /// The path of the root under which servers are trusted, PEM.
+    /// The path of the root that clients must trust, in PEM.
     public var root: String { directory.path("root.crt") }
-    /// The path of the authorities of merchants' certificates, PEM.
+    /// The path of the authorities that issue merchants' certificates, in PEM.
     public var clientAuthorities: String { directory.path("clients.crt") }
 
     public func certificate(_ certificate: AppleCertificate) -> String { directory.path("\(certificate.rawValue).crt") }

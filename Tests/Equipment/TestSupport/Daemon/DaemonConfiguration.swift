@@ -1,32 +1,32 @@
 import Foundation
 
-/// The configuration of a test's daemon; all other settings have their defaults.
+/// The settings in which a test's daemon differs from the defaults.
 public struct DaemonConfiguration: Sendable {
     /// Lines under `listener:`, each `name: value`.
     public var listener: [String] = []
-    /// The PKCS#11 library; nil is SoftHSM itself.
+    /// The path of the PKCS#11 library; nil for SoftHSM.
     public var module: String?
-    /// Additions to every HSM token's environment.
+    /// Variables added to the environment of every HSM token.
     public var environment: [String: String] = [:]
     /// Lines under `approvals:`.
     public var approvals = ["people: 1"]
     /// Lines under the first HSM token, `primary`.
     public var hsmToken: [String] = []
-    /// Names of further HSM tokens, each with its own directory and SoftHSM configuration.
+    /// Names of additional HSM tokens, each with a separate directory and SoftHSM configuration.
     public var furtherHSMTokens: [String] = []
-    /// The test's own entries instead of `primary` and the further HSM tokens.
+    /// Entries that replace `primary` and ``furtherHSMTokens`` if there are any.
     public var hsmTokens: [TokenEntry] = []
     /// `verification.signing_time_window`.
     public var signingTimeWindow = "5m"
-    /// PEM files under `trust.roots`; nil names the shared authority's root, empty leaves Apple's in place.
+    /// PEM files under `trust.roots`. nil means the root of the shared authority; an empty list keeps Apple's root.
     public var roots: [String]?
     /// SHA-256 fingerprints under `trust.distrusted`, hexadecimal.
     public var distrusted: [String] = []
     /// Lines under `ledger:` in addition to the URL.
     public var ledger: [String] = []
-    /// The ledger's database; nil for a file. With a database each rule of `access` gets a name.
+    /// The ledger's database; nil for a file. With a database, rules of ``access`` without a name receive one.
     public var database: DaemonDatabase?
-    /// The whole `access:` list, each rule one YAML flow mapping; empty omits it.
+    /// All rules under `access:`, each a YAML flow mapping. An empty list omits the setting.
     public var access: [String] = []
     /// `log.level`.
     public var logLevel = "debug"
@@ -35,10 +35,10 @@ public struct DaemonConfiguration: Sendable {
 
     /// The names of all HSM tokens.
     public var hsmTokenNames: [String] { hsmTokens.isEmpty ? ["primary"] + furtherHSMTokens : hsmTokens.map(\.name) }
-    /// The HSM tokens that the harness makes, of SoftHSM.
+    /// The names of the SoftHSM tokens that the harness makes.
     var ownHSMTokens: [String] { hsmTokens.isEmpty ? hsmTokenNames : [] }
 
-    /// The YAML. Paths are relative to the file's directory.
+    /// Returns the configuration file's YAML. Its paths are relative to the directory of the file.
     func yaml(module: String, softHSMConfiguration: (_ hsmToken: String) -> String, root: String) -> String {
         var lines = ["listener:", "  socket: p.sock", "  admin_socket: a.sock"]
         lines += listener.map { "  \($0)" }
@@ -72,7 +72,7 @@ public struct DaemonConfiguration: Sendable {
 }
 
 extension DaemonConfiguration {
-    /// The rules, or the implicit ones without any, each with a name.
+    /// The rules of ``access``, or the daemon's implicit rules if it is empty. Each has a name.
     private var namedAccess: [String] {
         let roles = "roles: [decrypt, session, monitor, audit, admin]"
         let rules =
@@ -83,15 +83,17 @@ extension DaemonConfiguration {
     }
 }
 
-/// One entry of the configuration's `tokens` for a test's own HSM token.
+/// An entry under `tokens:` for an HSM token that the test made.
 public struct TokenEntry: Sendable {
     public let name: String
-    /// The entry's text in the file, from its dash on.
+    /// The entry's YAML, from its dash on.
     let yaml: String
-    /// The HSM token; its directory must outlive the daemon.
+    /// The HSM token, kept because its directory must outlive the daemon.
     private let hsmToken: any WorkersToken
 
-    /// - Parameter lines: further settings, each `name: value`.
+    /// Makes an entry for an HSM token.
+    ///
+    /// - Parameter lines: additional settings of the entry, each `name: value`.
     public init(
         _ name: String, _ hsmToken: any WorkersToken, allowExtractableSecret: Bool = true, _ lines: [String] = []
     ) {
@@ -107,7 +109,7 @@ public struct TokenEntry: Sendable {
             ] + lines.map { "    \($0)" }).joined(separator: "\n")
     }
 
-    /// The only entry of one of hsm-config's files, with some of its texts replaced.
+    /// Reads the only entry of a file in hsm-config, and replaces some of its texts.
     public init(sample file: String, _ hsmToken: any WorkersToken, _ replacements: [(text: String, by: String)]) throws
     {
         var text = try String(contentsOf: ProjectFiles.url("hsm-config/\(file)"), encoding: .utf8)

@@ -2,18 +2,20 @@ import Foundation
 import Synchronization
 
 extension StorageEngine {
-    /// A new database for a daemon; nil for a file.
+    /// Makes a database for a daemon; returns nil if the engine stores the ledger in a file.
     func database() async throws -> DaemonDatabase? {
         self == .postgresql ? try await DaemonDatabase() : nil
     }
 }
 
-/// A value shared by tests, made at its first use, once for each kind of ledger.
+/// A value that tests share. It is made once for each storage engine, at its first use.
 public final class OncePerLedger<Value: Sendable>: Sendable {
     private let make: @Sendable () async throws -> Value
     private let made = Mutex<[StorageEngine: Task<Value, any Error>]>([:])
 
-    /// - Parameter make: makes daemons with the ledger of the test that requests it.
+    /// Makes a value that does not exist until its first use.
+    ///
+    /// - Parameter make: makes the value for the storage engine of the requesting test.
     public init(_ make: @escaping @Sendable () async throws -> Value) {
         self.make = make
     }
@@ -23,7 +25,7 @@ public final class OncePerLedger<Value: Sendable>: Sendable {
             let ledger = StorageEngine.current
             let task = made.withLock { made in
                 if let known = made[ledger] { return known }
-                // With the tests' task-local values, including the kind of ledger.
+                // An unstructured task inherits the task-local ``StorageEngine/current``.
                 let task = Task { try await make() }
                 made[ledger] = task
                 return task
@@ -33,7 +35,7 @@ public final class OncePerLedger<Value: Sendable>: Sendable {
     }
 }
 
-/// A database set up by `paytokenctl ledger create`.
+/// A ledger database that `paytokenctl ledger create` has prepared.
 public struct DaemonDatabase: Sendable {
     public let server: PostgreSQLServer
     public let name: String
@@ -43,7 +45,7 @@ public struct DaemonDatabase: Sendable {
     public static let daemon = "paytokend"
     private static let template = "ledger_template"
 
-    /// The daemon's URL of it: the server's socket, unless a test chooses another way.
+    /// The URL with which the daemon connects: through the server's socket, unless a test changes it.
     public var url: String
 
     private static let shared = Task { try await prepared(PostgreSQLServer()) }
@@ -59,13 +61,13 @@ public struct DaemonDatabase: Sendable {
         let name = "d\(UInt64.random(in: .min ... .max))"
         self.name = name
         url = server.url(name, user: Self.daemon)
-        // One at a time, and none while a session is in the template.
+        // PostgreSQL makes one copy at a time, and none while a session uses the template: repeat until it succeeds.
         try await wait(for: "a copy of the template") {
             (try? await server.sql("CREATE DATABASE \(name) TEMPLATE \(Self.template) OWNER \(Self.owner)")) != nil
         }
     }
 
-    /// Creates the roles, and a database with the tables, of which the others are copies.
+    /// Creates the roles, and a template database with the tables, which ``init(on:)`` copies.
     public static func prepared(_ server: PostgreSQLServer) async throws -> PostgreSQLServer {
         for role in [owner, daemon] { try await server.sql("CREATE ROLE \(role) LOGIN") }
         try await server.sql("CREATE DATABASE \(template) OWNER \(owner)")

@@ -2,8 +2,8 @@ import Foundation
 import Synchronization
 public import TokenForge
 
-/// paytokend with its worker, a fresh SoftHSM token and a ledger in one directory: the real programs, over their real
-/// sockets.
+/// Runs paytokend with its worker, a fresh SoftHSM token and a ledger in one directory. Tests use the real programs
+/// through their real sockets.
 public final class DaemonHarness: Sendable {
     public let directory: FreshDirectory
     public let socket: String
@@ -16,7 +16,7 @@ public final class DaemonHarness: Sendable {
     public static let pin = TokenDirectory.pin
     public static let securityOfficerPIN = TokenDirectory.securityOfficerPIN
 
-    /// Writes the configuration and initialises the HSM token; nothing runs yet.
+    /// Writes the configuration and initialises the HSM token. The daemon is not started.
     public init(
         prepared configuration: DaemonConfiguration, initializesToken: Bool = true
     ) async throws {
@@ -41,7 +41,7 @@ public final class DaemonHarness: Sendable {
         for hsmToken in configuration.ownHSMTokens { try await initializeHSMToken(hsmToken) }
     }
 
-    /// The directory of an HSM token's objects, inside the harness's directory.
+    /// The directory of an HSM token's objects, relative to the harness's directory.
     public static func store(of hsmToken: String) -> String { hsmToken == "primary" ? "tokens" : "tokens-\(hsmToken)" }
 
     private static func softHSMConfiguration(of hsmToken: String) -> String {
@@ -59,7 +59,7 @@ public final class DaemonHarness: Sendable {
         guard made.status == 0 else { throw HarnessFailure(description: "token init: \(made)") }
     }
 
-    /// A daemon that is ready, with `merchants` imported.
+    /// Starts a daemon, waits until it is ready, and imports `merchants`.
     public convenience init(
         _ configuration: DaemonConfiguration = DaemonConfiguration(), merchants: [ForgedMerchant] = []
     ) async throws {
@@ -72,7 +72,7 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// Writes another configuration, for the next start or SIGHUP.
+    /// Writes a configuration that takes effect at the next start or SIGHUP.
     public func configure(_ configuration: DaemonConfiguration) throws {
         var configuration = configuration
         configuration.database = database
@@ -93,15 +93,15 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// Starts the daemon, and waits until it is ready, or only until it serves.
+    /// Starts the daemon, and waits until it is ready, or only until it answers requests.
     ///
-    /// - Parameter starter: a program with its arguments that becomes the daemon, such as prlimit.
+    /// - Parameter starter: a program with arguments that executes the daemon, such as prlimit.
     public func start(
         _ arguments: [String] = [], environment: [String: String] = [:], as identity: PeerIdentity? = nil,
         through starter: [String] = [], untilReady: Bool = true
     ) async throws {
         let command = starter + [try Program.built("paytokend"), "--config", configurationFile] + arguments
-        // The directory for this host's own state when the ledger is on a server.
+        // The daemon needs a directory for the host's state if the ledger is on a server.
         let environment = environment.merging(["STATE_DIRECTORY": directory.path]) { chosen, _ in chosen }
         let program =
             if let identity {
@@ -114,14 +114,14 @@ public final class DaemonHarness: Sendable {
         try await waitUntil(untilReady ? "/readyz" : "/healthz")
     }
 
-    /// Gives the directory and its content to another account, under which the daemon then runs.
+    /// Changes the owner of the directory and its content. The daemon then runs under that account.
     public func give(to identity: PeerIdentity) async throws {
         let given = try await Program.run(
             Program.installed("chown"), ["-R", "\(identity.uid):\(identity.gid)", directory.path], environment: [:])
         guard given.status == 0 else { throw HarnessFailure(description: "chown: \(given)") }
     }
 
-    /// Waits for 200 from /readyz; fails at once when the daemon ends.
+    /// Waits until /readyz answers 200, and throws at once if the daemon exits.
     public func waitUntilReady(within seconds: Double = 180) async throws {
         try await waitUntil("/readyz", within: seconds)
     }
@@ -139,7 +139,7 @@ public final class DaemonHarness: Sendable {
 
     public func workers() throws -> [Int32] { try children().filter { $0.state != "Z" }.map(\.pid).sorted() }
 
-    /// The worker's process: the daemon's living child, the younger one during a handover.
+    /// The process identifier of the worker, which is the daemon's child. During a handover it is the younger one.
     public func worker() throws -> Int32 {
         guard let worker = try children().filter({ $0.state != "Z" }).map(\.pid).max() else {
             throw HarnessFailure(description: "the daemon has no worker process")
@@ -147,7 +147,7 @@ public final class DaemonHarness: Sendable {
         return worker
     }
 
-    /// The number of the daemon's children that have ended without being reaped.
+    /// The number of the daemon's children that have exited and were not reaped.
     public func zombies() throws -> Int { try children().filter { $0.state == "Z" }.count }
 
     private func children() throws -> [(pid: Int32, state: Substring)] {
@@ -156,13 +156,13 @@ public final class DaemonHarness: Sendable {
             guard let pid = Int32(entry), let stat = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8),
                 let name = stat.lastIndex(of: ")")
             else { return nil }
-            // After the name in parentheses: state, parent.
+            // The fields after the name in parentheses begin with state and parent.
             let fields = stat[stat.index(after: name)...].dropFirst().split(separator: " ")
             return fields.count > 1 && fields[1] == String(parent) ? (pid, fields[0]) : nil
         }
     }
 
-    /// Sends SIGTERM, and returns the result.
+    /// Sends SIGTERM, waits for the exit, and returns the result.
     public func stop(within seconds: Double = 40) async throws -> ProgramResult {
         let program = try daemon
         program.signal(SIGTERM)
@@ -191,14 +191,14 @@ public final class DaemonHarness: Sendable {
         try await Curl.request(path, socket: adminSocket, body: body)
     }
 
-    /// The values of a metric, one for each line that has all those labels.
+    /// The values of a metric: one for each of its lines that has all these labels.
     public func metric(_ name: String, _ labels: String...) async throws -> [Double] {
         try await admin("/metrics").metric(name, labels)
     }
 
     /// Runs `paytokenctl` against this daemon.
     ///
-    /// - Parameter identity: the account that runs it; only root can choose another one.
+    /// - Parameter identity: the identity under which it runs; a change requires root.
     public func paytokenctl(
         _ arguments: [String], input: [UInt8] = [], as identity: PeerIdentity? = nil
     ) async throws -> ProgramResult {
@@ -219,7 +219,7 @@ public final class DaemonHarness: Sendable {
                 + arguments)
     }
 
-    /// The bytes of every regular file in the directory, by path: ledger, log, HSM token store.
+    /// The content of every regular file in the directory, such as ledger, log and HSM token store, with its path.
     public func files() throws -> [(path: String, bytes: [UInt8])] {
         guard
             let walk = FileManager.default.enumerator(
@@ -234,14 +234,15 @@ public final class DaemonHarness: Sendable {
     }
 }
 
-/// A failure of the harness to do what a test needs.
+/// A failure of the test equipment, not of the tested program.
 public struct HarnessFailure: Error, CustomStringConvertible {
     public let description: String
 
     public init(description: String) { self.description = description }
 }
 
-/// One daemon with an EC and an RSA merchant for all tests that only send requests, because a start takes a while.
+/// A running daemon with an EC and an RSA merchant, shared by tests that only send requests, because each start takes
+/// time.
 public enum SharedDaemon {
     private static let started = OncePerLedger {
         var configuration = DaemonConfiguration()
@@ -250,7 +251,7 @@ public enum SharedDaemon {
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
     }
 
-    /// The daemon with the current kind of ledger.
+    /// The shared daemon with the current storage engine.
     public static var harness: DaemonHarness {
         get async throws { try await started.value }
     }

@@ -2,22 +2,22 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A proxy between a client and a PostgreSQL server, on its own Unix socket, that simulates network faults.
+/// A proxy between clients and a PostgreSQL server that simulates network faults. It listens on a separate Unix socket.
 public final class PostgreSQLProxy: Sendable {
     /// The fault applied to the traffic.
     public indirect enum Fault: Sendable, Equatable {
         case none
-        /// The next commit takes place, and its answer is lost with the connection.
+        /// The next commit takes place. Then the connection breaks before the client receives the answer.
         case loseAcknowledgement(then: Fault)
         /// The connection breaks before the next commit reaches the server.
         case loseCommit(then: Fault)
-        /// The next commit is stuck on its way to the server.
+        /// The next commit never reaches the server, and the connection stays open.
         case holdCommit(then: Fault)
-        /// Nothing passes in either direction, and no end receives an error.
+        /// No bytes pass in either direction, and neither end receives an error.
         case silence
-        /// Connections are closed at once.
+        /// New connections are closed at once.
         case refuse
-        /// Clients receive other numbers of the server's processes, as from connection poolers.
+        /// Clients receive a process number that is not the server process's, as from a connection pooler.
         case pool
     }
 
@@ -35,6 +35,8 @@ public final class PostgreSQLProxy: Sendable {
     private let state = Mutex(State())
     private let delay: TimeAmount
 
+    /// Starts a proxy in front of a server.
+    ///
     /// - Parameter milliseconds: the delay in each direction.
     public init(to server: PostgreSQLServer, delay milliseconds: Int64 = 0) async throws {
         directory = try FreshDirectory()
@@ -60,7 +62,7 @@ public final class PostgreSQLProxy: Sendable {
         set { state.withLock { $0.fault = newValue } }
     }
 
-    /// The number of connections that it has cut.
+    /// The number of connections that the proxy has cut.
     public var cuts: Int { state.withLock { $0.cuts } }
 
     /// The URL of a database through the proxy.
@@ -90,14 +92,17 @@ public final class PostgreSQLProxy: Sendable {
 
     fileprivate var isPooler: Bool { fault == .pool }
 
-    /// - Parameter bytes: the newest bytes, after the last few before them.
+    /// Decides by the current fault whether new bytes pass, are held back, or cut the connection.
+    ///
+    /// - Parameter bytes: the new bytes, preceded by the last 8 earlier ones, so that a searched text may span two
+    ///   reads.
     fileprivate func verdict(on bytes: [UInt8], _ direction: Direction) -> Verdict {
         state.withLock { state in
             switch (state.fault, direction) {
             case (.silence, _): return .hold
-            // CommandComplete, which names the command.
+            // The server confirms a commit with CommandComplete, whose text is COMMIT.
             case (.loseAcknowledgement(let next), .toClient) where bytes.holds("COMMIT\0"): state.fault = next
-            // Bind of the unnamed portal to the statement that commits.
+            // The client commits with a Bind of the unnamed portal to the prepared statement `commit`.
             case (.loseCommit(let next), .toServer) where bytes.holds("\0commit\0"): state.fault = next
             case (.holdCommit(let next), .toServer) where bytes.holds("\0commit\0"):
                 state.fault = next
@@ -110,7 +115,7 @@ public final class PostgreSQLProxy: Sendable {
     }
 }
 
-/// Passes on what arrives from one end, as far as the proxy permits.
+/// Forwards bytes from one end to the other, as the proxy's fault permits.
 private final class Relay: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
 
@@ -152,7 +157,8 @@ private final class Relay: ChannelInboundHandler, @unchecked Sendable {
 }
 
 extension ByteBuffer {
-    /// Changes the process's number in a BackendKeyData, a message of 12 bytes: the number and a secret.
+    /// Changes the process number in a BackendKeyData message, whose length of 12 bytes covers the length, the number
+    /// and a secret.
     fileprivate mutating func renumberProcess() {
         let head = Array("K".utf8) + [0, 0, 0, 12]
         let bytes = Array(readableBytesView)

@@ -1,33 +1,35 @@
 import Foundation
 import Synchronization
 
-/// The tests' own PostgreSQL server, in a fresh directory on a Unix socket. It refuses to run as root, so it runs as
-/// another user when the tests run as root.
+/// A PostgreSQL server in a fresh directory, on a Unix socket. PostgreSQL refuses to run as root, so if the tests run
+/// as root, the server runs under another account.
 public final class PostgreSQLServer: Sendable {
-    /// Contains the socket and the data; the account that runs the server owns it.
+    /// The directory of the socket and the data. The account that runs the server owns it.
     public let directory: FreshDirectory
     public let data: String
     private let account: ServerAccount
     private let settings: [String]
     private let process = Mutex<RunningProgram?>(nil)
-    /// The output on standard error, its log, before it was stopped.
+    /// The server's log, from its standard error, of earlier runs.
     private let said = Mutex<[UInt8]>([])
 
-    /// The port that names the socket, and of TCP, which is off unless a setting enables it.
+    /// The port number, which is part of the socket's name. The server listens on the TCP port only if a setting
+    /// enables it.
     public let port: Int
 
     /// The default port.
     public static let port = 5432
 
-    /// The role that initdb made.
+    /// The superuser that initdb created.
     public static let superuser = "postgres"
 
-    /// Makes a server and starts it; it is ready on return.
+    /// Makes a server, starts it, and returns when it is ready.
     ///
     /// - Parameters:
     ///   - settings: additional settings of postgresql.conf, `name=value`.
-    ///   - isDurable: true to sync its log. The default is false except in tests about it; a power cut then loses data.
-    ///   - standbyOf: the primary of this standby, which starts from a copy of its data.
+    ///   - isDurable: true to sync the write-ahead log. Only tests about durability need it; without it a power cut
+    ///     loses data.
+    ///   - standbyOf: the primary, if the server is a standby. It starts from a copy of the primary's data.
     public init(
         settings: [String] = [], port: Int = PostgreSQLServer.port, isDurable: Bool = false,
         standbyOf primary: PostgreSQLServer? = nil
@@ -79,7 +81,7 @@ public final class PostgreSQLServer: Sendable {
     public enum Stop: Sendable {
         /// Ends sessions, and rolls transactions back.
         case fast
-        /// Ends the server without a WAL checkpoint, as after its own crash.
+        /// Stops the server without a WAL checkpoint, so that the next start recovers as after a crash.
         case immediate
     }
 
@@ -92,10 +94,10 @@ public final class PostgreSQLServer: Sendable {
         process.withLock { $0 = nil }
     }
 
-    /// Sends all its processes a signal to stop or continue.
+    /// Sends a signal such as SIGSTOP or SIGCONT to all processes of the server.
     public func signalAll(_ number: Int32) async throws {
         guard let program = process.withLock({ $0 }) else { return }
-        // The parent first: stopped, it starts no others.
+        // The parent receives the signal first, because a stopped parent starts no further processes.
         kill(program.processIdentifier, number)
         let children = try String(
             contentsOfFile: "/proc/\(program.processIdentifier)/task/\(program.processIdentifier)/children",
@@ -114,19 +116,19 @@ public final class PostgreSQLServer: Sendable {
             settings: ["listen_addresses=127.0.0.1"], port: 20_000 + Int.random(in: 0..<20_000))
     }
 
-    /// The URL of one of its databases by TCP.
+    /// The URL of one of its databases over TCP.
     public func url(host: String, _ database: String, user: String) -> String {
         "postgresql://\(user)@\(host):\(port)/\(database)"
     }
 
-    /// Runs SQL as its superuser in a concurrent session.
+    /// Starts SQL as the superuser in a session that runs concurrently with the test.
     public func session(_ sql: String, in database: String) throws -> RunningProgram {
         try RunningProgram(
             try ServerAccount.program("psql"),
             ["-X", "-q", "-d", url(database, user: Self.superuser), "-c", sql])
     }
 
-    /// Runs SQL as its superuser, or as another role, and returns its output, a row a line.
+    /// Runs SQL as the superuser or another role, and returns its output, one row in a line.
     @discardableResult
     public func sql(_ sql: String, in database: String = "postgres", as user: String = superuser) async throws -> String
     {
@@ -153,18 +155,19 @@ public final class PostgreSQLServer: Sendable {
             ["-s", "-n", schema, "--no-owner", "--no-privileges", "-d", url(database, user: Self.superuser)],
             waitsForTurn: false)
         guard result.status == 0 else { throw HarnessFailure(description: "pg_dump: \(result.error)") }
-        // Newer versions begin and end with a word that changes each time.
+        // Newer versions of pg_dump begin and end with \restrict and \unrestrict, whose random argument differs each
+        // time.
         return result.output.split(separator: "\n").filter { !$0.hasPrefix("\\") }.joined(separator: "\n")
     }
 
-    /// The files in its data directory, and its log, that contain one of the texts: `base/5/1259`, `log`. The server is
-    /// stopped first, which writes what only its memory had and keeps files from disappearing during the search.
+    /// Returns the files of the data directory, such as `base/5/1259`, and `log`, that contain one of the texts. It
+    /// stops the server first. This writes its memory to disk, and no file disappears during the search.
     ///
-    /// - Parameter texts: bytes of any kind except line feeds, which grep takes for the end of a text.
+    /// - Parameter texts: any bytes except line feeds, which separate texts for grep.
     public func stopAndSearch(for texts: [[UInt8]]) async throws -> [String] {
         precondition(!texts.isEmpty && texts.allSatisfy { !$0.isEmpty && !$0.contains(0x0a) })
         try await stop()
-        // Many megabytes: grep is fast.
+        // grep searches many megabytes faster than this program.
         let search = try FreshDirectory()
         try search.write(said.withLock { $0 }, to: "log")
         let patterns = try search.write(Array(texts.joined(separator: [0x0a])), to: "patterns")
@@ -180,7 +183,7 @@ public final class PostgreSQLServer: Sendable {
         }
     }
 
-    /// Makes a line of pg_hba.conf decide before all others from now on.
+    /// Inserts a line at the top of pg_hba.conf, so that it decides first, and restarts the server.
     public func require(_ line: String) async throws {
         let path = data + "/pg_hba.conf"
         let before = try String(contentsOfFile: path, encoding: .utf8)
@@ -206,7 +209,7 @@ public final class PostgreSQLServer: Sendable {
         try await start()
     }
 
-    /// Makes it accept writes, as the new primary.
+    /// Promotes the standby to a primary, which accepts writes.
     public func promote() async throws {
         try await sql("SELECT pg_promote(true, 60)")
     }
@@ -219,17 +222,16 @@ public final class PostgreSQLServer: Sendable {
 
     deinit {
         guard let program = process.withLock({ $0 }) else { return }
-        // Immediately, because the server is not needed any more. Its shared memory goes with it, and then its directory
-        // can go.
+        // SIGQUIT stops the server at once and removes its shared memory. After that its directory can be removed.
         program.signal(SIGQUIT)
         ProcessState.waitForEnd(of: program.processIdentifier)
         ExitCleanup.remove(server: program.processIdentifier)
     }
 }
 
-/// The account under which PostgreSQL's programs run, which must not be root.
+/// The account under which PostgreSQL's programs run. It must not be root.
 private struct ServerAccount: Sendable {
-    /// The account's identifiers; nil for this process's own.
+    /// The account's uid and gid; nil to keep those of this process.
     let identifiers: (user: UInt32, group: UInt32)?
 
     static func find() throws -> ServerAccount {
@@ -269,7 +271,7 @@ private struct ServerAccount: Sendable {
             ofItemAtPath: path)
     }
 
-    /// The newest installed program: Debian keeps them out of PATH.
+    /// Returns the path of the newest installed program of this name, which Debian installs outside PATH.
     static func program(_ name: String) throws -> String {
         let root = "/usr/lib/postgresql"
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []

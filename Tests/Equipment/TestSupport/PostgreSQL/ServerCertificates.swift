@@ -1,4 +1,4 @@
-/// The certificates that a server on localhost may present.
+/// The certificates that a test's server on localhost can present.
 public enum ServerCertificate: String, Sendable, CaseIterable {
     case right
     case expired
@@ -6,7 +6,7 @@ public enum ServerCertificate: String, Sendable, CaseIterable {
     case another
 }
 
-/// A root and servers' certificates under it, in a fresh directory.
+/// A root and server certificates under it, in a fresh directory.
 public struct ServerCertificates: Sendable {
     private let directory: FreshDirectory
 
@@ -25,7 +25,7 @@ public struct ServerCertificates: Sendable {
         }
     }
 
-    /// The path of the root, PEM.
+    /// The path of the root certificate in PEM.
     public var root: String { directory.path("root.crt") }
 
     func certificate(_ certificate: ServerCertificate) -> String { directory.path("\(certificate.rawValue).crt") }

@@ -1,24 +1,25 @@
 import NIOCore
 import NIOPosix
 
-/// A TCP port of this host on which no server answers.
+/// A TCP port of this host on which nothing answers.
 public final class SilentPort: Sendable {
     public enum Kind: CaseIterable, Sendable {
-        /// The kernel makes the connection, and nothing is sent on it, as by a server that is stopped.
+        /// The kernel accepts connections, and nothing is sent on them, as if the server's process were stopped.
         case accepts
-        /// No connection is made, as to a machine that has left the network: the port's queue is full, and Linux drops
-        /// further requests.
+        /// The port's queue is full, so Linux drops requests to connect, as if the machine had left the network.
         case drops
     }
 
     public let port: Int
     private let channels: [any Channel]
 
+    /// Occupies a port.
+    ///
     /// - Parameters:
-    ///   - address: one of this host, 127.0.0.0/8.
-    ///   - port: 0 for a free one.
+    ///   - address: an address in 127.0.0.0/8.
+    ///   - port: the port number; 0 for any free port.
     public init(_ kind: Kind, address: String = "127.0.0.1", port: Int = 0) async throws {
-        // A queue of length 0 takes one connection.
+        // A queue of length 0 still holds one connection, which must be filled.
         let queue: Int32 = kind == .drops ? 0 : 128
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.backlog, value: queue)

@@ -2,14 +2,14 @@ import Foundation
 public import PKCS11
 import Synchronization
 
-/// NSS's softoken within this process, without a database and without a PIN. A library permits one initialisation per
-/// process, and all test targets run in one.
+/// NSS's softoken in the test process, without a database and a PIN. All test targets run in one process, and the
+/// library can be initialised only once in it.
 public enum NSSSoftoken {
     public static let libraryPath = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
 
     public static var isInstalled: Bool { FileManager.default.fileExists(atPath: libraryPath) }
 
-    /// Loads the library at the first use.
+    /// Returns the module, whose library is loaded at the first use.
     public static func module() throws -> Module { try loaded.get() }
 
     private static let loaded = Result {
@@ -21,7 +21,7 @@ public enum NSSSoftoken {
 
     private static let lock = Mutex(())
 
-    /// Opens a session for one test at a time, because all sessions see each other's objects, and tests count them.
+    /// Runs `body` with a session while no other test has one. All sessions see the same objects, and tests count them.
     public static func alone(_ body: (inout Session) throws -> Void) throws {
         try lock.withLock { _ in
             guard let slot = try module().slots().first else { throw HarnessFailure(description: "NSS shows no slot") }
@@ -31,11 +31,11 @@ public enum NSSSoftoken {
     }
 }
 
-/// A test's own NSS softoken for programs: a fresh database with its PIN.
+/// An NSS softoken that a test's programs open, with a fresh database and a PIN.
 public final class NSSTokenDirectory: WorkersToken {
     public static let pin = "48151623421"
 
-    /// Debian's libnss3 and libnss3-tools.
+    /// True if Debian's packages libnss3 and libnss3-tools are installed.
     public static var isInstalled: Bool {
         FileManager.default.fileExists(atPath: path) && (try? Program.installed("certutil")) != nil
     }
@@ -50,7 +50,9 @@ public final class NSSTokenDirectory: WorkersToken {
     public var pinFile: String { directory.path("pin") }
     public let initializationString: String
 
-    /// - Parameter flags: NSS's own flags, such as `readOnly`.
+    /// Makes a database with an initialised HSM token.
+    ///
+    /// - Parameter flags: flags of NSS's initialisation string, such as `readOnly`.
     public init(flags: String = "") async throws {
         directory = try FreshDirectory()
         try directory.write(Self.pin + "\n", to: "pin")

@@ -3,16 +3,16 @@ public import PKCS11
 import SecretMemory
 import Synchronization
 
-/// The test process's only SoftHSM, in its own directory. SoftHSM takes one configuration per process, and all test
-/// targets run in one process, so tests in the process get fresh HSM tokens here. Tests that start programs give each
-/// program its own configuration instead.
+/// The SoftHSM of the test process. All test targets run in one process, and SoftHSM reads one configuration in it. So
+/// tests within the process make their HSM tokens here. Tests that start programs give each program a separate
+/// configuration.
 public final class SoftHSM: Sendable {
-    /// Loads the library at the first use. Fails if SoftHSM is not installed.
+    /// Returns the shared SoftHSM, whose library is loaded at the first use. Throws if SoftHSM is not installed.
     public static func shared() throws -> SoftHSM { try instance.get() }
 
     private static let instance = Result { try SoftHSM() }
 
-    /// The distributions' path, unless the environment names another file.
+    /// The library's path: the distributions' one, unless the environment names another.
     public static let libraryPath: String =
         ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? [
             "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
@@ -33,14 +33,14 @@ public final class SoftHSM: Sendable {
             slots.removable = false
 
             """, to: "softhsm2.conf")
-        // SoftHSM reads it once; the programs that other tests start must not inherit it.
+        // SoftHSM reads the variable once. It is removed then, because programs that tests start must not inherit it.
         unsafe setenv("SOFTHSM2_CONF", configuration, 1)
         defer { unsafe unsetenv("SOFTHSM2_CONF") }
         module = try Module(path: Self.libraryPath)
     }
 
     /// Makes an HSM token for one test, with its user logged in while the value lives.
-    /// - Parameter label: unique if nil.
+    /// - Parameter label: the HSM token's label; nil for a unique one.
     public func freshToken(label: String? = nil) throws -> SoftHSMToken {
         try initialization.withLock { count in
             count += 1
@@ -56,11 +56,11 @@ public final class SoftHSMToken: Sendable {
 
     public let slot: Slot
     public let label: String
-    /// Keeps the login, which ends with the process's last session with the HSM token.
+    /// A session that keeps the login. The login would end with the process's last session.
     private let anchor: Mutex<Session>
 
     init(_ module: Module, label: String) throws {
-        // SoftHSM always has one more slot, with an HSM token to be initialised.
+        // SoftHSM always offers one more slot, whose HSM token is not initialised.
         let free = try module.slots().first { try !$0.tokenInfo().flags.contains(.tokenInitialized) }
         guard let slot = free else { throw SoftHSMFailure.noFreeSlot }
         let officer = SecretBytes(copying: Self.securityOfficerPIN)

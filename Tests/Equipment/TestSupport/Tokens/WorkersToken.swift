@@ -1,19 +1,19 @@
 import Foundation
 
-/// A test's own HSM token that a worker process opens: its library, and its address.
+/// An HSM token that a test makes and a worker process opens.
 public protocol WorkersToken: Sendable {
     /// The environment in which a program sees only this HSM token.
     var environment: [String: String] { get }
     var libraryPath: String { get }
-    /// The RFC 7512 URI.
+    /// The HSM token's RFC 7512 URI.
     var uri: String { get }
     var pinFile: String { get }
     /// The library-specific initialisation string; empty for none.
     var initializationString: String { get }
 }
 
-/// A test's own SoftHSM for programs: configuration, PIN files and one initialised HSM token in a fresh directory. The
-/// test process itself does not load the library.
+/// A SoftHSM that a test's programs open: configuration, PIN files and one HSM token in a fresh directory. The test
+/// process does not load its library.
 public final class TokenDirectory: WorkersToken {
     public static let label = "paytokend"
     public static let pin = "48151623421"
@@ -28,7 +28,9 @@ public final class TokenDirectory: WorkersToken {
     public let initializationString = ""
     public var securityOfficerPINFile: String { directory.path("so-pin") }
 
-    /// - Parameter initialized: true to initialise the HSM token with the program under test.
+    /// Makes a fresh directory, and an HSM token in it.
+    ///
+    /// - Parameter initialized: true to initialise the HSM token with `paytokend-hsm token-init`.
     public init(initialized: Bool = true) async throws {
         directory = try FreshDirectory()
         try directory.makeDirectory("tokens")
@@ -54,10 +56,10 @@ public final class TokenDirectory: WorkersToken {
     }
 }
 
-/// An HSM token through the scripted PKCS#11 module: the same HSM token, with the faults of a test. The script may
-/// change while a worker uses the HSM token.
+/// A real HSM token that programs open through the scripted PKCS#11 module, which adds faults. The script may change
+/// while a worker uses the HSM token.
 public final class ScriptedToken: WorkersToken {
-    /// The real HSM token; its directory must outlive this one's use.
+    /// The real HSM token, kept because its directory must outlive this value.
     private let hsmToken: any WorkersToken
     private let directory: FreshDirectory
 
@@ -70,15 +72,17 @@ public final class ScriptedToken: WorkersToken {
     private var script: String { directory.path("script") }
     private var log: String { directory.path("log") }
 
-    /// One call as the module received it.
+    /// A call that the module received.
     public struct Call: Sendable, Equatable {
         public let function: String
-        /// The return value: a CKR.
+        /// The return value, a CKR.
         public let value: UInt
         public let process: Int32
     }
 
-    /// - Parameter instructions: as in ScriptedPKCS11.h; `module` and `log` are added.
+    /// Makes an HSM token with faults from a real one.
+    ///
+    /// - Parameter instructions: instructions as ScriptedPKCS11.h describes them. `module` and `log` are added.
     public init(_ hsmToken: any WorkersToken, _ instructions: String...) throws {
         self.hsmToken = hsmToken
         directory = try FreshDirectory()
@@ -87,11 +91,11 @@ public final class ScriptedToken: WorkersToken {
         try play(instructions)
     }
 
-    /// Replaces the script. Later calls obey the new one, and are counted from 1 again.
+    /// Replaces the script. Later calls follow the new one, and counting starts again from 1.
     public func play(_ instructions: String...) throws { try play(instructions) }
 
     public func play(_ instructions: [String]) throws {
-        // One-time faults may happen once more.
+        // Removing these files allows one-time faults to happen again.
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) where name.contains(".fired-") {
             try FileManager.default.removeItem(atPath: directory.path(name))
         }
@@ -105,7 +109,7 @@ public final class ScriptedToken: WorkersToken {
             == true
     }
 
-    /// All calls until now, of every process, in the order in which they ended.
+    /// All calls of every process so far, in the order in which they ended.
     public func calls(_ function: String? = nil) -> [Call] {
         let text = String(decoding: FileManager.default.contents(atPath: log) ?? Data(), as: UTF8.self)
         return text.split(separator: "\n").compactMap { line in

@@ -1,16 +1,16 @@
 public import Foundation
 import X509
 
-/// An authority stored in a directory, so that several commands can mint payment tokens under one root.
+/// Storage of an authority in a directory, so that several commands can mint payment tokens under one root.
 ///
-/// Five pairs of files, `root`, `intermediate`, `leaf-ec`, `leaf-rsa` and `developer-relations`: NAME.pem is the
-/// certificate, NAME.key.pem the private key (PKCS#8, mode 0600).
+/// The directory has two files for each of `root`, `intermediate`, `leaf-ec`, `leaf-rsa` and `developer-relations`.
+/// NAME.pem is the certificate, and NAME.key.pem the private key (PKCS#8, mode 0600).
 extension ForgeAuthority {
     private static let names = ["root", "intermediate", "leaf-ec", "leaf-rsa", "developer-relations"]
 
     private var members: [CertifiedKey] { [root, intermediate, leafEC, leafRSA, developerRelations] }
 
-    /// Writes the files; makes a missing `directory` with mode 0700.
+    /// Writes the files. Creates `directory` with mode 0700 if it is missing.
     public func write(to directory: URL) throws {
         try FileManager.default.createDirectory(
             at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -50,9 +50,9 @@ extension ForgeAuthority {
     }
 }
 
-/// Files that only their owner may read.
+/// Writes files that only their owner may read.
 public enum SecretFile {
-    /// Writes `bytes` into a file that has mode 0600 before the first byte.
+    /// Writes `bytes` into a file that is created with mode 0600, so that no other account can ever read it.
     public static func write(_ bytes: [UInt8], to file: URL) throws {
         try? FileManager.default.removeItem(at: file)
         guard

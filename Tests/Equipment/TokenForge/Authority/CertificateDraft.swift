@@ -1,13 +1,13 @@
 import Crypto
 public import Foundation
 
-/// A distinguished name as its attributes in order, one in each relative distinguished name.
+/// A distinguished name, as a list of attributes. Each is in a separate relative distinguished name.
 struct Name: Sendable, Equatable {
     var attributes: [(type: String, value: String)]
 
     init(_ attributes: [(type: String, value: String)]) { self.attributes = attributes }
 
-    /// Apple's order: common name, unit, organization, country.
+    /// Makes a name with its attributes in Apple's order: common name, unit, organization, country.
     init(commonName: String, unit: String, organization: String, country: String = "US") {
         attributes = [
             (OID.commonName, commonName), (OID.organizationalUnitName, unit),
@@ -15,7 +15,8 @@ struct Name: Sendable, Equatable {
         ]
     }
 
-    /// Country is a PrintableString, everything else a UTF8String of any length: real common names exceed 64.
+    /// The name in DER. The country is a PrintableString, and the others are UTF8Strings of any length, because common
+    /// names of Apple's certificates exceed 64 characters.
     var encoded: [UInt8] {
         DEREncoder.sequence(
             of: attributes.map { attribute in
@@ -31,7 +32,7 @@ struct Name: Sendable, Equatable {
     static func == (one: Name, other: Name) -> Bool { one.encoded == other.encoded }
 }
 
-/// The bits of KeyUsage (RFC 5280 §4.2.1.3).
+/// The bits of the KeyUsage extension (RFC 5280 §4.2.1.3).
 struct KeyUsageBits: OptionSet, Sendable {
     let rawValue: UInt16
     static let digitalSignature = KeyUsageBits(rawValue: 0x8000)
@@ -40,14 +41,14 @@ struct KeyUsageBits: OptionSet, Sendable {
     static let keyCertSign = KeyUsageBits(rawValue: 0x0400)
     static let cRLSign = KeyUsageBits(rawValue: 0x0200)
 
-    /// A named-bit list: one octet suffices, without trailing zero bits (X.690 §11.2.2).
+    /// The bits as a DER named-bit list of one octet, without trailing zero bits (X.690 §11.2.2).
     var encoded: [UInt8] {
         let octet = UInt8(rawValue >> 8)
         return DEREncoder.bitString([octet], unusedBits: UInt8(octet == 0 ? 0 : octet.trailingZeroBitCount))
     }
 }
 
-/// One extension: identifier, criticality, and the DER in its OCTET STRING.
+/// A certificate extension: its identifier, its criticality, and the DER inside its OCTET STRING.
 struct CertificateExtension: Sendable {
     var identifier: String
     var critical = false
@@ -70,7 +71,7 @@ struct CertificateDraft {
     var subjectPublicKeyInfo: [UInt8]
     var extensions: [CertificateExtension]
 
-    /// 8 bytes like Apple's, positive and without leading zero.
+    /// A random serial number of 8 bytes, as Apple's certificates have. It is positive and has no leading zero byte.
     static func freshSerialNumber() -> [UInt8] {
         var bytes = (0..<8).map { _ in UInt8.random(in: .min ... .max) }
         bytes[0] = bytes[0] & 0x7f | 0x10
@@ -89,7 +90,7 @@ struct CertificateDraft {
     }
 }
 
-/// A certificate with its private key and the fields for a signer identifier.
+/// A certificate with its private key, and the fields that identify it as a signer.
 public struct CertifiedKey: Sendable {
     public let key: ForgeKey
     /// The certificate in DER.
@@ -127,7 +128,7 @@ public struct CertifiedKey: Sendable {
     public var certificatePEM: String { ForgePEM.text(certificate, label: "CERTIFICATE") }
 }
 
-/// The extensions of Apple's certificates, as values.
+/// The extensions that Apple's certificates have.
 extension CertificateExtension {
     static func basicConstraints(isCA: Bool, pathLength: UInt8? = nil) -> CertificateExtension {
         let length = pathLength.map { DEREncoder.integer($0) } ?? []
@@ -148,7 +149,7 @@ extension CertificateExtension {
             identifier: OID.authorityKeyIdentifier, value: DEREncoder.sequence(DEREncoder.element(0x80, identifier)))
     }
 
-    /// A marker, whose presence alone counts; the value is NULL.
+    /// A marker extension. Only its presence has a meaning; its value is NULL.
     static func marker(_ identifier: String) -> CertificateExtension {
         CertificateExtension(identifier: identifier, value: DEREncoder.null)
     }
@@ -159,7 +160,8 @@ extension CertificateExtension {
             value: DEREncoder.sequence(DEREncoder.objectIdentifier(purpose)))
     }
 
-    /// An OCSP responder's address. The host is in `.invalid` (RFC 6761), so that no program can reach it.
+    /// The extension with the address of an OCSP responder. Its host is in `.invalid` (RFC 6761), so that no program
+    /// can reach it.
     static func authorityInformationAccess(_ path: String) -> CertificateExtension {
         CertificateExtension(
             identifier: OID.authorityInformationAccess,

@@ -1,24 +1,25 @@
 public import Foundation
 
-/// Apple's certification authorities in miniature, under a root made for the run.
+/// A small copy of Apple's certification authorities, under a root that is made for one run.
 ///
-/// The structure is the real one: a P-384 root, a P-256 intermediate with marker 1.2.840.113635.100.6.2.14, one leaf
-/// with a P-256 and one with an RSA-2048 key, both with marker 1.2.840.113635.100.6.29, and the authority that issues
-/// merchants' certificates. The names are not Apple's, so that the two cannot be confused.
+/// The structure is Apple's: a P-384 root, and under it a P-256 intermediate with marker 1.2.840.113635.100.6.2.14. The
+/// intermediate issues two leaves with marker 1.2.840.113635.100.6.29, one with a P-256 key and one with an RSA-2048
+/// key. Another authority under the root issues merchants' certificates. The names differ from Apple's, so that the
+/// certificates cannot be confused.
 public struct ForgeAuthority: Sendable {
-    /// "Forge Root CA - G3", P-384, self-signed.
+    /// The root "Forge Root CA - G3": P-384, self-signed.
     public let root: CertifiedKey
-    /// "Forge Application Integration CA - G3", P-256.
+    /// The intermediate "Forge Application Integration CA - G3": P-256.
     public let intermediate: CertifiedKey
-    /// Signs EC_v1 payment tokens, P-256.
+    /// The leaf that signs EC_v1 payment tokens: P-256.
     public let leafEC: CertifiedKey
-    /// Signs RSA_v1 payment tokens, RSA-2048, itself signed with ECDSA by the intermediate.
+    /// The leaf that signs RSA_v1 payment tokens: RSA-2048, certified with ECDSA by the intermediate.
     public let leafRSA: CertifiedKey
-    /// "Forge Worldwide Developer Relations CA - G2", P-256: issues merchants' certificates.
+    /// The authority "Forge Worldwide Developer Relations CA - G2", P-256, which issues merchants' certificates.
     public let developerRelations: CertifiedKey
 
-    /// Makes new keys and certificates. The authorities are valid from ten years before `now`, the leaves from four
-    /// years before to one year after, so that payment tokens of the past can be minted too.
+    /// Makes new keys and certificates. The authorities are valid from ten years before `now`, and the leaves from four
+    /// years before to one year after it, so that payment tokens with past signing times can be minted.
     public init(now: Date = Date()) throws {
         let rootKey = try ForgeKey(generating: .p384)
         root = try CertifiedKey(Self.rootDraft(key: rootKey, now: now), key: rootKey, signedBy: rootKey)
@@ -56,10 +57,10 @@ public struct ForgeAuthority: Sendable {
         self.developerRelations = developerRelations
     }
 
-    /// The leaf that signs payment tokens of `version`: the RSA one for `RSA_…`, otherwise the EC one.
+    /// Returns the leaf that signs payment tokens of `version`: ``leafRSA`` for `RSA_…`, otherwise ``leafEC``.
     public func leaf(version: String) -> CertifiedKey { version.hasPrefix("RSA") ? leafRSA : leafEC }
 
-    /// The leaf of `version`, certified again under the same key with `profile`.
+    /// Returns the leaf of `version` with the same key and another certificate, which has the deviations of `profile`.
     func leaf(version: String, profile: LeafProfile) throws -> CertifiedKey {
         let key = leaf(version: version).key
         let issuer = profile.issuedByRoot ? root : intermediate
@@ -69,7 +70,7 @@ public struct ForgeAuthority: Sendable {
             signedBy: signingKey)
     }
 
-    /// The intermediate, certified again under the same key with `profile`.
+    /// Returns the intermediate with the same key and another certificate, which has the deviations of `profile`.
     func intermediate(profile: IntermediateProfile) throws -> CertifiedKey {
         try CertifiedKey(
             Self.intermediateDraft(profile, key: intermediate.key, root: root.key), key: intermediate.key,
@@ -77,7 +78,7 @@ public struct ForgeAuthority: Sendable {
     }
 }
 
-/// Deviations of a leaf certificate.
+/// The deviations of a leaf certificate from a genuine one.
 struct LeafProfile {
     var notBefore: Date
     var notAfter: Date
@@ -94,7 +95,7 @@ struct LeafProfile {
     }
 }
 
-/// Deviations of an intermediate certificate.
+/// The deviations of an intermediate certificate from a genuine one.
 struct IntermediateProfile {
     var notBefore: Date
     var notAfter: Date
@@ -112,7 +113,7 @@ enum Year {
     static let seconds: TimeInterval = 365 * 86_400
 }
 
-/// The certificates of ``ForgeAuthority`` before their signatures.
+/// Drafts of the authority's certificates, before they are signed.
 extension ForgeAuthority {
     static let rootName = Name(
         commonName: "Forge Root CA - G3", unit: "Forge Certification Authority", organization: "Token Forge")

@@ -6,7 +6,7 @@ public enum ForgeKeyType: String, Sendable, CaseIterable {
     case p256, p384, rsa2048
 }
 
-/// A private key that signs certificates or payment tokens, or with which a merchant decrypts.
+/// A private key. It signs certificates or payment tokens, or belongs to a merchant and decrypts.
 public enum ForgeKey: Sendable {
     case p256(P256.Signing.PrivateKey)
     case p384(P384.Signing.PrivateKey)
@@ -33,7 +33,7 @@ public enum ForgeKey: Sendable {
         }
     }
 
-    /// SubjectPublicKeyInfo in DER.
+    /// The public key's SubjectPublicKeyInfo in DER.
     public var subjectPublicKeyInfo: [UInt8] {
         switch self {
         case .p256(let key): Array(key.publicKey.derRepresentation)
@@ -54,13 +54,13 @@ public enum ForgeKey: Sendable {
     /// The private key as PKCS#8 PEM.
     public var pem: String { ForgePEM.text(pkcs8, label: "PRIVATE KEY") }
 
-    /// SHA-1 of the public key's bits, for subjectKeyIdentifier (RFC 5280 §4.2.1.2).
+    /// The SHA-1 of the public key's bits, for the subjectKeyIdentifier extension (RFC 5280 §4.2.1.2).
     var keyIdentifier: [UInt8] { SubjectPublicKey.keyIdentifier(of: subjectPublicKeyInfo) }
 
-    /// A signature over SHA-256 of `message`: ECDSA in DER, or RSA PKCS#1 v1.5.
+    /// Signs `message` with SHA-256. The result is ECDSA in DER, or RSA PKCS#1 v1.5.
     func signature(of message: [UInt8]) throws -> [UInt8] { try signature(for: SHA256.hash(data: message)) }
 
-    /// A signature over SHA-1 of `message`, which must be refused.
+    /// Signs `message` with SHA-1, which verifiers must refuse.
     func signatureWithSHA1(of message: [UInt8]) throws -> [UInt8] {
         try signature(for: Insecure.SHA1.hash(data: message))
     }
@@ -73,7 +73,8 @@ public enum ForgeKey: Sendable {
         }
     }
 
-    /// AlgorithmIdentifier of ``signature(of:)``: ecdsa-with-SHA256 without parameters, RSA's with NULL.
+    /// The AlgorithmIdentifier of ``signature(of:)``: ecdsa-with-SHA256 without parameters, or sha256WithRSAEncryption
+    /// with NULL.
     var signatureAlgorithm: [UInt8] {
         switch self {
         case .p256, .p384: DEREncoder.sequence(DEREncoder.objectIdentifier(OID.ecdsaWithSHA256))
@@ -82,14 +83,14 @@ public enum ForgeKey: Sendable {
     }
 }
 
-/// Values derived from a SubjectPublicKeyInfo's bytes alone.
+/// Values computed from the bytes of a SubjectPublicKeyInfo.
 enum SubjectPublicKey {
-    /// SHA-1 of the BIT STRING's content without its unused-bits octet.
+    /// Returns the SHA-1 of the BIT STRING's content, without the octet that counts unused bits.
     static func keyIdentifier(of subjectPublicKeyInfo: [UInt8]) -> [UInt8] {
         Array(Insecure.SHA1.hash(data: bits(of: subjectPublicKeyInfo)))
     }
 
-    /// The second element of the outer SEQUENCE, after the outer header and the AlgorithmIdentifier.
+    /// Returns the content of the BIT STRING, which follows the outer header and the AlgorithmIdentifier.
     private static func bits(of subjectPublicKeyInfo: [UInt8]) -> [UInt8] {
         let outer = content(subjectPublicKeyInfo[...])
         let algorithm = content(outer)

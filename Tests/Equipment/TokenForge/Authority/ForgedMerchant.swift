@@ -15,7 +15,8 @@ public struct Merchant: Sendable {
         self.subjectPublicKeyInfo = subjectPublicKeyInfo
     }
 
-    /// Reads a Payment Processing certificate (DER): the identifier is the subject's UID, unless one is given.
+    /// Reads a Payment Processing certificate in DER. The merchant identifier is `identifier`, or the subject's UID if
+    /// that is nil.
     public init(certificate der: [UInt8], identifier: String? = nil) throws(ForgeFailure) {
         guard let certificate = try? Certificate(derEncoded: der) else {
             throw .certificate("not an X.509 certificate")
@@ -30,7 +31,7 @@ public struct Merchant: Sendable {
         self.init(identifier: identifier, subjectPublicKeyInfo: serializer.serializedBytes)
     }
 
-    /// SHA-256 of ``subjectPublicKeyInfo`` (32 bytes), the payment token's publicKeyHash.
+    /// The SHA-256 of ``subjectPublicKeyInfo`` (32 bytes), which payment tokens contain as publicKeyHash.
     public var publicKeyHash: [UInt8] { Array(SHA256.hash(data: subjectPublicKeyInfo)) }
 
     /// True if the key is P-256, which EC_v1 requires.
@@ -39,14 +40,14 @@ public struct Merchant: Sendable {
     }
 }
 
-/// A merchant with its private key and certificate, for an import.
+/// A merchant with its private key and certificate, which tests import.
 public struct ForgedMerchant: Sendable {
     public let merchant: Merchant
     public let key: ForgeKey
     /// The certificate in DER.
     public let certificate: [UInt8]
 
-    /// Makes a new key pair of `type` (`p256` or `rsa2048`), certified by `authority`.
+    /// Makes a new key pair of `type` (`p256` or `rsa2048`), and has `authority` certify it.
     public init(
         authority: ForgeAuthority, type: ForgeKeyType, profile: MerchantCertificateProfile, key: ForgeKey? = nil
     ) throws {
@@ -67,12 +68,12 @@ public struct ForgedMerchant: Sendable {
     }
 }
 
-/// The kinds of Apple's certificates for a merchant.
+/// The kinds of certificates that Apple issues for a merchant.
 public enum ForgedCertificateKind: String, Sendable, CaseIterable {
-    /// The key that payment tokens are encrypted to: key usage keyEncipherment and keyAgreement.
+    /// A certificate for the key that decrypts payment tokens. Its key usage is keyEncipherment and keyAgreement.
     case paymentProcessing = "payment-processing"
-    /// The key with which merchants' servers authenticate to Apple: digitalSignature, clientAuth. Importing this one
-    /// for decryption is the most common mistake.
+    /// A certificate for the key with which merchants' servers authenticate to Apple. Its usages are digitalSignature
+    /// and clientAuth. Its import for decryption is the most common mistake.
     case merchantIdentity = "merchant-identity"
 
     var commonNamePrefix: String {
@@ -83,21 +84,22 @@ public enum ForgedCertificateKind: String, Sendable, CaseIterable {
     }
 }
 
-/// The content of a merchant's certificate.
+/// The variable content of a merchant's certificate.
 public struct MerchantCertificateProfile: Sendable {
     public var kind: ForgedCertificateKind = .paymentProcessing
     public var merchantIdentifier: String
     /// The start of validity; 25 months before `notAfter` by default.
     public var notBefore: Date
     public var notAfter: Date
-    /// Omits the subject's UID.
+    /// True to omit the subject's UID.
     public var omitsUserID = false
-    /// Omits extension 1.2.840.113635.100.6.32.
+    /// True to omit extension 1.2.840.113635.100.6.32.
     public var omitsExtension = false
-    /// The identifier whose hash the extension carries, if different from the subject's.
+    /// The identifier whose hash is in the extension; nil for the subject's.
     public var extensionMerchantIdentifier: String?
 
-    /// Valid from yesterday for 25 months; with `expired`, the 25 months ended yesterday.
+    /// Makes a profile that is valid for 25 months from yesterday, or for 25 months until yesterday if `expired` is
+    /// true.
     public init(
         merchantIdentifier: String, kind: ForgedCertificateKind = .paymentProcessing, expired: Bool = false,
         now: Date = Date()
@@ -111,7 +113,7 @@ public struct MerchantCertificateProfile: Sendable {
 }
 
 extension ForgeAuthority {
-    /// A merchant's certificate in DER for the public key `subjectPublicKeyInfo` (DER).
+    /// Issues a merchant's certificate for the public key `subjectPublicKeyInfo`. Both are DER.
     public func merchantCertificate(
         subjectPublicKeyInfo: [UInt8], profile: MerchantCertificateProfile
     ) throws -> [UInt8] {
@@ -143,8 +145,8 @@ extension ForgeAuthority {
         ).signed(by: developerRelations.key)
     }
 
-    /// A merchant's certificate in DER for a PKCS#10 request (DER), whose signature is checked; the requested subject
-    /// is ignored, as in Apple's portal.
+    /// Issues a merchant's certificate for a PKCS#10 request, both in DER. It checks the request's signature, and
+    /// ignores the requested subject, as Apple's portal does.
     public func merchantCertificate(
         certificateSigningRequest: [UInt8], profile: MerchantCertificateProfile
     ) throws -> [UInt8] {

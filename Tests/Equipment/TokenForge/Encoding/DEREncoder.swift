@@ -1,10 +1,10 @@
 import Foundation
 
-/// Writes ASN.1 by the distinguished encoding rules, and by the indefinite-length form of the basic ones (X.690).
+/// Encodes ASN.1 in DER, or in BER with indefinite lengths (X.690).
 ///
-/// Written separately on purpose: minting must not share the reader or writer of the tested code.
+/// It shares no code with the tested programs, so that an error in their encoding cannot hide itself.
 enum DEREncoder {
-    /// Tag, definite length in its shortest form, content (X.690 §8.1).
+    /// Encodes an element with a definite length in the shortest form (X.690 §8.1).
     static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         var header: [UInt8] = [tag]
         if content.count < 0x80 {
@@ -22,7 +22,7 @@ enum DEREncoder {
         return header + content
     }
 
-    /// A constructed element of indefinite length with its end-of-contents octets (X.690 §8.1.3.6).
+    /// Encodes a constructed element of indefinite length, with its end-of-contents octets (X.690 §8.1.3.6).
     static func indefinite(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         [tag, 0x80] + content + [0x00, 0x00]
     }
@@ -31,12 +31,12 @@ enum DEREncoder {
 
     static func sequence(of parts: [[UInt8]]) -> [UInt8] { element(0x30, parts.flatMap { $0 }) }
 
-    /// SET OF: the members in ascending order of their encodings (X.690 §11.6).
+    /// Encodes a SET OF, whose members are in ascending order of their encodings (X.690 §11.6).
     static func set(of parts: [[UInt8]]) -> [UInt8] {
         element(0x31, sorted(parts).flatMap { $0 })
     }
 
-    /// The order that a SET OF requires; a shorter encoding compares as if padded with zeros.
+    /// Sorts encodings in the order of a SET OF. A shorter encoding compares as if it were padded with zeros.
     static func sorted(_ parts: [[UInt8]]) -> [[UInt8]] {
         parts.sorted { $0.lexicographicallyPrecedes($1) }
     }
@@ -45,7 +45,7 @@ enum DEREncoder {
 
     static func integer(_ value: UInt8) -> [UInt8] { integer([value]) }
 
-    /// A non-negative INTEGER from its big-endian bytes.
+    /// Encodes a non-negative INTEGER, whose bytes are big-endian.
     static func integer(_ magnitude: [UInt8]) -> [UInt8] {
         var bytes = Array(magnitude.drop { $0 == 0 })
         if bytes.isEmpty || bytes[0] & 0x80 != 0 { bytes.insert(0, at: 0) }
@@ -64,10 +64,10 @@ enum DEREncoder {
 
     static func ia5String(tag: UInt8 = 0x16, _ text: String) -> [UInt8] { element(tag, Array(text.utf8)) }
 
-    /// `[number]` EXPLICIT around one element.
+    /// Wraps an element in `[number]` EXPLICIT.
     static func explicit(_ number: UInt8, _ content: [UInt8]) -> [UInt8] { element(0xa0 | number, content) }
 
-    /// An OBJECT IDENTIFIER from its dotted form (X.690 §8.19).
+    /// Encodes an OBJECT IDENTIFIER in dotted form (X.690 §8.19).
     static func objectIdentifier(_ dotted: String) -> [UInt8] {
         let arcs = dotted.split(separator: ".").compactMap { UInt64($0) }
         var body: [UInt8] = []
@@ -83,7 +83,7 @@ enum DEREncoder {
         return element(0x06, body)
     }
 
-    /// UTCTime through 2049, GeneralizedTime after (RFC 5280 §4.1.2.5, RFC 5652 §11.3).
+    /// Encodes a time, as UTCTime until 2049 and as GeneralizedTime from 2050 (RFC 5280 §4.1.2.5, RFC 5652 §11.3).
     static func time(_ date: Date) -> [UInt8] {
         calendar.component(.year, from: date) < 2050 ? utcTime(date) : generalizedTime(date)
     }
@@ -96,7 +96,7 @@ enum DEREncoder {
         element(0x18, digits(date) + [UInt8(ascii: "Z")])
     }
 
-    /// YYYYMMDDHHMMSS in UTC.
+    /// Formats a time as YYYYMMDDHHMMSS in UTC.
     private static func digits(_ date: Date) -> [UInt8] {
         let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
         func padded(_ value: Int?, _ width: Int) -> String {

@@ -1,8 +1,8 @@
 public import Foundation
 
-/// Textual encodings (RFC 7468): one DER value between its two lines.
+/// Textual encodings of DER (RFC 7468), also called PEM.
 public enum ForgePEM {
-    /// `der` as PEM text with `label`, such as `CERTIFICATE`, in lines of 64 characters.
+    /// Returns `der` as PEM text with `label`, such as `CERTIFICATE`, in lines of 64 characters.
     public static func text(_ der: [UInt8], label: String) -> String {
         var lines = ["-----BEGIN \(label)-----"]
         let characters = Array(Data(der).base64EncodedString())
@@ -13,7 +13,7 @@ public enum ForgePEM {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// The DER bytes of the first block with `label`, or nil.
+    /// Returns the DER bytes of the first block with `label`; nil if there is none.
     public static func bytes(_ text: String, label: String) -> [UInt8]? {
         guard let begin = text.range(of: "-----BEGIN \(label)-----"),
             let end = text.range(of: "-----END \(label)-----", range: begin.upperBound..<text.endIndex)
@@ -22,31 +22,31 @@ public enum ForgePEM {
         return Data(base64Encoded: String(body)).map(Array.init)
     }
 
-    /// The DER bytes of a file in DER, or in PEM with `label`.
+    /// Reads a file in DER, or in PEM with `label`, and returns the DER bytes.
     ///
-    /// - Parameter what: such as `certificate`, for the failure's text.
+    /// - Parameter what: the kind of content, such as `certificate`, for the error's text.
     public static func file(_ path: String, label: String, _ what: String) throws -> [UInt8] {
         guard let der = bytes(of: try Data(contentsOf: URL(filePath: path)), label: label)
         else { throw ForgeFailure.file(path: path, reason: "holds no \(what) in PEM or DER") }
         return der
     }
 
-    /// The same for a file's content.
+    /// Returns the DER bytes of a file's content, which is DER or PEM with `label`; nil if it is neither.
     public static func bytes(of content: Data, label: String) -> [UInt8]? {
         if content.first == 0x30 { return Array(content) }
         return String(data: content, encoding: .utf8).flatMap { bytes($0, label: label) }
     }
 }
 
-/// Hexadecimal digits of a byte.
+/// The case of hexadecimal digits.
 enum HexCase {
     static func upper(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true) }
     static func lower(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
 }
 
-/// JSON text (RFC 8259) for the few structures of a payment token.
+/// Writes JSON text (RFC 8259) for payment tokens.
 public enum JSONText {
-    /// A string with its quotes.
+    /// Returns `text` as a JSON string, with quotation marks and escapes.
     public static func string(_ text: String) -> String {
         var result = "\""
         for scalar in text.unicodeScalars {

@@ -1,9 +1,10 @@
-/// One fault of a payment token, or one unusual form: the attacks and accidents that a verifier must distinguish.
+/// A fault or an unusual form of a payment token. The cases are the attacks and mistakes that a verifier must
+/// distinguish.
 ///
-/// Everything else about the payment token is right, and the signature covers what it should, so that exactly one check
-/// fails. Raw values are the names for `token-forge mint --deviation`.
+/// Everything else in the payment token is valid, so that exactly one check fails. Raw values are the names for
+/// `token-forge mint --deviation`.
 public enum Deviation: String, CaseIterable, Sendable, Hashable {
-    // The CMS message.
+    // Deviations of the CMS message.
     case notCMS = "not-cms"
     case truncatedSignature = "truncated-signature"
     case trailingBytes = "trailing-bytes"
@@ -20,7 +21,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case digestSHA1 = "digest-sha1"
     case revocationLists = "revocation-lists"
 
-    // Signed attributes and signature.
+    // Deviations of signed attributes and signature.
     case noSignedAttributes = "no-signed-attributes"
     case missingContentType = "missing-content-type"
     case missingSigningTime = "missing-signing-time"
@@ -36,7 +37,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case flippedSignature = "flipped-signature"
     case signatureByOtherKey = "signature-by-other-key"
 
-    // Signed content that was changed afterwards.
+    // Changes to the signed content after the signature.
     case otherContent = "other-content"
     case dataChanged = "data-changed"
     case keyMaterialChanged = "key-material-changed"
@@ -45,7 +46,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case applicationDataRemoved = "application-data-removed"
     case applicationDataChanged = "application-data-changed"
 
-    // The chain.
+    // Deviations of the certificate chain.
     case otherRoot = "other-root"
     case leafIssuedByRoot = "leaf-issued-by-root"
     case leafWithForgedIssuerSignature = "leaf-with-forged-issuer-signature"
@@ -58,13 +59,13 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case intermediateNotCA = "intermediate-not-ca"
     case intermediateWithoutKeyCertSign = "intermediate-without-key-cert-sign"
 
-    // Marker OIDs.
+    // Deviations of the markers.
     case leafMarkerMissing = "leaf-marker-missing"
     case intermediateMarkerMissing = "intermediate-marker-missing"
     case markersSwapped = "markers-swapped"
     case leafMarkerOnIntermediate = "leaf-marker-on-intermediate"
 
-    // The key and its plaintext.
+    // Deviations of the key and the plaintext.
     case unknownPublicKeyHash = "unknown-public-key-hash"
     case pointOffCurve = "point-off-curve"
     case pointCompressed = "point-compressed"
@@ -87,7 +88,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case plaintextTwoValues = "plaintext-two-values"
     case plaintextEmpty = "plaintext-empty"
 
-    // The JSON around it.
+    // Deviations of the JSON.
     case unsupportedVersion = "unsupported-version"
     case outerTransactionIdentifierDiffers = "outer-transaction-identifier-differs"
     case bothKeyMaterials = "both-key-materials"
@@ -102,7 +103,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
 }
 
 extension Deviation {
-    /// The difference, in a line.
+    /// The deviation's description in one line.
     public var summary: String {
         switch self {
         case .notCMS: "the signature is not CMS at all"
@@ -191,7 +192,7 @@ extension Deviation {
         }
     }
 
-    /// The code with which it must be refused; nil if the payment token stays good.
+    /// The code with which a verifier must refuse the payment token; nil if it must accept it.
     public var refusal: String? {
         switch self {
         case .unknownMembers: nil
@@ -225,7 +226,7 @@ extension Deviation {
         }
     }
 
-    /// Returns true if it applies to a payment token of `version`.
+    /// Returns true if a payment token of `version` can have the deviation.
     public func applies(to version: String) -> Bool {
         switch self {
         case .pointOffCurve, .pointCompressed, .pointAtInfinity, .otherMerchantIdentifier: version == "EC_v1"

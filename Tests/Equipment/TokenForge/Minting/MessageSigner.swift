@@ -6,13 +6,13 @@ struct MessageSigner {
     let authority: ForgeAuthority
     let recipe: TokenRecipe
 
-    /// The message in BER or DER.
+    /// Returns the CMS message over `content`, in BER or DER.
     func signature(of content: [UInt8]) throws -> [UInt8] {
         if recipe.has(.notCMS) { return Array("not a CMS message".utf8) }
         let chain = try SigningChain(authority: authority, recipe: recipe)
         let digestAlgorithm = SignedDataDraft.algorithm(
             recipe.has(.digestSHA1) ? OID.sha1 : OID.sha256, null: recipe.wire.digestParametersNull)
-        // The digest covers the message's own content if there is one.
+        // The digest covers the content inside the message if the message has one.
         let signedBytes = recipe.has(.encapsulatedContent) ? Array("another content".utf8) : content
         var signers: [SignerInfoDraft] = []
         if !recipe.has(.noSigner) {
@@ -54,7 +54,7 @@ struct MessageSigner {
         var signature =
             try recipe.has(.digestSHA1)
             ? key.signatureWithSHA1(of: toBeSigned) : key.signature(of: toBeSigned)
-        // The last bit of s, or of the RSA number: still well formed, and wrong.
+        // Flipping the last bit leaves the signature well formed, but invalid.
         if recipe.has(.flippedSignature) { signature[signature.count - 1] ^= 1 }
         return SignerInfoDraft(
             version: recipe.has(.signerByKeyIdentifier) ? 3 : 1, identifier: identifier(of: signer),
@@ -62,7 +62,7 @@ struct MessageSigner {
             signature: signature)
     }
 
-    /// issuerAndSerialNumber, or subjectKeyIdentifier as [0] (RFC 5652 §5.3).
+    /// Returns the signer's identifier (RFC 5652 §5.3): issuerAndSerialNumber, or subjectKeyIdentifier as [0].
     private func identifier(of signer: CertifiedKey) -> [UInt8] {
         if recipe.has(.signerByKeyIdentifier) { return DEREncoder.element(0x80, signer.key.keyIdentifier) }
         let serial = recipe.has(.signerNotAmongCertificates) ? [0x11] + signer.serialNumber : signer.serialNumber
@@ -86,7 +86,8 @@ struct MessageSigner {
         let type = DEREncoder.objectIdentifier(recipe.has(.wrongContentType) ? OID.signedData : OID.data)
         let right = digest(content)
         let wrong = digest(content + [1])
-        // Follows the right one in a SET OF, so that a reader of the first is deceived every time.
+        // The wrong digest sorts after the right one in the SET OF, so a reader that uses only the first value accepts
+        // it.
         let second = DEREncoder.octetString([UInt8](repeating: 0xff, count: 32))
         func attribute(_ time: Date) -> [UInt8] {
             SignedDataDraft.attribute(
@@ -104,7 +105,8 @@ struct MessageSigner {
             let protected =
                 recipe.has(.algorithmProtectionMismatch)
                 ? SignedDataDraft.algorithm(OID.sha1, null: recipe.wire.digestParametersNull) : digestAlgorithm
-            // CMSAlgorithmProtection: the digest's identifier, then the signature's as [1] IMPLICIT (RFC 6211 §2).
+            // CMSAlgorithmProtection has the digest's AlgorithmIdentifier, and the signature's as [1] IMPLICIT (RFC
+            // 6211 §2).
             let tagged = [0xa1] + signatureAlgorithm.dropFirst()
             attributes.append(
                 SignedDataDraft.attribute(OID.algorithmProtection, DEREncoder.sequence(protected, tagged)))
@@ -127,7 +129,7 @@ struct MessageSigner {
                 ? Array(Insecure.SHA1.hash(data: bytes)) : Array(SHA256.hash(data: bytes)))
     }
 
-    /// A CertificateList without entries (RFC 5280 §5.1), signed by the intermediate.
+    /// Returns a CertificateList without entries (RFC 5280 §5.1), signed by the intermediate.
     private func emptyList() throws -> [UInt8] {
         let key = authority.intermediate.key
         let toBeSigned = DEREncoder.sequence(
@@ -138,13 +140,13 @@ struct MessageSigner {
     }
 }
 
-/// The certificates in one payment token's message, with the recipe's deviations.
+/// The certificates in the message of a payment token, with the recipe's deviations.
 struct SigningChain {
     /// The certificate of the genuine signer.
     let leaf: CertifiedKey
-    /// The other certificate in the message.
+    /// The issuer's certificate, which is the other one in the message.
     let issuer: CertifiedKey
-    /// The self-made certificate that signs instead.
+    /// The self-signed certificate whose key signs instead of the leaf's; nil without such a deviation.
     let third: CertifiedKey?
 
     init(authority: ForgeAuthority, recipe: TokenRecipe) throws {
@@ -208,7 +210,7 @@ struct SigningChain {
         return profile
     }
 
-    /// A self-signed certificate with all of a leaf's attributes.
+    /// Returns a self-signed certificate with the same attributes as `leaf`.
     private static func selfMade(like leaf: CertifiedKey, _ recipe: TokenRecipe) throws -> CertifiedKey {
         let key = try ForgeKey(generating: recipe.isRSA ? .rsa2048 : .p256)
         let profile = LeafProfile(now: recipe.signingTime)

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The dictionaries that payment tokens carry encrypted ("Payment token format reference", Payment Data Keys), as JSON
-/// bytes.
+/// The content of the dictionary that a payment token contains encrypted (Apple's "Payment token format reference",
+/// Payment Data Keys).
 ///
-/// Account numbers and cryptograms are fictitious. The account numbers begin with 4 or 5 and satisfy Luhn, so that code
-/// that searches for leaked ones recognises them.
+/// Account numbers and cryptograms are fictitious. The account numbers begin with 4 or 5 and have valid check digits
+/// (Luhn), so that searches for leaked account numbers find them.
 public struct PayloadRecipe: Sendable {
     public enum Kind: String, Sendable, CaseIterable {
         case threeDSecure = "3DSecure"
@@ -12,27 +12,27 @@ public struct PayloadRecipe: Sendable {
     }
 
     public var kind: Kind = .threeDSecure
-    /// `applicationPrimaryAccountNumber`.
+    /// The member `applicationPrimaryAccountNumber`.
     public var accountNumber = "4817499130000004"
-    /// `applicationExpirationDate`, YYMMDD.
+    /// The member `applicationExpirationDate`, YYMMDD.
     public var expirationDate = "291231"
-    /// `currencyCode`: ISO 4217 numeric, three digits.
+    /// The member `currencyCode`: three digits of ISO 4217.
     public var currencyCode = "840"
-    /// `transactionAmount` exactly as in the JSON.
+    /// The member `transactionAmount`, as JSON text.
     public var amount = "1099"
     public var cardholderName: String?
     public var deviceManufacturerIdentifier = "040010030273"
-    /// `onlinePaymentCryptogram` (3DSecure) or `emvData` (EMV), before base64.
+    /// The bytes of `onlinePaymentCryptogram` (3DSecure) or `emvData` (EMV), which the JSON has in base64.
     public var cryptogram: [UInt8]
-    /// `eciIndicator`; some networks send none.
+    /// The member `eciIndicator`; nil to omit it, as some networks do.
     public var eciIndicator: String? = "5"
-    /// `encryptedPINData`, hexadecimal, EMV only.
+    /// The member `encryptedPINData` (EMV only), in hexadecimal; nil to omit it.
     public var encryptedPINData: String?
-    /// `merchantTokenIdentifier`, and with it `merchantTokenMetadata`.
+    /// The member `merchantTokenIdentifier`; nil to omit it. If it is present, `merchantTokenMetadata` is too.
     public var merchantTokenIdentifier: String?
-    /// Submerchants of `authenticationResponses`: identifier, cryptogram, amount.
+    /// The submerchants in `authenticationResponses`, each with identifier, cryptogram and amount.
     public var authenticationResponses: [(merchantIdentifier: String, authenticationData: String, amount: String)] = []
-    /// More members as JSON text, `"name":value`.
+    /// Additional members, each as JSON text `"name":value`.
     public var extraMembers: [String] = []
 
     public init(_ kind: Kind = .threeDSecure) {
@@ -40,13 +40,13 @@ public struct PayloadRecipe: Sendable {
         cryptogram = (0..<(kind == .emv ? 120 : 20)).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// The texts that no program may print: the account number and the cryptogram as in the JSON.
+    /// The texts that no program may print: the account number and the cryptogram, in the form of the JSON.
     public var secrets: [String] {
         [accountNumber, Data(cryptogram).base64EncodedString()] + (encryptedPINData.map { [$0] } ?? [])
             + authenticationResponses.map(\.authenticationData)
     }
 
-    /// The JSON bytes, in Apple's order and without blanks.
+    /// The dictionary as JSON, with members in Apple's order and without blanks.
     public var json: [UInt8] {
         var members = [
             "\"applicationPrimaryAccountNumber\":\(JSONText.string(accountNumber))",

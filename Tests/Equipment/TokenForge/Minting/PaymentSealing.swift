@@ -2,21 +2,21 @@ import Crypto
 import CryptoExtras
 import Foundation
 
-/// The Secure Element's encryption of the payment data: the inverse of "Restoring the symmetric key".
+/// Encrypts payment data as the Secure Element does. This is the inverse of Apple's "Restoring the symmetric key".
 enum PaymentSealing {
-    /// The header's key material, and ciphertext ‖ tag.
+    /// The result of an encryption: the header's key material, and ciphertext ‖ tag.
     struct Sealed {
         var keyMaterial: [UInt8]
         var data: [UInt8]
     }
 
-    /// The IV of both versions: 16 zero bytes.
+    /// The initialization vector of both versions, which is 16 zero bytes.
     private static let initializationVector = [UInt8](repeating: 0, count: 16)
 
-    /// EC_v1: ephemeral ECDH on P-256, the one-step KDF with SHA-256, AES-256-GCM.
+    /// Encrypts for EC_v1 with ephemeral ECDH on P-256, the one-step KDF with SHA-256, and AES-256-GCM.
     ///
-    /// - Parameter leadingZero: tries ephemeral keys until Z begins with a zero byte, as one in 256 does; programs that
-    ///   drop the byte fail.
+    /// - Parameter leadingZero: true to try ephemeral keys until the shared secret Z begins with a zero byte, as one
+    ///   in 256 does. Programs that drop this byte fail to decrypt.
     static func ecV1(
         _ plaintext: [UInt8], merchant: Merchant, merchantIdentifier: String, leadingZero: Bool = false
     ) throws -> Sealed {
@@ -28,7 +28,7 @@ enum PaymentSealing {
             ephemeral = P256.KeyAgreement.PrivateKey()
             sharedSecret = try sharedBytes(ephemeral, merchantKey)
         }
-        // NIST SP 800-56C one-step: SHA-256(counter ‖ Z ‖ AlgorithmID ‖ PartyUInfo ‖ PartyVInfo).
+        // The one-step KDF of NIST SP 800-56C is SHA-256(counter ‖ Z ‖ AlgorithmID ‖ PartyUInfo ‖ PartyVInfo).
         var derivation = SHA256()
         derivation.update(data: [0, 0, 0, 1])
         derivation.update(data: sharedSecret)
@@ -41,7 +41,8 @@ enum PaymentSealing {
             data: try seal(plaintext, key))
     }
 
-    /// RSA_v1: a random 16-byte key, RSA-OAEP with SHA-256 twice and no label, AES-128-GCM.
+    /// Encrypts for RSA_v1 with AES-128-GCM under a random key. RSA-OAEP wraps the key, with SHA-256 as digest and for
+    /// MGF1, and with an empty label.
     static func rsaV1(
         _ plaintext: [UInt8], merchant: Merchant, wrap: (_ key: [UInt8]) throws -> [UInt8]
     ) throws -> Sealed {
@@ -49,20 +50,20 @@ enum PaymentSealing {
         return Sealed(keyMaterial: try wrap(key), data: try seal(plaintext, SymmetricKey(data: key)))
     }
 
-    /// The usual wrapping, by the library.
+    /// Wraps `key` with RSA-OAEP by the library.
     static func wrap(_ key: [UInt8], to merchant: Merchant) throws -> [UInt8] {
         guard let merchantKey = try? _RSA.Encryption.PublicKey(derRepresentation: merchant.subjectPublicKeyInfo)
         else { throw ForgeFailure.recipe("an RSA_v1 token needs a merchant with an RSA key") }
         return Array(try merchantKey.encrypt(key, padding: .PKCS1_OAEP_SHA256))
     }
 
-    /// PKCS#1 v1.5 instead of OAEP.
+    /// Wraps `key` with PKCS#1 v1.5, which Apple does not use.
     static func wrapWithPKCS1(_ key: [UInt8], to merchant: Merchant) throws -> [UInt8] {
         let merchantKey = try _RSA.Encryption.PublicKey(derRepresentation: merchant.subjectPublicKeyInfo)
         return Array(try merchantKey.encrypt(key, padding: ._WEAK_AND_INSECURE_PKCS_V1_5))
     }
 
-    /// SubjectPublicKeyInfo of P-256 around any bytes that claim to be a point.
+    /// Returns a P-256 SubjectPublicKeyInfo with `point`, which may be invalid.
     static func ephemeralKeyInfo(point: [UInt8]) -> [UInt8] {
         DEREncoder.sequence(
             DEREncoder.sequence(
@@ -70,7 +71,7 @@ enum PaymentSealing {
             DEREncoder.bitString(point))
     }
 
-    /// All 32 bytes of Z, which swift-crypto exposes only through a pointer.
+    /// Returns all 32 bytes of the shared secret Z, which swift-crypto exposes only through a pointer.
     private static func sharedBytes(
         _ ephemeral: P256.KeyAgreement.PrivateKey, _ merchant: P256.KeyAgreement.PublicKey
     ) throws -> [UInt8] {

@@ -2,17 +2,17 @@ import Crypto
 import CryptoExtras
 import Foundation
 
-/// RSAES-OAEP (RFC 8017 §7.1) with every parameter free, which no library offers: its label, digest, mask digest.
+/// RSAES-OAEP (RFC 8017 §7.1) with any label, digest and mask digest, which no library offers.
 struct RSAOAEP {
     enum Digest { case sha1, sha256 }
 
     var digest: Digest = .sha256
     var maskDigest: Digest = .sha256
     var label: [UInt8] = []
-    /// The first octet of the encoded message; anything but 0 is an error for the decryptor.
+    /// The first octet of the encoded message. A decryptor must refuse any value except 0.
     var firstOctet: UInt8 = 0
 
-    /// `message` encrypted to the RSA key in `subjectPublicKeyInfo`; as many bytes as its modulus.
+    /// Encrypts `message` to the RSA key in `subjectPublicKeyInfo`. The result is as long as the modulus.
     func encrypt(_ message: [UInt8], to subjectPublicKeyInfo: [UInt8]) throws -> [UInt8] {
         let primitives = try _RSA.Encryption.PublicKey(derRepresentation: subjectPublicKeyInfo).getKeyPrimitives()
         let modulus = Array(primitives.modulus.drop { $0 == 0 })
@@ -29,7 +29,7 @@ struct RSAOAEP {
             [firstOctet] + maskedSeed + maskedBlock, modulus: modulus, exponent: primitives.publicExponent)
     }
 
-    /// MGF1 (RFC 8017 §B.2.1).
+    /// Returns `count` bytes of the mask that MGF1 generates from `seed` (RFC 8017 §B.2.1).
     private func mask(_ seed: [UInt8], _ count: Int) -> [UInt8] {
         var output: [UInt8] = []
         var counter: UInt32 = 0
@@ -52,10 +52,11 @@ struct RSAOAEP {
     }
 }
 
-/// The RSA public-key operation itself (RFC 8017 §5.1.1) on 32-bit limbs. It handles no lasting secret: it is neither
-/// fast nor constant in time.
+/// The RSA public-key operation (RFC 8017 §5.1.1) on 32-bit limbs. It is neither fast nor constant in time, because it
+/// only encrypts test data.
 enum RawRSA {
-    /// base^exponent mod modulus, as long as the modulus. All big-endian; base below modulus.
+    /// Returns base^exponent mod modulus, in as many bytes as the modulus. All numbers are big-endian, and `base` must
+    /// be less than `modulus`.
     static func power(_ base: [UInt8], modulus: [UInt8], exponent: Data) -> [UInt8] {
         let n = limbs(modulus)
         let b = limbs(base) + [UInt32](repeating: 0, count: max(0, n.count - limbs(base).count))
@@ -71,7 +72,7 @@ enum RawRSA {
         return Array(bytes.suffix(modulus.count))
     }
 
-    /// Little-endian limbs of big-endian bytes.
+    /// Converts big-endian bytes to little-endian limbs.
     private static func limbs(_ bytes: [UInt8]) -> [UInt32] {
         let padded = [UInt8](repeating: 0, count: (4 - bytes.count % 4) % 4) + bytes
         return stride(from: padded.count - 4, through: 0, by: -4).map { start in
@@ -79,8 +80,8 @@ enum RawRSA {
         }
     }
 
-    /// one · other mod n: interleaved multiplication, 32 bits of `other` at a time, each step reduced by one bit at a
-    /// time.
+    /// Returns one · other mod n by interleaved multiplication. It takes 32 bits of `other` at a time, and reduces
+    /// modulo n bit by bit.
     private static func product(_ one: [UInt32], _ other: [UInt32], _ n: [UInt32]) -> [UInt32] {
         var sum = [UInt32](repeating: 0, count: n.count + 1)
         for limb in other.reversed() {

@@ -1,9 +1,9 @@
-/// One SignerInfo with its parts already encoded (RFC 5652 §5.3).
+/// A SignerInfo (RFC 5652 §5.3) whose parts are already encoded.
 struct SignerInfoDraft {
     var version: UInt8 = 1
     var identifier: [UInt8]
     var digestAlgorithm: [UInt8]
-    /// Encoded attributes; nil omits the field.
+    /// The encoded signed attributes; nil to omit the field.
     var signedAttributes: [[UInt8]]?
     var signatureAlgorithm: [UInt8]
     var signature: [UInt8]
@@ -16,7 +16,7 @@ struct SignerInfoDraft {
     }
 }
 
-/// A ContentInfo with SignedData (RFC 5652 §3 and §5.1), every field free.
+/// A ContentInfo with SignedData (RFC 5652 §3 and §5.1) in which every field can be chosen.
 struct SignedDataDraft {
     var version: UInt8 = 1
     var digestAlgorithms: [[UInt8]]
@@ -25,8 +25,8 @@ struct SignedDataDraft {
     var revocationLists: [[UInt8]] = []
     var signerInfos: [SignerInfoDraft]
 
-    /// The encoding. `indefiniteLengths` makes the five levels of real payment tokens indefinite: ContentInfo, its [0],
-    /// SignedData, encapContentInfo and certificates. signerInfos is definite in both forms.
+    /// Encodes the message. With `indefiniteLengths`, five levels have indefinite lengths, as in real payment tokens:
+    /// ContentInfo, its [0], SignedData, encapContentInfo and certificates. signerInfos always has a definite length.
     func encoded(indefiniteLengths: Bool) -> [UInt8] {
         func level(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
             indefiniteLengths ? DEREncoder.indefinite(tag, content) : DEREncoder.element(tag, content)
@@ -42,7 +42,7 @@ struct SignedDataDraft {
         return level(0x30, DEREncoder.objectIdentifier(OID.signedData) + level(0xa0, signedData))
     }
 
-    /// `Attribute ::= SEQUENCE { attrType, attrValues SET OF }`.
+    /// Encodes `Attribute ::= SEQUENCE { attrType, attrValues SET OF }`.
     static func attribute(_ type: String, _ values: [UInt8]...) -> [UInt8] {
         DEREncoder.sequence(DEREncoder.objectIdentifier(type), DEREncoder.set(of: values))
     }
@@ -52,12 +52,12 @@ struct SignedDataDraft {
     }
 }
 
-/// Bundles of several certificates, as from Apple's portal and other programs.
+/// Bundles of several certificates, as Apple's portal and other programs export them.
 public enum ForgedCertificateBundle {
-    /// PKCS#7 SignedData without a signer (RFC 5652 §5.1), DER or with indefinite lengths at the levels that streaming
-    /// writers leave open.
+    /// Returns a PKCS#7 bundle, which is SignedData without a signer (RFC 5652 §5.1). It is DER, or has indefinite
+    /// lengths at the levels for which streaming writers use them.
     ///
-    /// - Parameter certificates: DER, in the order of the bundle.
+    /// - Parameter certificates: the certificates in DER, in the order of the bundle.
     public static func pkcs7(_ certificates: [[UInt8]], indefiniteLengths: Bool = false) -> [UInt8] {
         SignedDataDraft(digestAlgorithms: [], certificates: certificates, signerInfos: [])
             .encoded(indefiniteLengths: indefiniteLengths)

@@ -1,13 +1,13 @@
 import Foundation
 
-/// The JSON dictionaries of a payment token, written member by member so that duplicates and odd notations are
-/// possible.
+/// The JSON dictionaries of a payment token. They are written member by member, so that duplicate members and unusual
+/// notations are possible.
 struct TokenJSON {
     let recipe: TokenRecipe
     let parts: TokenParts
     let signature: [UInt8]
 
-    /// The `paymentData` dictionary, in the order of Apple's recent payment tokens.
+    /// The `paymentData` dictionary, with members in the order of Apple's recent payment tokens.
     var paymentData: String {
         var members = [member("data", base64(parts.data)), member("signature", signatureText)]
         if !recipe.has(.headerMissing) { members.append("\"header\":{\(header.joined(separator: ","))}") }
@@ -66,7 +66,7 @@ struct TokenJSON {
     }
 }
 
-/// The decoded parts that are signed together.
+/// The decoded parts of a payment token that the signature covers.
 struct TokenParts {
     var keyMaterial: [UInt8]
     var data: [UInt8]

@@ -1,25 +1,26 @@
 public import Foundation
 
-/// The content of a payment token.
+/// The instructions for minting a payment token.
 public struct TokenRecipe: Sendable {
-    /// The version in the payment token; `RSA…` makes an RSA_v1 payment token, anything else an EC_v1 one.
+    /// The version that the payment token states. If it begins with `RSA`, the payment token is made as RSA_v1,
+    /// otherwise as EC_v1.
     public var version: String
     /// The recipient.
     public var merchant: Merchant
-    /// The bytes that are encrypted.
+    /// The bytes to encrypt.
     public var payload: [UInt8]
-    /// The request's applicationData before hashing; nil omits the header field.
+    /// The payment request's applicationData, which is hashed for the header; nil to omit the header's member.
     public var applicationData: [UInt8]?
-    /// signingTime; the encoding has whole seconds.
+    /// The signingTime, which is encoded in whole seconds.
     public var signingTime: Date
-    /// transactionId, 32 bytes.
+    /// The transactionId, 32 bytes.
     public var transactionIdentifier: [UInt8]
     public var wire: WireForm
     public var deviations: Set<Deviation>
-    /// EC_v1: makes the ECDH shared secret begin with a zero byte.
+    /// True to make the ECDH shared secret of EC_v1 begin with a zero byte.
     public var leadingZeroSharedSecret = false
 
-    /// A payment token without deviations, in the version for the merchant's key, signed at `signingTime`.
+    /// Makes a recipe without deviations, in the version that fits the merchant's key.
     public init(
         merchant: Merchant, payload: [UInt8] = PayloadRecipe().json, applicationData: [UInt8]? = nil,
         signingTime: Date = Date(), wire: WireForm = .since2023, deviations: Set<Deviation> = []
@@ -38,21 +39,22 @@ public struct TokenRecipe: Sendable {
     func has(_ deviation: Deviation) -> Bool { deviations.contains(deviation) }
 }
 
-/// The encoding of a genuine signature: the forms of Apple's payment tokens over the years, all to be accepted.
+/// The encoding of a genuine payment token. Apple's encoding has changed over the years, and verifiers must accept
+/// every form.
 public struct WireForm: Sendable, Equatable {
-    /// True for BER with indefinite lengths at five levels, as in every real payment token; false for DER throughout.
+    /// True for BER with indefinite lengths at five levels, as in every real payment token; false for DER.
     public var indefiniteLengths = true
-    /// True if SHA-256's AlgorithmIdentifier carries NULL (until 2021), false without parameters (from 2023).
+    /// True if SHA-256's AlgorithmIdentifier has NULL (until 2021); false if it has no parameters (from 2023).
     public var digestParametersNull = true
-    /// True for the signed attribute cmsAlgorithmProtection (RFC 6211), present since about 2019.
+    /// True to add the signed attribute cmsAlgorithmProtection (RFC 6211), present since about 2019.
     public var algorithmProtection = true
-    /// RSA_v1 only: names the signature algorithm rsaEncryption instead of sha256WithRSAEncryption.
+    /// True to name the signature algorithm of RSA_v1 rsaEncryption instead of sha256WithRSAEncryption.
     public var rsaEncryptionAlgorithm = false
-    /// Places the issuer's certificate before the signer's.
+    /// True to place the issuer's certificate before the signer's.
     public var issuerFirst = false
-    /// Writes the JSON's base64 without padding.
+    /// True to write the JSON's base64 without padding.
     public var unpaddedBase64 = false
-    /// Writes transactionId, applicationData and transactionIdentifier in upper-case hexadecimal.
+    /// True to write transactionId, applicationData and transactionIdentifier in upper-case hexadecimal.
     public var upperCaseHex = false
 
     public init() {}
@@ -75,7 +77,7 @@ public struct WireForm: Sendable, Equatable {
         return form
     }
 
-    /// The same message in DER.
+    /// The form of a message that is DER throughout.
     public static var distinguished: WireForm {
         var form = WireForm()
         form.indefiniteLengths = false
