@@ -5,12 +5,12 @@ import HSMWorker
 import Synchronization
 import WorkerProtocol
 
-/// The same work without the process boundary, in two ways.
+/// Makes calls within this process, in two ways: handed over between threads, or bare.
 final class WithinProcess: Sendable {
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
-    /// The taker of a session thread's answer, which would otherwise be handed over.
+    /// Receives answers on the session's thread. If nil, answers are handed over to another thread.
     private let kept = Mutex<(@Sendable (UInt64, WorkerAnswer) -> Void)?>(nil)
 
     init(_ opening: HSMTokenOpening) throws {
@@ -24,8 +24,8 @@ final class WithinProcess: Sendable {
         if case .failed(let failure)? = answers.take().first?.1 { throw failure }
     }
 
-    /// Keeps `inFlight` calls under way from one thread, while the sessions' threads make them, as in a daemon whose
-    /// own threads must not block.
+    /// Makes calls from one thread, which keeps `inFlight` of them under way, while the sessions' threads execute them.
+    /// A daemon would do so in one process, because its threads must not block.
     /// - Returns: the number of answers, all of them right.
     func handedOver(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
         var (sent, answered) = (0, 0)
@@ -47,8 +47,8 @@ final class WithinProcess: Sendable {
         return answered
     }
 
-    /// Makes one call after the other in every session's thread, which takes its next request itself: nothing is handed
-    /// over.
+    /// Makes calls in every session's thread, which puts its next request into the queue itself. No other thread takes
+    /// part.
     /// - Returns: the number of answers, all of them right.
     func bare(_ work: Work, until end: ContinuousClock.Instant) throws -> Int {
         let tally = Tally()
@@ -70,11 +70,13 @@ final class WithinProcess: Sendable {
 }
 
 private final class Tally: Sendable {
-    /// Signalled by each session's thread when it makes no more calls.
+    /// Each session's thread signals this once it makes no more calls.
     let left = DispatchSemaphore(value: 0)
     private let state = Mutex((count: 0, isWrong: false))
 
-    /// - Returns: false once an answer was wrong.
+    /// Counts an answer.
+    ///
+    /// - Returns: false if this or an earlier answer is wrong.
     func count(isRight: Bool) -> Bool {
         state.withLock { state in
             state.count += 1
@@ -96,7 +98,7 @@ struct WrongAnswer: Error, CustomStringConvertible {
 
 /// A queue from one thread to another.
 private final class Handover<Element>: @unchecked Sendable {
-    // Guarded by `condition`.
+    // The lock of `condition` protects this.
     private var elements: [Element] = []
     private let condition = NSCondition()
 
@@ -116,8 +118,7 @@ private final class Handover<Element>: @unchecked Sendable {
     }
 }
 
-/// A worker at the other end of a socket pair, used by one thread that keeps as many calls in flight as the daemon
-/// does.
+/// A worker process at the other end of a socket pair. One thread keeps as many calls under way as the daemon does.
 final class WorkerProcess {
     let identifier: pid_t
     private let socket: Int32
@@ -128,7 +129,9 @@ final class WorkerProcess {
         let description: String
     }
 
-    /// - Parameter program: the path of `paytokend-hsm`. It inherits SOFTHSM2_CONF from this process.
+    /// Starts a worker.
+    ///
+    /// - Parameter program: the path of `paytokend-hsm`, which inherits SOFTHSM2_CONF from this process.
     init(program: String) throws {
         let executable = unsafe paytokend_open_executable(program)
         guard executable >= 0 else { throw Failure(description: "\(program) cannot be opened") }
@@ -147,8 +150,8 @@ final class WorkerProcess {
         _ = fcntl(socket, F_SETFL, 0)
     }
 
-    /// Opens the HSM token and makes a merchant's key in it.
-    /// - Returns: its SubjectPublicKeyInfo.
+    /// Opens the HSM token, and generates a merchant's key in it.
+    /// - Returns: the key's SubjectPublicKeyInfo in DER.
     func open(_ opening: HSMTokenOpening) throws -> [UInt8] {
         let opened = try call(.open(opening))
         guard case .opened = opened else { throw Failure(description: "the token was not opened: \(opened)") }
@@ -165,6 +168,8 @@ final class WorkerProcess {
         }
     }
 
+    /// Makes calls until `end`, and keeps `inFlight` of them under way.
+    ///
     /// - Returns: the number of answers, all of them right.
     func restore(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
         var (sent, answered) = (0, 0)

@@ -4,13 +4,14 @@ import ProductVersion
 import TestSupport
 import WorkerProtocol
 
-/// The cost of the process boundary: key restorations through a `paytokend-hsm`, pipelined as the daemon does, compared
-/// with the same in this process, pipelined and bare, in turns. Prints a line for each turn: the contender,
-/// restorations, seconds, seconds of processor time of both processes.
+/// Measures the cost of the process boundary. It restores keys alternately through a `paytokend-hsm`, pipelined as by
+/// the daemon, and in this process, pipelined and bare. For each turn it prints a line: the contender's name, the
+/// number of restorations, the seconds, and the seconds of processor time of both processes.
 ///
 ///     boundary-price MODULE TOKEN-LABEL PIN-FILE WORKER-PROGRAM SESSIONS ROUNDS SECONDS
 ///
-/// Use a separate HSM token, because it receives a merchant's key. Exit status 1 if an answer is wrong.
+/// Use a separate HSM token, because the program generates a merchant's key in it. The exit status is 1 if an answer is
+/// wrong.
 @main
 struct BoundaryPrice {
     static func main() {
@@ -38,7 +39,7 @@ struct BoundaryPrice {
             say("boundary-price: \(error)")
             _exit(1)
         }
-        // Not by return, because the library's destructors are not trusted.
+        // The program does not return, because a PKCS#11 library's destructors may crash.
         _exit(0)
     }
 
@@ -48,7 +49,7 @@ struct BoundaryPrice {
         let (began, before) = (ContinuousClock.now, ProcessorTime.used(by: worker.identifier))
         let count = try run(began + .seconds(seconds))
         let (took, after) = (ContinuousClock.now - began, ProcessorTime.used(by: worker.identifier))
-        // `print` is unsuitable: the program ends without flushing its buffer.
+        // `print` has a buffer, which the program's end does not flush.
         FileHandle.standardOutput.write(Data("\(who) \(count) \(took / .seconds(1)) \(after - before)\n".utf8))
     }
 }
@@ -57,13 +58,15 @@ func say(_ text: String) {
     FileHandle.standardError.write(Data((text + "\n").utf8))
 }
 
-/// Transactions for one merchant key, made before the clock starts, with their plaintext.
+/// Transactions for one merchant key with their plaintexts, which are made before the measurement starts.
 struct Work: Sendable {
     private let payments: [EncryptedPayment]
 
-    /// - Parameter key: an EC key's SubjectPublicKeyInfo in DER.
+    /// Makes 256 transactions for a merchant's key.
+    ///
+    /// - Parameter key: the SubjectPublicKeyInfo of a P-256 key in DER.
     init(key: [UInt8]) throws {
-        // Apple's payloads have about 300 bytes.
+        // Apple's payloads have about 300 bytes, so the plaintexts have 304.
         payments = try (0..<256).map { _ in
             try EncryptedPayment(ec: key, plaintext: (0..<304).map { _ in .random(in: .min ... .max) })
         }
@@ -83,9 +86,9 @@ struct Work: Sendable {
     }
 }
 
-/// Seconds of processor time, of user and system.
+/// Processor time in seconds, user and system together.
 enum ProcessorTime {
-    /// The time of this process and another one, from getrusage(2) and proc(5).
+    /// The processor time of this process and another one, from getrusage(2) and proc(5).
     static func used(by process: pid_t) -> Double {
         var usage = rusage()
         guard unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return 0 }
@@ -100,7 +103,7 @@ enum ProcessorTime {
         defer { unsafe fclose(file) }
         var text = [CChar](repeating: 0, count: 4096)
         let count = unsafe fread(&text, 1, text.count - 1, file)
-        // The fields after the name, which may contain anything: state, parent …
+        // The fields follow the name in parentheses, which may contain any character. They begin with state and parent.
         let line = String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
         guard let end = line.lastIndex(of: ")") else { return 0 }
         let fields = line[end...].split(separator: " ")

@@ -6,13 +6,13 @@ import Foundation
 import Gateway
 import TLSHandshake
 
-/// The unchanged paytoken-gateway with merchants' TLS keys from files instead of paytokend's HSM tokens. `scripts/soak
-/// sessions` compares it with sessions whose key is in an HSM token. Not for service.
+/// Runs the unchanged paytoken-gateway with merchants' TLS keys from files instead of paytokend's HSM tokens.
+/// `scripts/soak sessions` compares it with sessions whose keys are in HSM tokens. It is not for production.
 ///
 ///     paytoken-gateway-file-key CONFIGURATION DIRECTORY
 ///
-/// The directory contains MERCHANT.pem (the certificate) and MERCHANT.key.pem (RSA, PKCS#8) for each merchant
-/// identifier.
+/// DIRECTORY contains two files for each merchant identifier MERCHANT: the certificate MERCHANT.pem, and the RSA key
+/// MERCHANT.key.pem in PKCS#8.
 @main
 struct FileKeyGateway {
     static func main() async {
@@ -32,7 +32,7 @@ struct FileKeyGateway {
     }
 }
 
-/// One identity for each merchant, all read at the start.
+/// The merchants' identities, which are all read at the start.
 struct FileIdentities: MerchantIdentitySource {
     private let byMerchant: [String: MerchantIdentity]
     private let keys: [String: _RSA.Signing.PrivateKey]

@@ -8,13 +8,13 @@ import SecretMemory
 import Synchronization
 import TokenForge
 
-/// Fills an HSM token and the ledger of a daemon that is not running with merchants' keys and certificates, as imports
-/// would but much faster. `scripts/soak keys` and `scripts/bench` measure many keys with it.
+/// Fills an HSM token and a ledger with merchants' keys and certificates, as imports would, but much faster. The
+/// ledger's daemon must not be running. `scripts/soak keys` and `scripts/bench` use it to measure with many keys.
 ///
 ///     key-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE AUTHORITY NAME
 ///
-/// Merchants are merchant.com.example.NAME.0 and so on. The certificate of the last one is written to
-/// AUTHORITY/NAME.pem, for minting payment tokens. SOFTHSM2_CONF must be set as for the daemon's worker.
+/// The merchants are merchant.com.example.NAME.0 and so on. The last one's certificate is written to
+/// AUTHORITY/NAME.pem, for minting payment tokens. SOFTHSM2_CONF must have the value that the daemon's worker uses.
 @main
 struct KeyFiller {
     static func main() async {
@@ -47,7 +47,7 @@ struct KeyFiller {
         }
     }
 
-    /// The number of commits that wait together.
+    /// The number of simultaneous commits.
     private static let together = 200
 
     private static func record(_ merchants: ArraySlice<ForgedMerchant>, in ledger: SQLiteLedger) async throws {
@@ -68,7 +68,7 @@ struct KeyFiller {
     }
 }
 
-/// An HSM token that stores keys as fast as it can.
+/// An HSM token that is filled with keys.
 final class FilledToken: Sendable {
     private let session: Mutex<Session>
 
@@ -82,7 +82,7 @@ final class FilledToken: Sendable {
         self.session = Mutex(session)
     }
 
-    /// Stores private key, public key and certificate with the attributes of an import.
+    /// Stores a private key, its public key and its certificate, with the attributes that an import sets.
     func store(_ merchant: ForgedMerchant) throws {
         guard case .p256(let key) = merchant.key else { throw FillerFailure(description: "not a key on P-256") }
         let hash = merchant.merchant.publicKeyHash
@@ -95,7 +95,7 @@ final class FilledToken: Sendable {
         let curve: [Attribute] = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
         let point = Array(key.publicKey.x963Representation)
         let certificate: [Attribute] = [
-            // An empty Name and a number, because no search uses these.
+            // No search uses subject, issuer and serial number, so they have constant values.
             .x509Certificate, .subject([0x30, 0]), .issuer([0x30, 0]), .serialNumber([2, 1, 1]),
             .value(merchant.certificate),
         ]
@@ -116,7 +116,7 @@ final class FilledToken: Sendable {
     }
 }
 
-/// The reason why nothing was filled.
+/// The error that the program could not fill the HSM token or the ledger.
 struct FillerFailure: Error, CustomStringConvertible {
     let description: String
 }

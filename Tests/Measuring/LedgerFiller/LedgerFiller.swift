@@ -7,19 +7,19 @@ import PostgreSQLClient
 import SecretMemory
 import Synchronization
 
-/// Fills the ledger of a daemon that is not running with releases' records, sealed with the daemon's own audit key.
-/// `scripts/soak records` measures a long record with it.
+/// Fills the ledger of a daemon that is not running with audit records of releases, sealed with the daemon's audit key.
+/// `scripts/soak records` uses it to measure a long audit record.
 ///
 ///     ledger-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE
 ///     ledger-filler old LEDGER COUNT DAYS
 ///     ledger-filler seal LEDGER COUNT DAYS MODULE TOKEN-LABEL PIN-FILE
 ///
-/// `old` begins a ledger with records of so many days ago, before there is an audit key. Once the daemon has made one,
-/// `seal` makes the audit checkpoints that it would have made then. The records are then old enough to be archived
-/// (`scripts/soak archives`).
+/// `old` begins a ledger with audit records of DAYS days ago, before an audit key exists. Once the daemon has made its
+/// audit key, `seal` makes the audit checkpoints that the daemon would have made at that time. The audit records are
+/// then old enough to be archived (`scripts/soak archives`).
 ///
-/// LEDGER is a file, or the URL of a database in which the daemon is node-1. SOFTHSM2_CONF must be set as for the
-/// daemon's worker.
+/// LEDGER is a file, or the URL of a database in which the daemon is node-1. SOFTHSM2_CONF must have the value that the
+/// daemon's worker uses.
 @main
 struct LedgerFiller {
     static func main() async {
@@ -56,7 +56,7 @@ struct LedgerFiller {
     }
 
     private static func open(_ place: String) async throws -> any Ledger {
-        // The simultaneous commits below must fit into the queue.
+        // The number of simultaneous commits below must fit into the database's queue.
         if place.hasPrefix("postgresql:") {
             return try await PostgreSQLLedger.open(
                 PostgreSQLLedger.Settings(
@@ -65,7 +65,7 @@ struct LedgerFiller {
         return try await SQLiteLedger.open(SQLiteLedger.Settings(path: place, waiting: 2 * sealedTogether))
     }
 
-    /// The daemon's schedule: an audit checkpoint after 1,000 records.
+    /// The number of audit records after which the daemon makes an audit checkpoint, which is 1,000.
     private static let sealedTogether = CheckpointSchedule<ContinuousClock.Instant>.maximumRecords
 
     private static func fill(
@@ -94,7 +94,7 @@ struct LedgerFiller {
         try await ledger.insert(checkpoint.signed(by: key.sign))
     }
 
-    /// Makes the audit checkpoints of the first records, later.
+    /// Makes the audit checkpoints of audit records that `old` wrote.
     private static func seal(
         _ ledger: any Ledger, through last: Int, at time: Date, by key: SealingKey
     ) async throws {
@@ -108,7 +108,7 @@ struct LedgerFiller {
         }
     }
 
-    /// A release's record, of the usual length.
+    /// Returns the audit record of a release, which has the usual length.
     private static func release(at time: Date, using random: inout SystemRandomNumberGenerator) -> AuditRecord {
         AuditRecord(
             time: AuditTime(time), event: .decrypt(reference: digest(&random)),
@@ -132,14 +132,14 @@ struct LedgerFiller {
     }
 }
 
-/// The reason why nothing was filled.
+/// The error that the program could not fill the ledger.
 struct FillerFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// The daemon's audit key, used in its HSM token as the worker uses it.
+/// The daemon's audit key, which signs in the HSM token as in the worker.
 final class SealingKey: Sendable {
     let checkpointKey: CheckpointKey
     private let key: ObjectHandle

@@ -1,16 +1,18 @@
-/// Reads one answer after the other from a connection, and of each only what a load needs: its status, and its end.
+/// Reads answers from a connection. Of each answer it returns only the status, when the answer is complete.
 struct AnswerReader {
-    /// An incomplete head; otherwise empty, with its memory kept.
+    /// The part of a head that has arrived. It is empty otherwise, but keeps its memory.
     private var head: [UInt8] = []
     private var status = 0
-    /// The remaining bytes of the body; nil before the head is complete.
+    /// The number of bytes of the body that are missing; nil before the head is complete.
     private var missing: Int?
 
     init() { head.reserveCapacity(1024) }
 
-    /// - Parameter bytes: the next input, of which the first `count` are valid. It belongs to one answer at most,
-    ///   because only one is requested at a time.
-    /// - Returns: the status once the answer is complete.
+    /// Reads the next bytes of an answer.
+    ///
+    /// - Parameter bytes: a buffer whose first `count` bytes are input. They belong to one answer at most, because
+    ///   only one request is under way.
+    /// - Returns: the status if the answer is complete; otherwise nil.
     mutating func take(_ bytes: [UInt8], count: Int) throws(LoadFailure) -> Int? {
         var body = count
         if missing == nil {
@@ -43,9 +45,11 @@ struct AnswerHead: Equatable {
     let status: Int
     /// The length of the body, in bytes.
     let contentLength: Int
-    /// The length of the head itself, with the empty line at its end.
+    /// The length of the head in bytes, including the empty line at its end.
     let byteCount: Int
 
+    /// Parses the head of an answer, of which the first `count` bytes have arrived.
+    ///
     /// - Returns: nil while the head is incomplete.
     init?(_ bytes: [UInt8], count: Int) throws(LoadFailure) {
         var (status, length, start) = (0, Int?.none, 0)
@@ -81,7 +85,9 @@ struct AnswerHead: Equatable {
         return status
     }
 
-    /// - Returns: nil if the line is another field.
+    /// Reads the length from a line that is a Content-Length field.
+    ///
+    /// - Returns: the length; nil if the line is another field.
     private static func contentLength(_ bytes: [UInt8], _ start: Int, _ end: Int) -> Int? {
         guard end - start > field.count, matches(bytes, start, field) else { return nil }
         var place = start + field.count
@@ -89,7 +95,7 @@ struct AnswerHead: Equatable {
         return number(bytes, place, end)
     }
 
-    /// Compares letters regardless of case.
+    /// Returns true if the bytes at `start` equal `wanted`, except for the case of letters.
     private static func matches(_ bytes: [UInt8], _ start: Int, _ wanted: [UInt8]) -> Bool {
         for index in wanted.indices {
             let byte = bytes[start + index]

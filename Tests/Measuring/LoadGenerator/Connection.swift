@@ -1,14 +1,14 @@
 import CLinux
 import Glibc
 
-/// A connection to the service, with at most one request under way.
+/// A connection to the service. At most one request is under way on it.
 struct Connection {
     let socket: Int32
-    /// The time at which the request under way was due, in nanoseconds of ``Clock``.
+    /// The time at which the current request was due, in nanoseconds of ``Clock``.
     var due: UInt64 = 0
     var isBusy = false
     private(set) var isClosed = false
-    /// The unsent part of the request: empty unless the socket had no room for it.
+    /// The range of the request that is not sent yet because the socket had no room; otherwise empty.
     private(set) var unsent = 0..<0
     private var reader = AnswerReader()
 
@@ -28,7 +28,10 @@ struct Connection {
         isClosed = true
     }
 
-    /// - Returns: true if nothing is left to be sent, or if the connection is broken, which reading detects.
+    /// Sends a request, which is a range of `bytes`.
+    ///
+    /// - Returns: true if nothing is left to send. A broken connection returns true too, and the next read detects
+    ///   it.
     mutating func send(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
         unsent = range
         return sendRest(of: bytes)
@@ -56,29 +59,31 @@ struct Connection {
         case nothing, lost
     }
 
-    /// - Parameter buffer: the memory for reading, shared by all connections.
+    /// Reads the bytes that have arrived.
+    ///
+    /// - Parameter buffer: memory for the bytes, which all connections share.
     mutating func receive(into buffer: inout [UInt8]) throws(LoadFailure) -> Received {
         let count = unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe recv(socket, buffer.baseAddress, buffer.count, 0)
         }
         if count < 0 { return errno == EAGAIN || errno == EINTR ? .nothing : .lost }
-        // Closed; that is no loss with nothing under way.
+        // The service has closed the connection. The caller counts a lost request only if one was under way.
         if count == 0 { return .lost }
         guard isBusy else { throw LoadFailure("an answer came that was not asked for") }
         return try reader.take(buffer, count: count).map { .answer(status: $0) } ?? .nothing
     }
 }
 
-/// CLOCK_MONOTONIC.
+/// The clocks of a measurement.
 enum Clock {
-    /// Nanoseconds.
+    /// The time of CLOCK_MONOTONIC, in nanoseconds.
     static var now: UInt64 {
         var time = timespec()
         unsafe clock_gettime(CLOCK_MONOTONIC, &time)
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// Seconds of processor time of this process.
+    /// The processor time of this process, in seconds.
     static var processor: Double {
         var usage = rusage()
         guard unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return 0 }

@@ -2,9 +2,9 @@ import Glibc
 
 /// The times at which requests are due.
 struct Pace {
-    /// Nanoseconds between requests; nil to send whenever a connection has its answer.
+    /// The time between requests in nanoseconds; nil to send the next request as soon as a connection is free.
     private let interval: Double?
-    /// Nanoseconds after which no request is due any more.
+    /// The time in nanoseconds after which no request is due.
     private let length: Double
 
     init(rate: Double?, seconds: Double?) {
@@ -12,16 +12,17 @@ struct Pace {
         length = (seconds ?? .infinity) * 1e9
     }
 
-    /// The time at which request `number` is due; nil for never. All times are nanoseconds since the beginning.
+    /// Returns the time at which request `number` is due; nil if it is not due any more. All times are in nanoseconds
+    /// since the load began.
     func due(_ number: Int, now: UInt64) -> UInt64? {
         let due = interval.map { Double(number) * $0 } ?? Double(now)
         return due < length ? UInt64(due) : nil
     }
 }
 
-/// The loop: sends due requests over any free connection, and takes the answers.
+/// The loop that sends due requests over free connections, and reads their answers.
 struct Load: ~Copyable {
-    /// The longest wait for an answer, in nanoseconds. It measures nothing, and only ends a wait without end.
+    /// The longest wait for an answer, in nanoseconds. It only prevents the program from hanging.
     private static let longestWait: UInt64 = 300_000_000_000
 
     private let requests: RequestList
@@ -29,14 +30,14 @@ struct Load: ~Copyable {
     private var connections: [Connection]
     private var poll: Poll
     private var buffer = [UInt8](repeating: 0, count: 64 * 1024)
-    /// Connections without a request, the last one used at the end.
+    /// The numbers of free connections. The most recently used one is last, and is used next.
     private var idle: [Int]
     private var sent = 0
     private var underWay = 0
     private var began: UInt64 = 0
     private var measurement = Measurement()
 
-    /// Connects, and sends nothing yet.
+    /// Opens the connections, and sends nothing.
     init(socket: String, connections count: Int, requests: RequestList, pace: Pace) throws(LoadFailure) {
         let poll = try Poll(capacity: count)
         var connections: [Connection] = []
@@ -60,7 +61,7 @@ struct Load: ~Copyable {
             let now = Clock.now
             let next = try sendDue(now)
             guard underWay > 0 || next != nil else { break }
-            // While all connections are busy, the loop waits for an answer, and ignores due requests.
+            // While all connections are busy, only an answer can end the wait, because a due request could not be sent.
             let limit = idle.isEmpty ? nil : next.map { began + $0 - min(now, began + $0) }
             let count = try poll.wait(nanoseconds: min(limit ?? Self.longestWait, Self.longestWait))
             if count == 0, limit == nil, Clock.now - now >= Self.longestWait {
@@ -75,8 +76,8 @@ struct Load: ~Copyable {
 
     /// Sends as many due requests as there are free connections.
     ///
-    /// - Returns: the time at which the next is due, since the beginning; nil if none is to come, or no connection is
-    ///   free.
+    /// - Returns: the time at which the next request is due, in nanoseconds since the load began; nil if no request
+    ///   remains.
     private mutating func sendDue(_ now: UInt64) throws(LoadFailure) -> UInt64? {
         while sent < requests.count, measurement.lostConnections < connections.count {
             guard let due = pace.due(sent, now: now - began) else { return nil }
@@ -106,16 +107,17 @@ struct Load: ~Copyable {
             connections[number].isBusy = false
             underWay -= 1
             idle.append(number)
-            // An answer to half a request: the rest would be misunderstood.
+            // The service has answered a request that is only partly sent. The connection is useless, because the
+            // service would misread the rest.
             if !connections[number].unsent.isEmpty { drop(number) }
-            // At once, and not after all the others have been read.
+            // The freed connection sends the next request at once, before the other answers are read.
             _ = try sendDue(last)
         case .lost:
             drop(number)
         }
     }
 
-    /// Drops a connection without replacing it. Lost answers are a result, and end the measurement on that connection.
+    /// Closes a connection, which is not replaced. Lost answers are a result of the measurement.
     private mutating func drop(_ number: Int) {
         connections[number].close()
         measurement.loseConnection(wasBusy: connections[number].isBusy)

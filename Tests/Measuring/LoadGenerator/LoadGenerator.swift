@@ -1,11 +1,12 @@
 import ArgumentParser
 import Foundation
 
-/// The load of `scripts/bench`: sends prepared requests over connections to a Unix socket, and reports the times of
-/// their answers. It uses one thread, and little processor time of its own, so that the figures are the service's.
+/// The load generator of `scripts/bench`. It sends prepared requests over connections to a Unix socket, and reports the
+/// latencies of the answers. It uses one thread and little processor time, so that the figures show the service's
+/// performance.
 ///
-/// `RequestList` has the requests, `Load` is the loop, `Poll` and `Connection` are epoll and sockets, `AnswerReader` is
-/// the necessary part of HTTP, `Measurement` is the result.
+/// `RequestList` contains the requests, and `Load` is the loop. `Poll` and `Connection` wrap epoll and sockets.
+/// `AnswerReader` implements the necessary part of HTTP, and `Measurement` is the result.
 @main
 struct LoadGenerator: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -55,12 +56,12 @@ struct LoadGenerator: ParsableCommand {
     }
 }
 
-/// The reason why nothing was measured.
+/// The error that a measurement was not possible.
 struct LoadFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 
-    /// A failed call, with errno's number.
+    /// Describes a failed system call by its name and errno.
     init(call: String, error: Int32 = errno) { self.init("\(call): errno \(error)") }
 }

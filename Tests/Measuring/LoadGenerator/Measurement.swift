@@ -2,7 +2,7 @@ import Histogram
 
 /// The result of a load.
 struct Measurement: Encodable {
-    /// Latencies in microseconds, to three digits.
+    /// Latencies in microseconds, with a precision of three digits.
     struct Latency: Encodable {
         var p50 = 0.0
         var p99 = 0.0
@@ -11,14 +11,14 @@ struct Measurement: Encodable {
     }
 
     private(set) var requests = 0
-    /// The time from the first request to the last answer.
+    /// The time from the first request to the last answer, in seconds.
     private(set) var seconds = 0.0
     /// The number of answers, by status.
     private(set) var statuses: [String: Int] = [:]
     /// The number of requests without an answer.
     private(set) var lost = 0
     private(set) var latency = Latency()
-    /// Seconds of the load generator's own processor time.
+    /// The processor time of the load generator, in seconds.
     private(set) var processor = 0.0
 
     private enum CodingKeys: CodingKey {
@@ -26,12 +26,14 @@ struct Measurement: Encodable {
     }
 
     private(set) var lostConnections = 0
-    /// The range from 100 ns to an hour.
+    /// The latencies in nanoseconds, from 100 ns to an hour.
     private var histogram = Histogram<UInt64>(
         lowestDiscernibleValue: 100, highestTrackableValue: 3_600_000_000_000, numberOfSignificantValueDigits: .three)
     private var counts = [Int](repeating: 0, count: 1000)
 
-    /// - Parameter nanoseconds: the time since the request was due.
+    /// Counts an answer.
+    ///
+    /// - Parameter nanoseconds: the time since the request was due, in nanoseconds.
     mutating func count(status: Int, nanoseconds: UInt64) {
         counts[status] += 1
         histogram.record(nanoseconds)

@@ -1,12 +1,14 @@
 import CEpoll
 import Glibc
 
-/// epoll(7), level-triggered, over sockets that the caller numbers.
+/// A level-triggered epoll(7) instance, whose caller gives each socket a number.
 @safe struct Poll: ~Copyable {
     private let descriptor: Int32
     private var events: [epoll_event]
 
-    /// - Parameter capacity: the most events of one wait.
+    /// Creates an epoll instance.
+    ///
+    /// - Parameter capacity: the maximum number of events that one wait returns.
     init(capacity: Int) throws(LoadFailure) {
         descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard descriptor >= 0 else { throw LoadFailure(call: "epoll_create1") }
@@ -15,12 +17,12 @@ import Glibc
 
     deinit { close(descriptor) }
 
-    /// Reports `socket` under this number when it is readable.
+    /// Adds a socket, which is reported under `number` when it is readable.
     func add(_ socket: Int32, number: Int) throws(LoadFailure) {
         try change(EPOLL_CTL_ADD, socket, number, EPOLLIN.rawValue)
     }
 
-    /// Sets whether the socket is also reported when it is writable.
+    /// Starts or stops reporting a socket also when it is writable.
     func watch(_ socket: Int32, number: Int, forRoom: Bool) throws(LoadFailure) {
         try change(EPOLL_CTL_MOD, socket, number, EPOLLIN.rawValue | (forRoom ? EPOLLOUT.rawValue : 0))
     }
@@ -30,7 +32,9 @@ import Glibc
         guard unsafe epoll_ctl(descriptor, operation, socket, &event) == 0 else { throw LoadFailure(call: "epoll_ctl") }
     }
 
-    /// - Parameter nanoseconds: the longest wait.
+    /// Waits until a socket has an event or the time has passed.
+    ///
+    /// - Parameter nanoseconds: the maximum time of the wait.
     /// - Returns: the number of sockets with an event.
     mutating func wait(nanoseconds: UInt64) throws(LoadFailure) -> Int {
         var limit = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
@@ -39,7 +43,7 @@ import Glibc
         return max(0, Int(count))
     }
 
-    /// The socket's number of event `index`, and true if the socket is writable.
+    /// The event `index` of the last wait: the socket's number, and true if the socket is writable.
     subscript(index: Int) -> (number: Int, hasRoom: Bool) {
         let event = unsafe events[index]
         return unsafe (Int(event.data.u64), event.events & EPOLLOUT.rawValue != 0)

@@ -1,14 +1,16 @@
-/// Requests in the order of sending, in one piece of memory.
+/// Requests in the order of sending, in one array of bytes.
 struct RequestList {
     let bytes: [UInt8]
     private let ranges: [Range<Int>]
 
     var count: Int { ranges.count }
 
-    /// The position of request `number` in ``bytes``.
+    /// The range of request `number` in ``bytes``.
     subscript(number: Int) -> Range<Int> { ranges[number] }
 
-    /// - Parameter bytes: the requests, each after its length as 4 bytes, the most significant first.
+    /// Reads prepared requests.
+    ///
+    /// - Parameter bytes: the requests, each preceded by its length in 4 big-endian bytes.
     init(_ bytes: [UInt8]) throws(LoadFailure) {
         self.bytes = bytes
         var ranges: [Range<Int>] = []

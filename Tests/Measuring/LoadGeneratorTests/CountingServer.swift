@@ -4,19 +4,21 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// Answers each request, recognised by its size, with the status that a test gives its number.
+/// A server that counts requests by their size, and answers each with the status that the test chooses for its number.
 final class CountingServer: Sendable {
     private let directory: FreshDirectory
-    /// One thread, so that a busy request delays all others.
+    /// One thread serves all connections, so that a stall delays every request.
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let channel: any Channel
     let path: String
 
+    /// Starts a server.
+    ///
     /// - Parameters:
     ///   - size: the size of each request in bytes.
     ///   - reads: the number of bytes read at a time.
-    ///   - stall: the time without any answer when request `number` arrives, counted from 1.
-    ///   - status: the status of the answer to request `number`; nil closes the connection.
+    ///   - stall: the time for which the server does nothing when request `number` (counted from 1) arrives.
+    ///   - status: returns the status for a request's number; nil closes the connection.
     init(
         size: Int = 32, reads: Int = 65_536, stall: Duration = .zero, at number: Int = 0,
         status: @escaping @Sendable (Int) -> String?

@@ -18,7 +18,7 @@ import Testing
         return try load.run()
     }
 
-    @Test("sends every request once, and counts answers by their status")
+    @Test("sends every request once, and counts the answers by status")
     func statuses() async throws {
         let server = try await CountingServer { $0 % 10 == 0 ? "503 Service Unavailable" : "200 OK" }
         let measured = try run(server, connections: 7, try requests(100))
@@ -30,19 +30,20 @@ import Testing
         try await server.stop()
     }
 
-    @Test("measures all requests due during a stall as late at a given rate, not one alone")
+    @Test("measures every request that was due during a stall as late, not only the one under way")
     func omission() async throws {
-        // 200 a second: for 0.4 s nothing is answered, and 80 requests are due, of which 50 wait for 0.15 s or more.
+        // The rate is 200 requests a second. During the stall of 0.4 s, 80 requests are due, and 50 of them wait for
+        // 0.15 s or more.
         let server = try await CountingServer(stall: .milliseconds(400), at: 100) { _ in "200 OK" }
         let measured = try run(server, try requests(200), rate: 200)
         #expect(measured.statuses == ["200": 200])
         #expect(measured.latency.p99 > 350_000)
-        // No request is due before its time.
+        // The last of 200 requests is due after 199 intervals, so the load cannot take less time.
         #expect(measured.seconds >= 199 / 200)
         try await server.stop()
     }
 
-    @Test("sends nothing that is due after the load's time")
+    @Test("sends no request that is due after the end of the load")
     func length() async throws {
         let server = try await CountingServer { _ in "200 OK" }
         let measured = try run(server, connections: 4, try requests(1000), rate: 100, seconds: 0.5)
@@ -51,7 +52,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test("loses the request of a broken connection, and continues on the others")
+    @Test("counts the request on a broken connection as lost, and continues on the others")
     func lost() async throws {
         let server = try await CountingServer { $0 == 5 ? nil : "200 OK" }
         let measured = try run(server, connections: 2, try requests(50))
@@ -80,11 +81,11 @@ import Testing
     private let answer = Array(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length:  5\r\n\r\nabcde".utf8)
 
-    @Test("completes an answer with its body, in any pieces")
+    @Test("completes an answer when its body is complete, for any division into pieces")
     func pieces() throws {
         for size in 1...answer.count {
             var reader = AnswerReader()
-            // Twice: the second reader must not receive any part of the first answer.
+            // The second answer checks that the reader keeps nothing of the first.
             for _ in 0..<2 {
                 var results: [Int?] = []
                 for start in stride(from: 0, to: answer.count, by: size) {
@@ -98,7 +99,7 @@ import Testing
     }
 
     @Test(
-        "refuses anything but an answer of known length",
+        "refuses input that is not an HTTP answer with a Content-Length",
         arguments: [
             "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "nonsense\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "HTTP/1.1 20x OK\r\n",

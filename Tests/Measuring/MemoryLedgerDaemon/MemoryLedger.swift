@@ -6,7 +6,8 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// The unchanged paytokend with a ledger in memory, with which `scripts/bench` compares the durable one.
+/// Runs the unchanged paytokend with a ledger in memory. `scripts/bench` compares its performance with the durable
+/// ledger's.
 ///
 ///     paytokend-memory-ledger CONFIGURATION
 @main
@@ -21,8 +22,8 @@ struct MemoryLedgerDaemon {
     }
 }
 
-/// A ledger that keeps claims and keys in memory and no record. It decides as the real one does, writes nothing, and
-/// loses everything at a restart. Not for service.
+/// A ledger that keeps claims and keys in memory, and has no audit record. It decides as the real one does, but loses
+/// everything at a restart, so it is not for production.
 final class MemoryLedger: SingleNodeLedger {
     private struct Claim {
         let caller: String
@@ -31,7 +32,7 @@ final class MemoryLedger: SingleNodeLedger {
         let publicKeyHash: PublicKeyHash
         let at: Date
         var repeats = 0
-        /// The last release's attempt.
+        /// The attempt of the last release.
         var attempt: AttemptName?
     }
 

@@ -4,14 +4,15 @@ import Histogram
 import PaymentToken
 import StrictJSON
 
-/// The duration of the daemon's check of a payment token's signature alone: `SignatureEvidence` over payment tokens as
-/// minted, on one thread, for so many seconds. Certificates are excluded, because the daemon caches accepted chains.
+/// Measures how long the daemon's check of a payment token's signature takes. It makes `SignatureEvidence` of minted
+/// payment tokens on one thread for SECONDS. It does not verify certificate chains, because the daemon caches accepted
+/// ones.
 ///
 ///     verification-price TOKENS SECONDS
 ///
-/// TOKENS has a payment token on each line. Prints verifications per second, the processor time of one, and the times
-/// of single ones at the 50th and 99th percentile, all three in microseconds. Exit status 1 if a signature is found
-/// invalid.
+/// TOKENS is a file with a payment token on each line. The program prints the verifications per second. It also prints,
+/// in microseconds, the processor time of a verification, and the 50th and 99th percentile of their durations. The exit
+/// status is 1 if a signature is invalid.
 @main
 struct VerificationPrice {
     static func main() {
@@ -37,7 +38,7 @@ struct VerificationPrice {
     private static func measure(_ tokens: [PaymentToken], nanoseconds: UInt64) throws {
         var times = Histogram<UInt64>(
             lowestDiscernibleValue: 10, highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
-        // The first one is slower than all others.
+        // The first verification is slower than all others, so it is not measured.
         _ = try SignatureEvidence(of: tokens[0])
         let (began, spent) = (time(CLOCK_MONOTONIC), time(CLOCK_PROCESS_CPUTIME_ID))
         var (now, count) = (began, 0)
@@ -56,7 +57,7 @@ struct VerificationPrice {
         print(figures.map { String(format: "%.2f", $0) }.joined(separator: " "))
     }
 
-    /// Nanoseconds.
+    /// The time of a clock, in nanoseconds.
     private static func time(_ clock: clockid_t) -> UInt64 {
         var time = timespec()
         unsafe clock_gettime(clock, &time)

@@ -2,10 +2,11 @@ import AuditChain
 import Crypto
 import Refusals
 
-// Acts of persons and of the daemon itself, with their records and in the truth. All records of an act have the same
-// time.
+// Acts of persons and of the daemon. Each writes its audit records and adds itself to the truth file. All records of an
+// act have the same time.
 extension Year {
-    /// The place of an act, which no story puts into a ledger that will be lost.
+    /// Returns the place of an act. Throws if it is nil, because the story must not put this act into a ledger that
+    /// will be lost.
     func kept(_ place: Truth.Place?) throws -> Truth.Place {
         guard let place else { throw YearFailure("the story loses what it needs") }
         return place
@@ -13,7 +14,7 @@ extension Year {
 
     // MARK: Nodes
 
-    /// Starts the daemon. 3 records.
+    /// Starts the daemon. Writes 3 records.
     func begin(_ node: Int, _ now: Int64, _ version: String, isAfterCrash: Bool = false) async throws {
         nodes[node].isDown = false
         let place = try kept(await act(node, now, .start(version: AuditText(version))))
@@ -21,7 +22,7 @@ extension Year {
         try await configure(node, now, isReload: false)
     }
 
-    /// Stops the daemon. 1 record.
+    /// Stops the daemon. Writes 1 record.
     func end(_ node: Int, _ now: Int64, _ version: String) async throws {
         let place = try kept(await act(node, now, .stop))
         truth.stops.append(Truth.Life(at: place, version: version))
@@ -29,7 +30,7 @@ extension Year {
         nodes[node].isDown = true
     }
 
-    /// Loads a configuration. 2 records; 1 if the file is refused.
+    /// Loads a configuration. Writes 2 records, or 1 if the file is refused.
     func configure(_ node: Int, _ now: Int64, isReload: Bool, isRefused: Bool = false) async throws {
         let name = "\(seed) configuration \(configuration) of \(nodes[node].name)"
         let file = isRefused ? nil : AuditDigest.of(name.utf8)
@@ -55,7 +56,7 @@ extension Year {
 
     // MARK: Keys
 
-    /// Generates a merchant's next key. 1 record.
+    /// Generates a merchant's next key. Writes 1 record.
     func generate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let standing = merchants[merchant]
         let key = MerchantKey(
@@ -65,12 +66,12 @@ extension Year {
         key.life.created = Truth.Step(at: place, by: person.rawValue)
     }
 
-    /// Requests the certificate of the merchant's newest key. 1 record.
+    /// Requests the certificate of the merchant's newest key. Writes 1 record.
     func requestCertificate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         try await act(node, now, .csrCreate, by: person, key: newest(merchant))
     }
 
-    /// Imports the certificate of the merchant's newest key, which is in use from then on. 1 record.
+    /// Imports the certificate of the merchant's newest key, which wallets use from then on. Writes 1 record.
     func activate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let (key, former) = (try newest(merchant), merchants[merchant].current)
         let certificate = AuditDigest.of("certificate of \(key.hash.hex)".utf8)
@@ -91,7 +92,7 @@ extension Year {
         return key
     }
 
-    /// Records a key's change of state. 1 record.
+    /// Changes a key's state. Writes 1 record.
     func change(
         _ node: Int, _ now: Int64, _ key: MerchantKey, to state: AuditKeyState, by person: Person, _ reason: String,
         approval: String? = nil
@@ -117,7 +118,7 @@ extension Year {
 
     // MARK: Second persons
 
-    /// An identifier that no other approval has.
+    /// Returns an identifier that no other approval has.
     func nextApproval() throws -> ApprovalIdentifier {
         guard let identifier = ApprovalIdentifier(bytes: random.bytes(8)) else {
             throw YearFailure("an approval's name has not 8 bytes")
@@ -125,9 +126,9 @@ extension Year {
         return identifier
     }
 
-    /// A person requests an operation that another one has to approve. 1 record.
+    /// Requests an operation that a second person has to approve. Writes 1 record.
     ///
-    /// - Parameter name: the story's name for the request.
+    /// - Parameter name: the name by which the story refers to the request.
     func ask(
         _ name: String, _ node: Int, _ now: Int64, _ operation: ApprovalOperation, by person: Person,
         key: MerchantKey? = nil, reason: String, as given: ApprovalIdentifier? = nil
@@ -144,10 +145,10 @@ extension Year {
                 requested: place, by: person.rawValue))
     }
 
-    /// Ends a request. 1 record.
+    /// Ends a request. Writes 1 record.
     ///
-    /// - Parameter person: nil if it expired without a decision.
-    /// - Returns: the approval, in hexadecimal.
+    /// - Parameter person: the person who decides; nil if the request expires without a decision.
+    /// - Returns: the approval's identifier in hexadecimal.
     @discardableResult
     func decide(
         _ name: String, _ node: Int, _ now: Int64, _ decision: ApprovalDecision, by person: Person?,
@@ -169,7 +170,7 @@ extension Year {
         return approval.approval
     }
 
-    /// The requester tries to approve it alone. 1 record.
+    /// Makes the requester try to approve the request, which is refused. Writes 1 record.
     func decideAlone(_ name: String, _ node: Int, _ now: Int64, by person: Person) async throws {
         let (_, approval) = try pending(name)
         try await record(
@@ -186,7 +187,7 @@ extension Year {
 
     // MARK: Audit keys
 
-    /// Records the other nodes' keys that a node trusts on first use. A record for each of them.
+    /// Makes a node trust the other nodes' keys on first use. Writes a record for each of them.
     func pinOthers(_ node: Int, _ now: Int64) async throws {
         for other in nodes.indices where other != node {
             guard let pin = KeyPin(firstSight: nodes[other].keys, of: nodes[other].node) else { continue }
@@ -194,7 +195,7 @@ extension Year {
         }
     }
 
-    /// Changes the audit key: the former one seals its announcement. 3 records.
+    /// Changes the audit key, after the former one has sealed a record that announces the new one. Writes 3 records.
     func changeAuditKey(_ name: String, _ node: Int, _ now: Int64, by person: Person, _ reason: String) async throws {
         let key = try Self.key(&random)
         let (from, to) = (nodes[node].keyId, try NodeRecord.checkpointKey(key).keyId)
@@ -211,7 +212,7 @@ extension Year {
         try await seal(node, now)
     }
 
-    /// A node trusts another one's new key because the former one announced it. 1 record.
+    /// Makes a node trust another node's new audit key, because the former key announced it. Writes 1 record.
     func pinNext(_ node: Int, _ now: Int64, of other: Int) async throws {
         let keys = nodes[other].keys
         guard keys.count > 1, let announcement = auditKeyAnnouncement else {

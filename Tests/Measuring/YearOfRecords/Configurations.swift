@@ -1,10 +1,10 @@
 import AuditChain
 
-/// The configuration files of the year: the first one, and the changes of each later one.
+/// The configuration files of the year: the values of the first file, and the changes in each later one.
 enum Configurations {
     struct Change {
         let name: String
-        /// The previous value; nil if the name is new.
+        /// The previous value; nil if the setting is new.
         let before: String?
         let after: String
     }
@@ -40,7 +40,9 @@ enum Configurations {
         return values
     }
 
-    /// - Parameter number: 2 or 3; the first file has no changes.
+    /// Returns the changes in a later configuration file.
+    ///
+    /// - Parameter number: the number of the file, 2 or 3. The first file has no changes.
     static func changes(in number: Int) -> [Change] {
         switch number {
         case 2:
@@ -62,7 +64,7 @@ enum Configurations {
         }
     }
 
-    /// The recorded values in force with this file, which fit into one record.
+    /// Returns the events that record all values in force with a configuration file. They fit into one record.
     static func events(of number: Int, node: String) -> [AuditEvent] {
         var values = first
         values["ledger.node"] = node

@@ -1,6 +1,6 @@
 import AuditChain
 
-/// A key in the year's story.
+/// A merchant's key in the story.
 final class MerchantKey {
     let hash: AuditDigest
     let merchant: String
@@ -8,9 +8,9 @@ final class MerchantKey {
     let algorithm: String
     let protection: AuditProtection
     var state = AuditKeyState.preActivation
-    /// The time until which it opens payment tokens after its deactivation, milliseconds since 1970.
+    /// The time until which the key, once deactivated, still decrypts payment tokens, in milliseconds since 1970.
     var cutOff: Int64 = .min
-    /// The time at which its successor was activated, milliseconds since 1970.
+    /// The time at which the successor was activated, in milliseconds since 1970; nil before that.
     var succeededAt: Int64?
     var life: Truth.Key
 
@@ -26,17 +26,17 @@ final class MerchantKey {
     func opens(at now: Int64) -> Bool { state == .active || state == .deactivated && now < cutOff }
 }
 
-/// A merchant with the key of its payment tokens, and the previous one.
+/// A merchant with its current and its previous key for payment tokens.
 struct Merchant {
     let identifier: String
     let algorithm: String
-    /// The share of all payments.
+    /// The merchant's share of all payments, from 0 to 1.
     let share: Double
     var current: MerchantKey?
     var former: MerchantKey?
 
-    /// The share of payment tokens under the former key: they arrive for hours after a rotation, and a few when it
-    /// opens nothing any more.
+    /// Returns the share of the merchant's payment tokens that are encrypted to the former key. Many arrive for hours
+    /// after a rotation, and a few after the key's cut-off.
     func formerShare(at now: Int64) -> Double {
         guard let former, let succeeded = former.succeededAt else { return 0 }
         let hours = Double(now - succeeded) / 3_600_000

@@ -2,32 +2,33 @@ import AuditChain
 import Crypto
 import Foundation
 
-/// One node's record, written in the form of its export: records, with an audit checkpoint after every 1,000 and where
-/// the daemon makes one.
+/// One node's audit record, written in the form of an export. It has an audit checkpoint after every 1,000 records, and
+/// wherever the daemon would make one.
 final class NodeRecord {
     let name: String
-    /// All keys that ever sealed, oldest first.
+    /// All keys that have sealed the record, the oldest first.
     private(set) var keys: [CheckpointKey] = []
     private(set) var checkpoints = 0
-    /// The latest time of a record, by any clock.
+    /// The latest time that any record has, even by a wrong clock.
     private(set) var newest = AuditTime.earliest
-    /// The advance of the node's clock, in milliseconds.
+    /// The time by which the node's clock is ahead, in milliseconds.
     var clockAhead: Int64 = 0
-    /// True while the node serves nothing.
+    /// True while the node serves no requests.
     var isDown = false
-    /// The time until which its worker is away, milliseconds since 1970.
+    /// The time until which the node's worker is away, in milliseconds since 1970.
     var workerAwayUntil: Int64 = .min
-    /// True while payment tokens are refused by their signing time, until the clock is accepted.
+    /// True while the node refuses all payment tokens by their signing times, which lasts until an administrator
+    /// accepts the clock.
     var refusesBySigningTime = false
-    /// The signing time before which payment tokens are refused after a restore.
+    /// The time, in milliseconds since 1970, until which the node refuses payment tokens after a restore.
     var servedFrom: Int64 = .min
-    /// The loss of the ledger with the present records; nil if they remain.
+    /// The loss of the ledger, if the records that are now written will be lost with it; nil if they remain.
     var loss: Truth.Loss?
 
     private var head: ChainHead
     private var sealed = 0
     private var signing: (key: P256.Signing.PrivateKey, keyId: AuditDigest)
-    /// The keys of the audit checkpoints since ``takeSeals()``.
+    /// The keys that have sealed audit checkpoints since the last call of ``takeSeals()``.
     private var seals: [AuditDigest] = []
     private var buffer: [UInt8] = []
     private let file: FileHandle
@@ -50,7 +51,7 @@ final class NodeRecord {
     var sequence: Int { head.sequence }
     var keyId: AuditDigest { signing.keyId }
 
-    /// Makes this key seal from now on.
+    /// Seals all later audit checkpoints with this key.
     func use(_ key: P256.Signing.PrivateKey) throws {
         let checkpointKey = try Self.checkpointKey(key)
         keys.append(checkpointKey)
@@ -64,7 +65,9 @@ final class NodeRecord {
         return checkpointKey
     }
 
-    /// - Returns: the record's sequence; nil if its ledger will be lost.
+    /// Appends a record to the node's chain.
+    ///
+    /// - Returns: the record's sequence; nil if the ledger will be lost, so that the record is not written.
     func append(_ record: AuditRecord) async throws -> Int? {
         guard loss == nil else { return nil }
         let line = head.append(record)
@@ -78,7 +81,7 @@ final class NodeRecord {
         return line.sequence
     }
 
-    /// Makes an audit checkpoint of all records, unless there is one.
+    /// Makes an audit checkpoint, unless the last record is already sealed.
     func seal(at time: AuditTime) async throws {
         guard loss == nil, sealed < head.sequence, let checkpoint = head.checkpoint(at: time, keyId: signing.keyId)
         else {
@@ -116,7 +119,7 @@ final class NodeRecord {
     }
 }
 
-/// The reason why no year was written.
+/// The error that the year could not be written.
 struct YearFailure: Error, CustomStringConvertible {
     let description: String
 

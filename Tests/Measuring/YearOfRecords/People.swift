@@ -1,9 +1,9 @@
 import AuditChain
 
-/// The administrators, and the auditor.
+/// The administrators and the auditor.
 enum Person: String, CaseIterable {
     case alice, bob, carol
-    /// The auditor.
+    /// The auditor, who is not an administrator.
     case dora
 
     var caller: AuditCaller {
@@ -20,25 +20,25 @@ enum Person: String, CaseIterable {
     }
 }
 
-/// A program that requests the decryption of payment tokens, with its hours.
+/// A program that requests decryption of payment tokens, and the times at which it does.
 struct PaymentCaller {
     let name: String
     let uid: UInt32
-    /// The weights by hour of the day, UTC.
+    /// The weights of its requests by the hour of the day in UTC.
     let hours: [Double]
-    /// The weights from Sunday to Saturday.
+    /// The weights of its requests by the day of the week, from Sunday to Saturday.
     let weekdays: [Double]
-    /// True if it also requests signatures of the identity key.
+    /// True if the program also requests signatures with the Merchant Identity key.
     let opensSessions: Bool
 
     var caller: AuditCaller {
         AuditCaller(name: AuditText(name), uid: uid, gid: 1000, pid: Int32(uid) * 3, comm: AuditText("node"))
     }
 
-    /// The weight of its requests in an hour, relative to the other hours of the week and the other callers.
+    /// Returns the weight of the program's requests in an hour, relative to other hours and other callers.
     func weight(weekday: Int, hour: Int) -> Double { hours[hour] * weekdays[weekday] }
 
-    /// Low at night, high on Fridays.
+    /// All callers. Their weights are low at night and high on Fridays.
     static let all: [PaymentCaller] = [
         PaymentCaller(
             name: "checkout-web", uid: 1001,
@@ -58,7 +58,7 @@ struct PaymentCaller {
         settlementBatch,
     ]
 
-    /// Active at 03:00 only, except when it is misused.
+    /// A caller that is active at 03:00 only, except when it is misused.
     static let settlementBatch = PaymentCaller(
         name: "settlement-batch", uid: 1010,
         hours: [

@@ -1,6 +1,6 @@
 import AuditChain
 
-/// A random generator with the same values for the same seed: SplitMix64 (Steele, Lea, Flood, "Fast splittable
+/// The random generator SplitMix64, which gives the same values for the same seed (Steele, Lea, Flood, "Fast splittable
 /// pseudorandom number generators").
 struct SplitMix {
     private var state: UInt64
@@ -15,11 +15,11 @@ struct SplitMix {
         return value ^ (value >> 31)
     }
 
-    /// A value from 0, and less than 1.
+    /// Returns a value that is at least 0 and less than 1.
     mutating func unit() -> Double { Double(next() >> 11) / 9_007_199_254_740_992 }
 
-    /// A value from 0, and less than `bound`, which is positive. For small bounds the bias of the remainder is
-    /// negligible.
+    /// Returns a value that is at least 0 and less than `bound`, which must be positive. The bias of the remainder is
+    /// negligible for small bounds.
     mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
 
     mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(truncatingIfNeeded: next() >> 32) } }
@@ -34,7 +34,8 @@ struct SplitMix {
         return AuditDigest(bytes: bytes) ?? .zero
     }
 
-    /// A position, each with the probability of its weight; the last one if no weight is positive.
+    /// Returns a random position in `weights`, with a probability in proportion to its weight. Returns the last
+    /// position if no weight is positive.
     mutating func choice(_ weights: [Double]) -> Int {
         var left = unit() * weights.reduce(0, +)
         for (position, weight) in weights.enumerated() {

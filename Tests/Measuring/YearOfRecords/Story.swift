@@ -1,13 +1,13 @@
 import AuditChain
 
-/// The events of the year that do not depend on the number of records: each with its day, counted from 0, and time.
+/// The events of the year that do not depend on the number of records. Each has a day, counted from 0, and a time.
 struct Story {
     static let version = "1.4.0"
     static let laterVersion = "1.5.0"
 
     private(set) var acts: [Act] = []
     let start: Int64
-    /// True if there are so many records that daily events do not displace the others.
+    /// True if the year has enough records for daily events.
     let isDaily: Bool
 
     init(of year: Year) {
@@ -19,9 +19,11 @@ struct Story {
         tellNodes()
     }
 
+    /// Adds an event to the story.
+    ///
     /// - Parameters:
-    ///   - time: `09:00`, or `09:00:30`.
-    ///   - records: the number of records of the event.
+    ///   - time: the time of day, such as `09:00` or `09:00:30`.
+    ///   - records: the number of records that the event writes.
     mutating func on(
         _ day: Int, _ time: String, records: Int, _ perform: @escaping (Year, Int64) async throws -> Void
     ) {
@@ -60,7 +62,8 @@ struct Story {
         tellIdentity()
     }
 
-    /// The only key imported from a file, which needs two persons.
+    /// Adds the import of the Merchant Identity key. It is the only key that comes from a file, which two persons must
+    /// approve.
     private mutating func tellIdentity() {
         on(0, "03:00", records: 1) { year, now in
             let key = MerchantKey(
@@ -125,7 +128,7 @@ struct Story {
                     let node = year.nodes[2]
                     node.loss = Truth.Loss(node: node.name, copyEndsAt: node.sequence, copiedAt: year.text(now))
                 }
-                // Recorded when the copy is made, so no copy has its own record.
+                // The backup is recorded after its copy is made, so no copy contains the record of its backup.
                 try await year.act(
                     2, now, .ledgerBackup(bytes: 1_000_000 + 700 * year.nodes[2].sequence, file: year.random.digest()),
                     by: .carol)
@@ -139,6 +142,6 @@ struct Story {
         }
     }
 
-    /// The day of the copy that replaces the lost ledger.
+    /// The day of the backup that replaces the lost ledger.
     static let copy = 155
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Refusals
 
-// The life of the merchants' keys.
+// The events in the lives of merchants' keys.
 extension Story {
     mutating func tellKeys() {
         tellRotation(of: 0, from: 60, by: .carol)
@@ -18,7 +18,8 @@ extension Story {
         }
     }
 
-    /// A new key, its certificate, and two days later the end of the old one, which opens for another day.
+    /// Adds a rotation: a new key, its certificate, and two days later the deactivation of the old key, which decrypts
+    /// for another day.
     private mutating func tellRotation(of merchant: Int, from day: Int, by person: Person) {
         on(day, "09:00", records: 1) { year, now in try await year.generate(0, now, merchant, by: person) }
         on(day, "09:20", records: 1) { year, now in try await year.requestCertificate(0, now, merchant, by: person) }
@@ -28,7 +29,7 @@ extension Story {
             key.cutOff = now + Year.day
             try await year.change(0, now, key, to: .deactivated, by: person, "rotation")
         }
-        // Payment tokens under way, before the cut-off and after it.
+        // These payment tokens were encrypted to the old key. They arrive before and after its cut-off.
         for (node, day, time) in [
             (0, day + 3, "13:00"), (1, day + 3, "18:30"), (2, day + 4, "08:15"), (1, day + 4, "11:40"),
         ] {
@@ -39,7 +40,7 @@ extension Story {
         }
     }
 
-    /// A key is suspended for a day; the first request to resume it is rejected.
+    /// Adds the suspension of a key for a day. The first request to resume it is rejected.
     private mutating func tellSuspension() {
         func key(_ year: Year) throws -> MerchantKey {
             guard let key = year.merchants[3].current else { throw YearFailure("there is no key to suspend") }
@@ -65,7 +66,8 @@ extension Story {
         }
     }
 
-    /// An insider uses a key without the daemon; it is suspended at once, and compromised with the second person.
+    /// Adds an insider's use of a key without the daemon. The key is suspended at once, and marked as compromised after
+    /// a second person approves.
     private mutating func tellCompromise() {
         let merchant = 1
         func key(_ year: Year) throws -> MerchantKey {
@@ -88,14 +90,15 @@ extension Story {
             try await year.change(
                 0, now, key(year), to: .compromised, by: .bob, "uses that are not in the record", approval: approval)
         }
-        // A payment token under the compromised key.
+        // This payment token is encrypted to the compromised key.
         on(215, "16:50", records: 1) { year, now in try await year.payment(1, now, 0, key(year)) }
         on(215, "16:55", records: 1) { year, now in try await year.generate(0, now, merchant, by: .carol) }
         on(215, "17:00", records: 1) { year, now in try await year.requestCertificate(0, now, merchant, by: .carol) }
         on(216, "09:00", records: 1) { year, now in try await year.activate(0, now, merchant, by: .carol) }
     }
 
-    /// The first rotation's old key: one request is withdrawn, one expires, and the third one is carried out.
+    /// Adds the destruction of the first rotation's old key. One request is withdrawn, one expires, and the third is
+    /// approved and carried out.
     private mutating func tellDestruction() {
         func key(_ year: Year) throws -> MerchantKey {
             guard let key = year.merchants[0].former else { throw YearFailure("there is no key to destroy") }
@@ -132,7 +135,7 @@ extension Story {
         }
     }
 
-    /// Replays on one day; and the night caller has payment tokens opened in the afternoon.
+    /// Adds replays on one day, and an afternoon in which the night caller decrypts payment tokens.
     private mutating func tellUncommonUse() {
         for number in 0..<12 {
             on(240, "13:\(10 + number * 3)", records: 1) { year, now in try await year.replay(number % 3, now) }

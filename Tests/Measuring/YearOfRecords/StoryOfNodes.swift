@@ -1,7 +1,7 @@
 import AuditChain
 import Refusals
 
-// Events of the nodes: configuration, crashes, an upgrade, clocks, a lost ledger, another audit key.
+// The events of the nodes: configuration changes, crashes, an upgrade, wrong clocks, a lost ledger and a new audit key.
 extension Story {
     mutating func tellNodes() {
         tellConfiguration()
@@ -53,7 +53,8 @@ extension Story {
         }
     }
 
-    /// A node's clock is set three hours ahead, and back; until the acceptance it refuses by signing times.
+    /// Adds a clock that is set three hours ahead, and back. The node refuses payment tokens by their signing times
+    /// until the clock is accepted.
     private mutating func tellClock() {
         let node = 1
         func refused(_ day: Int, _ time: String) {
@@ -92,7 +93,7 @@ extension Story {
         }
     }
 
-    /// One node after the other.
+    /// Adds an upgrade of one node after the other.
     private mutating func tellUpgrade() {
         for node in 0..<3 {
             on(140, "05:\(node)0", records: 1) { year, now in try await year.end(node, now, Self.version) }
@@ -100,8 +101,8 @@ extension Story {
         }
     }
 
-    /// A ledger is lost, and a copy of five days before replaces it. The records in between are gone, and sequences
-    /// continue from the copy.
+    /// Adds the loss of a ledger, which a backup from five days earlier replaces. The records since the backup are
+    /// lost, and sequences continue from it.
     private mutating func tellLoss() {
         let (node, day) = (2, Self.copy + 5)
         on(day, "02:30", records: 0) { year, now in
@@ -112,10 +113,10 @@ extension Story {
             guard let loss = year.nodes[node].loss else { throw YearFailure("no ledger was lost") }
             year.truth.losses.append(loss)
             year.nodes[node].loss = nil
-            // Its releases are unknown now.
+            // The restored ledger does not know recent releases, so they cannot be repeated or replayed.
             year.recent.removeAll()
             try await year.begin(node, now, Self.laterVersion, isAfterCrash: true)
-            // Until the restore is accepted.
+            // The node serves no requests until an administrator accepts the restore.
             year.nodes[node].isDown = true
         }
         let reason = "the disk failed, the copy of the week is put back"
@@ -124,7 +125,7 @@ extension Story {
         }
         on(day, "04:25", records: 2) { year, now in
             let loss = year.truth.losses[0]
-            // The HSM token remembers the lost ledger's last audit checkpoint, which sealed everything.
+            // The HSM token still has the last audit checkpoint of the lost ledger, which sealed all its records.
             let (ledger, token) = (year.nodes[node].sequence, loss.copyEndsAt + loss.records)
             let servedFrom = AuditTime(milliseconds: now + 5 * 60_000)
             let approval = try await year.decide("restore", node, now, .approve, by: .bob)

@@ -1,8 +1,7 @@
 import AuditChain
 import Foundation
 
-/// The log of key uses in the HSM that all three nodes share: each use at its time, by any requester, with or without a
-/// record.
+/// The log of key uses in the HSM that all three nodes share. It contains every use, with or without an audit record.
 final class TokenLog {
     private let file: FileHandle
     private var buffer: [UInt8] = []
@@ -18,7 +17,9 @@ final class TokenLog {
                 + #""until":"\#(Self.text(until))","token":"primary","serial":"1234567890abcdef"}"#)
     }
 
-    /// - Parameter time: by the HSM's own clock, milliseconds since 1970.
+    /// Adds a use of a key to the log.
+    ///
+    /// - Parameter time: the time by the HSM's clock, in milliseconds since 1970.
     func use(_ key: AuditDigest, _ operation: String, at time: Int64) throws {
         lines += 1
         write(

@@ -1,15 +1,15 @@
 import AuditChain
 import Refusals
 
-// The requests of payment callers, hour by hour.
+// The requests of payment callers.
 extension Year {
-    /// The hour before which nothing is requested, because the first keys are not there.
+    /// The first hour with requests. Before it, the first keys do not exist.
     private static let opening = 6
 
-    /// The hours since the start in which a caller replays payment tokens.
+    /// The hours, counted from the start of the year, in which a caller replays payment tokens.
     static let burst = 240 * 24 + 13..<240 * 24 + 15
 
-    /// The weight of the requests in an hour since the start, relative to the other hours.
+    /// Returns the weight of all requests in an hour of the year, relative to other hours.
     func weight(hour: Int) -> Double {
         guard hour >= Self.opening else { return 0 }
         let weight = callerWeights(at: start + Int64(hour) * Self.hour).reduce(0, +)
@@ -23,7 +23,7 @@ extension Year {
         return PaymentCaller.all.map { $0.weight(weekday: weekday, hour: Int(hours % 24)) }
     }
 
-    /// Makes one record of a payment caller.
+    /// Writes one record for a payment caller.
     func arrival(at now: Int64) async throws {
         let serving = nodes.indices.filter { !nodes[$0].isDown }
         let node = serving[random.below(serving.count)]
@@ -42,14 +42,14 @@ extension Year {
         }
     }
 
-    /// Records refusals before a request was read completely, within one minute.
+    /// Records a summary of requests that were refused, within one minute, before they were read completely.
     private func summary(_ node: Int, _ now: Int64) async throws {
         let codes: [RefusalCode] = [.forbidden, .notFound, .methodNotAllowed, .requestTooLarge, .requestTimeout]
         var counts = [codes[random.below(codes.count)]: 1 + random.below(40)]
         counts[.forbidden, default: 0] += random.below(3)
         let since = AuditTime(milliseconds: (now / 60_000 - 1) * 60_000 + nodes[node].clockAhead)
         guard let summary = RefusalSummary(since: since, counts: counts) else { return }
-        // A peer that no rule matches, or a caller with another role.
+        // The caller is a peer that no rule matches, or one with another role.
         let caller =
             random.unit() < 0.5
             ? AuditCaller(name: nil, uid: 4000 + UInt32(random.below(3)), gid: 4000)
@@ -83,7 +83,7 @@ extension Year {
         }
     }
 
-    /// A random reason for a refusal; nil most of the time.
+    /// Returns a random reason to refuse a payment token; nil most of the time.
     private func chance() -> RefusalCode? {
         let chances: [(RefusalCode, Double)] = [
             (.signingTimeOutsideWindow, 0.0015), (.unknownPublicKeyHash, 0.0012), (.signatureInvalid, 0.001),
@@ -100,7 +100,7 @@ extension Year {
         return nil
     }
 
-    /// Releases a payment token under a key, unless there is a reason to refuse it.
+    /// Records the release or refusal of a payment token that is encrypted to `key`.
     func payment(
         _ node: Int, _ now: Int64, _ callerNumber: Int, _ key: MerchantKey, refused: RefusalCode? = nil
     ) async throws {
@@ -108,7 +108,7 @@ extension Year {
         let (reference, transaction) = (random.digest(), random.digest())
         let event = AuditEvent.decrypt(reference: reference)
         let standing = nodes[node]
-        // In the order of the daemon's checks.
+        // These conditions have the order of the daemon's checks.
         let code: RefusalCode? =
             if refused == .malformedToken || refused == .signatureInvalid || refused == .certificateUntrusted {
                 refused
@@ -129,7 +129,7 @@ extension Year {
         case .malformedToken:
             _ = try await use(node, now, event, .refused(.malformedToken), caller)
         case .unknownPublicKeyHash:
-            // Two merchants whose keys are elsewhere.
+            // The unknown keys are those of two other merchants.
             let unknown = AuditDigest.of("\(seed) unknown \(random.below(2))".utf8)
             _ = try await use(
                 node, now, event, .refused(.unknownPublicKeyHash), caller, key: unknown, transaction: transaction)
@@ -137,7 +137,7 @@ extension Year {
             _ = try await use(
                 node, now, event, .refused(code ?? .internalError), caller, key: key.hash, transaction: transaction)
         case .amountMismatch?, .currencyMismatch?:
-            // Found in the decrypted data.
+            // The daemon finds these mismatches only after it has decrypted the payment token.
             _ = try await use(
                 node, now, event, .refused(code ?? .internalError), caller, merchant: key.merchant, key: key.hash,
                 transaction: transaction, protection: key.protection, usesToken: true)
@@ -159,7 +159,7 @@ extension Year {
         }
     }
 
-    /// The same caller repeats a transaction; another release if none can be repeated.
+    /// Records a repeated request of the same caller. If no release can be repeated, records a new one instead.
     private func again(_ node: Int, _ now: Int64, _ caller: Int) async throws {
         let standing = nodes[node]
         guard !standing.refusesBySigningTime, now >= standing.servedFrom, now >= standing.workerAwayUntil,
@@ -177,7 +177,7 @@ extension Year {
         totals.countSuperseded(key: release.key.hash, caller: PaymentCaller.all[caller].name)
     }
 
-    /// A caller sends a payment token that was already released, for another order.
+    /// Records the refusal of a payment token that was already released, which a caller sends for another order.
     func replay(_ node: Int, _ now: Int64) async throws {
         let caller = PaymentCaller.all[1]
         let reference = random.digest()

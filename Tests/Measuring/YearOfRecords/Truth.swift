@@ -1,7 +1,8 @@
 import AuditChain
 import Refusals
 
-/// The actual events of the year, counted when they are decided and before they are recorded.
+/// The actual events of the year, which are counted when the generator decides on them, before they are recorded. This
+/// is the content of the truth file.
 struct Truth: Encodable {
     /// The position of an event in the record, and its time there.
     struct Place: Encodable {
@@ -10,13 +11,13 @@ struct Truth: Encodable {
         let time: String
     }
 
-    /// A step in a key's life.
+    /// A step in the life of a key.
     struct Step: Encodable {
         let at: Place
-        /// The person; nil for the daemon itself.
+        /// The person who took the step; nil for the daemon.
         var by: String?
         var approval: String?
-        /// The key that replaced it.
+        /// The key that replaced this one; nil if none did.
         var successor: String?
     }
 
@@ -27,39 +28,40 @@ struct Truth: Encodable {
         let algorithm: String
         var created: Step?
         var activated: Step?
-        /// The activation of its successor. From then on wallets use that one.
+        /// The activation of the successor, which wallets use from then on.
         var succeeded: Step?
-        /// Its deactivation after that: it opens the wallets' pending payment tokens until its cut-off.
+        /// The deactivation after a succession. Until its cut-off, the key still decrypts payment tokens that wallets
+        /// made earlier.
         var superseded: Step?
         var suspended: [Step] = []
         var resumed: [Step] = []
         var deactivated: Step?
         var compromised: Step?
         var destroyed: Step?
-        /// The destruction of its objects on the other nodes.
+        /// The destruction of the key's objects in the HSM tokens of the other nodes.
         var objectsDestroyed: [Step] = []
         var releasesAfterSuccession = 0
         var releasesAfterSupersession = 0
         var repeatsAfterSupersession = 0
-        /// Uses in the HSM without the daemon, which have no record.
+        /// The number of uses in the HSM without the daemon, which have no record.
         var unrecordedUses = 0
-        /// Uses whose records were lost with a ledger.
+        /// The number of uses whose records were lost with a ledger.
         var lostUses = 0
     }
 
-    /// One caller's uses of one key, by `decrypt` and `tls_signature`.
+    /// The uses of one key by one caller, in events `decrypt` and `tls_signature`.
     struct Use: Encodable {
-        /// Nil for a refusal before the key was known.
+        /// The key; nil for refusals before the key was known.
         let publicKeyHash: String?
         let caller: String
         var released = 0
         var repeated = 0
         var signatures = 0
-        /// Those of `released` and `repeated` under a superseded key.
+        /// The number among `released` and `repeated` for which the key was superseded.
         var afterSuperseded = 0
-        /// Refusals of event `decrypt` and `tls_signature` by code.
+        /// The numbers of refusals of events `decrypt` and `tls_signature`, by code.
         var refusals: [String: Int] = [:]
-        /// Those of `refusals` that are `transaction_replayed`.
+        /// The number of refusals with the code `transaction_replayed`.
         var replays = 0
     }
 
@@ -74,7 +76,7 @@ struct Truth: Encodable {
     struct Event: Encodable {
         let event: String
         let outcome: String
-        /// Nil for the daemon itself, or a peer that no rule matched.
+        /// The caller; nil for the daemon, or for a peer that no rule matched.
         let caller: String?
         var records = 0
     }
@@ -85,16 +87,16 @@ struct Truth: Encodable {
         var publicKeyHash: String?
         let requested: Place
         let by: String
-        /// approve, reject, withdraw or expire.
+        /// The decision: approve, reject, withdraw or expire; nil while the request is pending.
         var decision: String?
         var decided: Place?
         var decidedBy: String?
     }
 
-    /// The content of a lost ledger.
+    /// A lost ledger, and the records that were lost with it.
     struct Loss: Encodable {
         let node: String
-        /// The last record in the copy.
+        /// The sequence of the last record in the backup.
         let copyEndsAt: Int
         let copiedAt: String
         var lostAt = ""
@@ -116,7 +118,8 @@ struct Truth: Encodable {
     struct ClockStep: Encodable {
         let node: String
         let secondsAhead: Int
-        /// The records in between come from a clock that was ahead.
+        /// The sequence of the last record before the clock was set ahead. The records up to the correction have times
+        /// of the wrong clock.
         let lastBefore: Int
         var lastAhead = 0
         var accepted: Step?
@@ -125,13 +128,13 @@ struct Truth: Encodable {
     struct Life: Encodable {
         let at: Place
         let version: String
-        /// True for a start that follows another one without a stop.
+        /// True if the previous start was not followed by a stop.
         var isAfterCrash = false
     }
 
     struct Configuration: Encodable {
         let at: Place
-        /// Nil if it was refused.
+        /// The file's SHA-256; nil if the file was refused.
         let fileSha256: String?
         let isReload: Bool
     }
@@ -139,7 +142,7 @@ struct Truth: Encodable {
     struct ConfigurationChange: Encodable {
         let at: Place
         let name: String
-        /// Nil if the name is new.
+        /// The previous value; nil if the setting is new.
         let before: String?
         let after: String
     }
@@ -173,13 +176,13 @@ struct Truth: Encodable {
     var nodes: [Node] = []
     var uses: [Use] = []
     var keys: [Key] = []
-    /// Every record, by event, outcome and caller.
+    /// The numbers of all records, by event, outcome and caller.
     var events: [Event] = []
     var refusalSummaries = Summaries()
-    /// The `transaction_replayed` refusals within the hours of the burst.
+    /// The number of `transaction_replayed` refusals within the hours of ``Year/burst``.
     var burstReplays = 0
     var approvals: [Approval] = []
-    /// The number that ended by approve, reject, withdraw and expire.
+    /// The numbers of approvals by the decision that ended them: approve, reject, withdraw or expire.
     var approvalsByDecision: [String: Int] = [:]
     var restores: [Restore] = []
     var losses: [Loss] = []
@@ -199,7 +202,7 @@ struct Truth: Encodable {
     }
 }
 
-/// The totals during the count.
+/// The totals, while the year's events are being counted.
 struct Totals {
     private struct UseName: Hashable {
         let key: AuditDigest?
@@ -237,7 +240,7 @@ struct Totals {
         events[EventName(event: event, outcome: outcome.text, caller: caller), default: 0] += 1
     }
 
-    /// The uses in an order that does not depend on the process.
+    /// The uses, sorted, because the order of a dictionary differs in each process.
     var allUses: [Truth.Use] {
         uses.values.sorted { ($0.publicKeyHash ?? "", $0.caller) < ($1.publicKeyHash ?? "", $1.caller) }
     }

@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import Refusals
 
-/// A year of three nodes in progress: decisions are counted and recorded.
+/// A simulated year of three nodes. It decides on events, counts them, and records them.
 final class Year {
     static let hour: Int64 = 3_600_000
     static let day = 24 * hour
@@ -18,16 +18,16 @@ final class Year {
     var truth: Truth
     var totals = Totals()
     let nodes: [NodeRecord]
-    /// All keys ever, in the order of their making.
+    /// All keys that were ever made, the oldest first.
     var keys: [MerchantKey] = []
     var merchants: [Merchant]
     var identity: MerchantKey?
     let tokenLog: TokenLog
-    /// The number of records of the remaining acts.
+    /// The number of records that the remaining acts will write.
     var actRecordsLeft = 0
-    /// Recent releases, for repeats and replays.
+    /// Recent releases, which callers can repeat or replay.
     var recent: [Release] = []
-    /// The pending approvals, by the story's name: their position in the truth.
+    /// The pending approvals' positions in the truth file, by the names that the story gives them.
     var approvals: [String: Int] = [:]
     /// The record in which a node's former audit key announces its successor.
     var auditKeyAnnouncement: Truth.Place?
@@ -67,7 +67,7 @@ final class Year {
         ]
     }
 
-    /// A key from the seed. Each 32 bytes are a key but for a probability of 2^-32.
+    /// Returns a key that is derived from the seed. 32 random bytes are a valid key except with a probability of 2^-32.
     static func key(_ random: inout SplitMix) throws -> P256.Signing.PrivateKey {
         try P256.Signing.PrivateKey(rawRepresentation: random.bytes(32))
     }
@@ -76,13 +76,13 @@ final class Year {
 
     private var written: Int { nodes.reduce(0) { $0 + $1.sequence } }
 
-    /// The number of requests between the acts, in the rest of the year.
+    /// The number of requests that remain for the rest of the year, apart from acts.
     private var left: Int { max(0, wanted - written - actRecordsLeft) }
 
     // MARK: The run
 
-    /// Runs the year hour by hour. The remaining records are distributed again each hour, so their number is exact at
-    /// the end, despite losses.
+    /// Runs the year hour by hour. It distributes the remaining records again in each hour, so that the total is exact
+    /// even if a ledger is lost.
     func live(_ story: [Act]) async throws {
         var acts = story.sorted { ($0.time, $0.number) < ($1.time, $1.number) }[...]
         actRecordsLeft = acts.reduce(0) { $0 + $1.records }
@@ -138,9 +138,9 @@ final class Year {
 
     func text(_ time: Int64) -> String { AuditTime(milliseconds: time).text }
 
-    /// Records an event on a node, at its clock's time.
+    /// Records an event on a node, with the time of the node's clock.
     ///
-    /// - Returns: its position; nil if it will be lost.
+    /// - Returns: the record's position; nil if it will be lost.
     @discardableResult
     func record(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
@@ -155,7 +155,7 @@ final class Year {
                 publicKeyHash: key, transactionId: transaction, protection: protection,
                 hsmToken: usesToken ? Self.hsmToken : nil))
         if let key, event.name == .csrCreate || usesToken && [.decrypt, .tlsSignature].contains(event.name) {
-            // The HSM works before anything is recorded, and with any fate of the record.
+            // The HSM logs the use before the daemon records it, so the log has the use even if the record is lost.
             try tokenLog.use(key, event.name == .decrypt ? "derive" : "sign", at: now)
             if sequence == nil { self.key(key)?.life.lostUses += 1 }
         }
@@ -168,20 +168,20 @@ final class Year {
         return Truth.Place(node: node.name, sequence: sequence, time: time.text)
     }
 
-    /// Counts the audit checkpoints signed since the last call.
+    /// Logs the key uses for the audit checkpoints that were signed since the last call.
     func noteSeals(of node: NodeRecord, _ now: Int64) throws {
         for keyId in node.takeSeals() { try tokenLog.use(keyId, "sign", at: now) }
     }
 
     private func key(_ hash: AuditDigest) -> MerchantKey? { keys.first { $0.hash == hash } }
 
-    /// An insider uses a key without the daemon.
+    /// Logs uses of a key by an insider, which the daemon does not record.
     func useUnrecorded(_ key: MerchantKey, _ count: Int, _ now: Int64) throws {
         key.life.unrecordedUses += count
         for number in 0..<count { try tokenLog.use(key.hash, "derive", at: now + Int64(number) * 1000) }
     }
 
-    /// Records an act of a person, or of the daemon itself, possibly on a key.
+    /// Records an act of a person, or of the daemon if `person` is nil. `key` is nil if the act concerns no key.
     @discardableResult
     func act(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, by person: Person? = nil,
@@ -192,7 +192,7 @@ final class Year {
             usesToken: usesToken)
     }
 
-    /// Records a payment caller's request, with the key that was known by then.
+    /// Records a payment caller's request. `key` is nil if the daemon refused the request before it knew the key.
     func use(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome, _ caller: PaymentCaller,
         merchant: String? = nil, key: AuditDigest? = nil, transaction: AuditDigest? = nil,
@@ -225,13 +225,13 @@ final class Year {
     }
 }
 
-/// An event at a fixed time, for any number of records.
+/// An event of the story, at a fixed time.
 struct Act {
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     let time: Int64
-    /// The order of acts at the same time, lower first.
+    /// The order among acts of the same time, the lowest first.
     let number: Int
-    /// The number of its records.
+    /// The number of records that the act writes.
     let records: Int
     let perform: (Year, Int64) async throws -> Void
 }

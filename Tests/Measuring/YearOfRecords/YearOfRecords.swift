@@ -2,10 +2,11 @@ import ArgumentParser
 import AuditChain
 import Foundation
 
-/// Writes a simulated year of the audit record of three nodes, as an export of all of them, and its actual events.
+/// Writes the audit records of a simulated year of three nodes, as an export of all nodes. A truth file states the
+/// year's actual events.
 ///
-/// This allows a report on the record to be compared with the actual events. The same seed gives the same year, except for
-/// the audit checkpoints' signatures.
+/// Tests compare a report on the records with the truth file. The same seed gives the same year, except for the
+/// signatures of audit checkpoints.
 @main
 struct YearOfRecords: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -48,7 +49,7 @@ struct YearOfRecords: AsyncParsableCommand {
         try (encoder.encode(year.truth) + [0x0A]).write(to: directory.appending(path: "truth.json"))
     }
 
-    /// Joins the nodes' lines, one node after the other, a mebibyte at a time.
+    /// Joins the files of the nodes' lines, one after the other, and copies one mebibyte at a time.
     private func join(_ parts: [URL], into export: URL) throws {
         guard FileManager.default.createFile(atPath: export.path, contents: nil) else {
             throw YearFailure("\(export.path) cannot be written")

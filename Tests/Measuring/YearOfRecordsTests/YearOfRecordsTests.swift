@@ -4,9 +4,9 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@Suite("paytokend-year: a simulated year of the audit record")
+@Suite("paytokend-year, which writes a simulated year of audit records")
 struct YearOfRecordsTests {
-    /// A year's directory, as the program has written it.
+    /// The directory that the program has written.
     private struct Written {
         let directory: FreshDirectory
         let truth: JSONValue
@@ -33,13 +33,13 @@ struct YearOfRecordsTests {
             ["node-1", "node-2", "node-3"].map { "\($0)=" + directory.path("year/keys/\($0).pem") }
         }
 
-        /// A member of the truth, one level deeper with each name.
+        /// The member of the truth file at a path of names.
         func truth(_ names: String...) -> JSONValue? { names.reduce(truth) { $0?[$1] } }
     }
 
     private static let script = ProjectFiles.path("scripts/verify-audit")
 
-    @Test("Both verifiers find every node's record intact, by the given keys and by those trusted on first use")
+    @Test("Writes records that both verifiers find intact, with given keys and with keys trusted on first use")
     func intact() async throws {
         let year = try await Written(["--records", "3600"])
         let ours = try await Program.run(
@@ -54,14 +54,14 @@ struct YearOfRecordsTests {
             theirs.output.split(separator: "\n").map { $0.prefix(19) } == [
                 "intact: node node-1", "intact: node node-2", "intact: node node-3",
             ])
-        // Node 2's later key through its former one, which node 1 trusts on first use.
+        // Node 1 trusts node 2's former key on first use, and node 2's later key because the former one announces it.
         let pinned = try await Program.run(
             Self.script, [year.export, year.keys[0], "--node", "all", "--pinned-by", "node-1"])
         #expect(pinned.status == 0, "\(pinned)")
         #expect(pinned.output.contains("key pinned by node node-1"))
     }
 
-    @Test("Writes the requested number of records, with audit checkpoints at most 1,000 records apart")
+    @Test("Writes the requested number of records, with an audit checkpoint at least every 1,000")
     func number() async throws {
         let year = try await Written(["--records", "9999"])
         #expect(try year.entries.count == 9999)
@@ -74,7 +74,7 @@ struct YearOfRecordsTests {
         #expect(unsealed == 0)
     }
 
-    @Test("States the sequences, events and totals by key and caller of the records as the truth")
+    @Test("Writes a truth file whose sequences, events and totals by key and caller match the records")
     func truth() async throws {
         let year = try await Written(["--records", "6000", "--seed", "7"])
         let entries = try year.entries
@@ -121,7 +121,7 @@ struct YearOfRecordsTests {
         #expect(told == uses)
     }
 
-    @Test("Records the story's events at the positions that the truth states")
+    @Test("Writes the story's events at the positions that the truth file states")
     func story() async throws {
         let year = try await Written(["--records", "600"])
         let entries = try year.entries
@@ -153,13 +153,13 @@ struct YearOfRecordsTests {
                 #expect(entry.details["approval"]?.stringValue == step["approval"]?.stringValue)
             }
         }
-        // Only the truth contains the insider's uses.
+        // Only the truth file contains the insider's uses.
         #expect(keys.map { $0["unrecordedUses"]?.numberValue?.int ?? 0 }.filter { $0 > 0 } == [37, 5])
         #expect(
             Set(year.truth("approvalsByDecision")?.objectValue?.members.map(\.name) ?? []) == [
                 "approve", "reject", "withdraw", "expire",
             ])
-        // Between the steps node-2's clock is three hours ahead, and then it is not.
+        // Node 2's clock is three hours ahead between the two steps, and right after the second.
         let step = try #require(year.truth("clockSteps")?.arrayValue?.first)
         let lastAhead = try #require(step["lastAhead"]?.numberValue?.int)
         let chain = entries.filter { $0.node.name == "node-2" }
@@ -169,7 +169,7 @@ struct YearOfRecordsTests {
         }
     }
 
-    @Test("Records the difference to the previous values as a reload's change")
+    @Test("Records a reload of the configuration as the changes from the previous values")
     func configuration() async throws {
         let year = try await Written(["--records", "400"])
         var values: [String: [String: String]] = [:]
@@ -198,7 +198,7 @@ struct YearOfRecordsTests {
     }
 
     @Test(
-        "Writes the same records, except signatures, and the same truth for the same seed, and another year for another"
+        "Writes the same records, except for signatures, and the same truth file only for the same seed"
     )
     func seeds() async throws {
         let first = try await Written(["--records", "400", "--seed", "3"])
@@ -209,7 +209,7 @@ struct YearOfRecordsTests {
         #expect(try first.entries != other.entries)
     }
 
-    @Test("Overwrites nothing")
+    @Test("Refuses to overwrite files")
     func existing() async throws {
         let directory = try FreshDirectory()
         let result = try await Program.run(Program.built("paytokend-year"), ["--out", directory.path])
@@ -219,6 +219,6 @@ struct YearOfRecordsTests {
 }
 
 extension JSONValue {
-    /// A member of an object; nil if this is something else or lacks it.
+    /// The member `name` of an object; nil if this is not an object or lacks it.
     fileprivate subscript(name: String) -> JSONValue? { objectValue?[name] }
 }

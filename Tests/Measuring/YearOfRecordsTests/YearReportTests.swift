@@ -3,10 +3,10 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// The page of a simulated year, compared with its actual events: the generator counts when it decides, and reads no
-/// record.
+/// Compares the report page of a simulated year with the year's actual events. The generator counts events when it
+/// decides on them, without reading the records.
 @Suite struct YearReportTests {
-    @Test("states the actual events in every total of the page")
+    @Test("states totals on the page that match the actual events")
     func truth() async throws {
         let directory = try FreshDirectory()
         let year = directory.path("year")
@@ -43,8 +43,8 @@ import Testing
         try await expectRecounted(page, in: directory)
     }
 
-    /// Expects the insider's uses, and those whose records were lost, as the HSM's surplus over the record, key by key.
-    /// Uses by requests without an answer may reduce it.
+    /// Expects the page to show, for each key, more uses in the HSM than in the record: the insider's uses and those
+    /// whose records were lost. Failed requests may have used a key too, so they may explain some of the surplus.
     private func expectUnrecordedFound(_ totals: Counts, _ truth: Counts, _ page: String) throws {
         let perhaps: Set = ["decryption_failed", "hsm_unavailable", "internal_error", "deadline_exceeded"]
         var slack: [String: Int] = [:]
@@ -69,11 +69,11 @@ import Testing
             let found = try #require(counted[hash])
             counted[hash] = nil
             #expect(found.counted - found.least == beyond, "\(hash)")
-            // Its import may have used it twice.
+            // The key's import may have used it twice.
             #expect(found.most - found.least == (slack[hash] ?? 0) + 2, "\(hash)")
             unexplained += max(0, beyond - (found.most - found.least))
         }
-        // Audit keys remain, and each signature is in the record.
+        // The remaining keys are audit keys. The record contains each of their signatures.
         #expect(!counted.isEmpty)
         for (key, found) in counted { #expect(found.counted == found.least && found.least == found.most, "\(key)") }
         #expect(unexplained > 0)
@@ -82,7 +82,7 @@ import Testing
 
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
-    /// Expects scripts/verify-audit --report to confirm the page, and to reject any other content.
+    /// Expects `scripts/verify-audit --report` to confirm the page, and to reject a page with any other content.
     private func expectRecounted(_ page: String, in directory: FreshDirectory) async throws {
         let year = directory.path("year")
         func check(_ page: String, _ name: String) async throws -> ProgramResult {
@@ -152,7 +152,7 @@ import Testing
     }
 }
 
-/// The totals of a page, or the truth of a year.
+/// The totals of a page, or those of a year's truth file.
 private struct Counts {
     let object: JSONObject
 
@@ -160,7 +160,7 @@ private struct Counts {
         object = try #require(try JSONValue(parsing: bytes).objectValue)
     }
 
-    /// A member's numbers by their names, without those that are 0.
+    /// Returns the numbers of an object by their names, without those that are 0.
     static func numbers(_ value: JSONValue?) -> [String: Int] {
         var numbers: [String: Int] = [:]
         for member in value?.objectValue?.members ?? [] {
@@ -171,13 +171,13 @@ private struct Counts {
 
     static func number(_ object: JSONObject, _ name: String) -> Int { object[name]?.numberValue?.int ?? 0 }
 
-    /// A position in the truth's form: `{"at":{"node":…,"sequence":…}}`.
+    /// Reads a position in the form of the truth file: `{"at":{"node":…,"sequence":…}}`.
     static func place(_ value: JSONValue?) -> String? {
         guard let at = value?.objectValue?["at"]?.objectValue else { return nil }
         return "\(at["node"]?.stringValue ?? "") \(number(at, "sequence"))"
     }
 
-    /// A position in a page's form: `["node-1",17]`.
+    /// Reads a position in the form of a page: `["node-1",17]`.
     static func pair(_ value: JSONValue?) -> String? {
         guard let place = value?.arrayValue, place.count == 2, let node = place[0].stringValue,
             let sequence = place[1].numberValue?.int
@@ -208,7 +208,7 @@ private struct Counts {
         return events
     }
 
-    /// The uses by key and caller.
+    /// Returns the numbers of uses by key and caller.
     func uses(key: String, signed: String, refused: String) -> [String: [String: Int]] {
         objects("uses").reduce(into: [:]) { uses, use in
             var counts = Self.numbers(use[refused])
