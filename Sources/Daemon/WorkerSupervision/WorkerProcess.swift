@@ -143,6 +143,8 @@ package final class WorkerExecutable: Sendable {
     let path: String
     private let file: OwnedDescriptor
     var descriptor: CInt { file.number }
+    /// A path at which this process reads the opened file, even if another one has replaced it since.
+    package var openedPath: String { "/proc/self/fd/\(descriptor)" }
 
     /// - Throws: ``WorkerExecutableError`` with the reason when the file cannot be opened or is not executable.
     package init(path: String) throws(WorkerExecutableError) {

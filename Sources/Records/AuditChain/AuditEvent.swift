@@ -16,8 +16,11 @@ public enum AuditEvent: Sendable, Equatable {
     /// minute.
     case refusals(RefusalSummary)
 
-    case start(version: AuditText)
+    case start(version: AuditText, programs: ProgramDigests = ProgramDigests())
     case stop
+    /// A worker opened an HSM token with another PKCS#11 library than the one recorded before. The record names the HSM
+    /// token. A digest is nil if the file could not be read.
+    case moduleChange(from: AuditDigest?, to: AuditDigest?)
     /// Recorded at start, with the SHA-256 of the configuration file.
     case configurationLoad(file: AuditDigest)
     /// Recorded at SIGHUP.
@@ -86,6 +89,7 @@ public enum AuditEvent: Sendable, Equatable {
         case refusals
         case start
         case stop
+        case moduleChange = "module_change"
         case configurationLoad = "configuration_load"
         case configurationReload = "configuration_reload"
         case configurationValues = "configuration_values"
@@ -126,6 +130,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .refusals: .refusals
         case .start: .start
         case .stop: .stop
+        case .moduleChange: .moduleChange
         case .configurationLoad: .configurationLoad
         case .configurationReload: .configurationReload
         case .configurationValues: .configurationValues
@@ -179,8 +184,12 @@ extension AuditEvent {
                     writer.member(code.rawValue, count)
                 }
             }
-        case .start(let version):
+        case .start(let version, let programs):
             writer.member("version", version.text)
+            programs.write(into: &writer)
+        case .moduleChange(let from, let to):
+            writer.member("from", from?.hex)
+            writer.member("to", to?.hex)
         case .configurationLoad(let file):
             writer.member("fileSha256", file.hex)
         case .configurationReload(let file):

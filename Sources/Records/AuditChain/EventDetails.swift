@@ -1,4 +1,5 @@
 public import Refusals
+internal import StrictJSON
 
 /// Refusals of one uid within one minute that are not recorded individually: those of requests that had not been read
 /// completely, and floods of requests that anyone can make without a signature from Apple.
@@ -34,6 +35,37 @@ extension AuditRecord {
     /// The record of a summary.
     public init(time: AuditTime, refusals: RefusalSummary, caller: AuditCaller?) {
         self.init(time: time, event: .refusals(refusals), outcome: refusals.outcome, caller: caller)
+    }
+}
+
+/// The SHA-256 of each file whose code opens payments on a host.
+public struct ProgramDigests: Sendable, Equatable {
+    /// The running program `paytokend`; nil if the file could not be read.
+    public var daemon: AuditDigest?
+    /// The program `paytokend-hsm`, which every worker of this daemon runs; nil if the file could not be read.
+    public var worker: AuditDigest?
+    /// The package's list of components (CycloneDX); nil if none is installed with the program.
+    public var sbom: AuditDigest?
+    /// The PKCS#11 libraries, by the HSM token's name in the configuration. Files that could not be read are absent.
+    public var modules: [String: AuditDigest]
+
+    public init(
+        daemon: AuditDigest? = nil, worker: AuditDigest? = nil, sbom: AuditDigest? = nil,
+        modules: [String: AuditDigest] = [:]
+    ) {
+        (self.daemon, self.worker, self.sbom, self.modules) = (daemon, worker, sbom, modules)
+    }
+
+    func write(into writer: inout JSONWriter) {
+        writer.member("paytokendSha256", daemon?.hex)
+        writer.member("workerSha256", worker?.hex)
+        writer.member("sbomSha256", sbom?.hex)
+        guard !modules.isEmpty else { return }
+        writer.member("modules") { writer in
+            for (hsmToken, digest) in modules.sorted(by: { $0.key < $1.key }) {
+                writer.member(hsmToken, digest.hex)
+            }
+        }
     }
 }
 

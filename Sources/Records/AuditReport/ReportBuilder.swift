@@ -56,9 +56,15 @@ public struct ReportBuilder: Sendable {
     private static let pin = AuditEvent.Name.auditKeyPinned.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
-    /// - Parameter tokenUses: the HSM tokens' logs of their keys' uses; no two of them may cover the same uses.
-    public init(period: ReportPeriod, tokenUses: [TokenUseLog] = []) {
+    /// The packages' lists of components, with which recorded programs are compared.
+    let listed: [ListedPrograms]
+
+    /// - Parameters:
+    ///   - tokenUses: the HSM tokens' logs of their keys' uses; no two of them may cover the same uses.
+    ///   - listed: the packages' lists of components.
+    public init(period: ReportPeriod, tokenUses: [TokenUseLog] = [], listed: [ListedPrograms] = []) {
         self.period = period
+        self.listed = listed
         reconciliation = Reconciliation(tokenUses)
     }
 

@@ -9,7 +9,8 @@ import StrictJSON
 /// `repeated`, `signed`, `afterSuperseded`, `refused` by code), `floods` (the sums of `refusals`), `steps` (one for
 /// each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. For all records, it has
 /// `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`, `compromised`, `destroyed`:
-/// `[node, sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are omitted. With logs of HSM
+/// `[node, sequence]`, and `state`). `programs` has the programs' SHA-256 from each record on that changed one: `node`,
+/// `sequence`, `paytokend`, `worker`, `sbom` and `modules` (by HSM token). Keys are their publicKeyHash in Base64. Empty counts are omitted. With logs of HSM
 /// tokens, `tokenUses` has one element for each log: `since`, `until`, `node` and `token` if the log names them, and
 /// `keys` (`key`, `counted` by the HSM token, `least` and `most` according to the record).
 struct ReportTotals {
@@ -44,6 +45,18 @@ struct ReportTotals {
             json.member("keys", objects: builder.sortedKeys, Self.write)
             json.member("approvals", builder.endsOfApprovals)
             json.member("system", system)
+            json.member("programs", objects: builder.system.sortedNodes.flatMap(\.programs)) { programs, json in
+                json.member("node", programs.place.node.name)
+                json.member("sequence", programs.place.sequence)
+                json.member("paytokend", programs.daemon)
+                json.member("worker", programs.worker)
+                json.member("sbom", programs.sbom)
+                json.member("modules") { json in
+                    for (hsmToken, digest) in programs.modules.sorted(by: { $0.key < $1.key }) {
+                        json.member(hsmToken, digest)
+                    }
+                }
+            }
             if !builder.reconciliation.logs.isEmpty {
                 json.member("tokenUses", objects: builder.reconciliation.logs.enumerated()) {
                     write($0.element, $0.offset, &$1)

@@ -17,9 +17,18 @@ extension Year {
     /// Starts the daemon. Writes 3 records.
     func begin(_ node: Int, _ now: Int64, _ version: String, isAfterCrash: Bool = false) async throws {
         nodes[node].isDown = false
-        let place = try kept(await act(node, now, .start(version: AuditText(version))))
+        let start = AuditEvent.start(version: AuditText(version), programs: Self.programs(version))
+        let place = try kept(await act(node, now, start))
         truth.starts.append(Truth.Life(at: place, version: version, isAfterCrash: isAfterCrash))
         try await configure(node, now, isReload: false)
+    }
+
+    /// The files that a version would have, with digests that no program has.
+    private static func programs(_ version: String) -> ProgramDigests {
+        func digest(_ file: String) -> AuditDigest { .of("\(file) \(version)".utf8) }
+        return ProgramDigests(
+            daemon: digest("paytokend"), worker: digest("paytokend-hsm"), sbom: digest("sbom.cdx.json"),
+            modules: ["primary": .of("libsofthsm2.so".utf8)])
     }
 
     /// Stops the daemon. Writes 1 record.

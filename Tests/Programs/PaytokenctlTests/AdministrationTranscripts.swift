@@ -192,6 +192,24 @@ struct AdministrationTranscripts {
         #expect(result.error == "warning: One person approves alone.\n")
     }
 
+    @Test("shows the beginning of each program's SHA-256 in status")
+    func programs() async throws {
+        let digests = (1...4).map { String(repeating: "\($0)", count: 64) }
+        let status = Sample.status()
+            .replacing(
+                #""ready":true"#,
+                with:
+                    #""programs":{"paytokendSha256":"\#(digests[0])","workerSha256":"\#(digests[1])","sbomSha256":"\#(digests[2])"},"ready":true"#
+            )
+            .replacing(#""name":"primary""#, with: #""name":"primary","moduleSha256":"\#(digests[3])""#)
+        let daemon = try await FakeDaemon(["GET /v1/status": .ok(status)])
+        let result = try await Command.paytokenctl(["status", "--wide"], socket: daemon.path)
+        #expect(
+            result.output.contains(
+                "SHA-256     paytokend 111111111111…, paytokend-hsm 222222222222…, SBOM 333333333333…, library of primary 444444444444…\n"
+            ), "\(result)")
+    }
+
     // Without a limit, the line of the HSM tokens has 102 columns.
     @Test("fits status to the terminal's width, says what it omits, and shows everything with --wide")
     func fitted() async throws {

@@ -40,6 +40,16 @@ struct AuditEventTests {
                 #","since":"2026-02-01T00:00:00.000Z","count":15,"counts":{"forbidden":12,"overloaded":3}"#
             ),
             (.start(version: AuditText("1.2.0")), "start", #","version":"1.2.0""#),
+            (
+                .start(
+                    version: AuditText("1.2.0"),
+                    programs: ProgramDigests(
+                        daemon: digest, worker: digest, sbom: digest, modules: ["primary": digest, "b": digest])),
+                "start",
+                #","version":"1.2.0","paytokendSha256":"\#(hex)","workerSha256":"\#(hex)","sbomSha256":"\#(hex)","modules":{"b":"\#(hex)","primary":"\#(hex)"}"#
+            ),
+            (.moduleChange(from: digest, to: nil), "module_change", #","from":"\#(hex)""#),
+            (.moduleChange(from: nil, to: digest), "module_change", #","to":"\#(hex)""#),
             (.stop, "stop", ""),
             (.configurationLoad(file: digest), "configuration_load", #","fileSha256":"\#(hex)""#),
             (.configurationReload(file: nil), "configuration_reload", ""),
@@ -231,7 +241,14 @@ struct AuditEventTests {
             var configuration = ConfigurationValues()
             for number in 0..<3000 { configuration.set("\(number).\(text)", ConfigurationValue(text)) }
             let parts = configuration.events()
-            for event in [AuditEvent.refusals(flood), .approvalRequest(request), .start(version: name)] + parts {
+            let modules = Dictionary(
+                (0..<16).map { (String(repeating: "m", count: 62) + "\($0)", AuditDigest.zero) },
+                uniquingKeysWith: { first, _ in first })
+            let programs = ProgramDigests(daemon: .zero, worker: .zero, sbom: .zero, modules: modules)
+            let events = [
+                AuditEvent.refusals(flood), .approvalRequest(request), .start(version: name, programs: programs),
+            ]
+            for event in events + parts {
                 var head = try required(
                     ChainHead(
                         node: try required(AuditNode(String(repeating: "n", count: 64))),

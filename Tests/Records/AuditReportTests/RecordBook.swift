@@ -26,7 +26,7 @@ struct RecordBook {
     mutating func add(
         _ event: AuditEvent, _ outcome: AuditOutcome = .ok, on node: String = "node-1", at hours: Double,
         by caller: String? = nil, uid: UInt32 = 1001, key: AuditDigest? = nil,
-        merchant: String? = "merchant.com.example"
+        merchant: String? = "merchant.com.example", hsmToken: String? = nil
     ) throws -> Int {
         let node = try #require(AuditNode(node))
         if heads[node] == nil {
@@ -36,7 +36,8 @@ struct RecordBook {
         let record = AuditRecord(
             time: Self.time(hours), event: event, outcome: outcome,
             caller: caller.map { AuditCaller(name: AuditText($0), uid: uid, gid: 100) },
-            merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key)
+            merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key,
+            hsmToken: hsmToken.map { AuditText($0) })
         var head = try #require(heads[node])
         let line = head.append(record)
         heads[node] = head
@@ -54,17 +55,31 @@ struct RecordBook {
     /// - Parameters:
     ///   - from: the beginning of the period, in hours from `start`.
     ///   - to: the end of the period, in hours from `start`.
-    func counted(from: Double = 0, to: Double = 24 * 31) throws -> ReportBuilder {
-        var builder = ReportBuilder(period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))))
+    func counted(
+        from: Double = 0, to: Double = 24 * 31, listed: [ListedPrograms] = []
+    ) throws -> ReportBuilder {
+        var builder = ReportBuilder(
+            period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))), listed: listed)
         for line in export { builder.survey(line: line) }
         for line in export { builder.count(line: line) }
         return builder
     }
 
+    /// Requires that `scripts/recount-report`, an independent implementation, counts the same.
+    func expectRecounted() async throws {
+        let script = ProjectFiles.path("scripts/recount-report")
+        let directory = try FreshDirectory()
+        let export = self.export.map { String(decoding: $0, as: UTF8.self) + "\n" }.joined()
+        let counted = try await Program.run(
+            script, [directory.write(page(), to: "page.html"), directory.write(export, to: "export.jsonl")])
+        #expect(counted.status == 0 && counted.output.hasSuffix(" totals are those of the export\n"), "\(counted)")
+    }
+
     func page(
-        from: Double = 0, to: Double = 24 * 31, others: [OtherLedger] = [], live: LiveState? = nil
+        from: Double = 0, to: Double = 24 * 31, others: [OtherLedger] = [], live: LiveState? = nil,
+        listed: [ListedPrograms] = []
     ) throws -> String {
-        let builder = try counted(from: from, to: to)
+        let builder = try counted(from: from, to: to, listed: listed)
         var verifier = NodesVerifier(TrustedKeys())
         for line in export { verifier.consume((line + [0x0A])[...]) }
         let export = VerifiedExport(

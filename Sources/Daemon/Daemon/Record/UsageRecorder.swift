@@ -146,6 +146,7 @@ protocol AuditReadRecording: Sendable {
 /// The records of the daemon's lifecycle: start, configuration, stop.
 struct LifecycleRecords: Sendable {
     let recorder: UsageRecorder
+    let programs: ProgramFiles
     let clock: WallClock
 
     /// Records the daemon's start and its configuration.
@@ -153,7 +154,7 @@ struct LifecycleRecords: Sendable {
     func started(with configuration: Configuration) async throws(StartFailure) {
         try await append(
             [
-                .start(version: AuditText(ProductVersion.current)),
+                .start(version: AuditText(ProductVersion.current), programs: programs.digests),
                 .configurationLoad(file: configuration.fileDigest),
             ] + configuration.recordedValues.events())
     }
@@ -165,6 +166,13 @@ struct LifecycleRecords: Sendable {
     /// - Throws: when it cannot be recorded; the old configuration then stays in force.
     func reloaded(_ file: AuditDigest, values: ConfigurationValues?) async throws(StartFailure) {
         try await append([.configurationReload(file: file)] + (values?.events() ?? []))
+    }
+
+    /// Records a PKCS#11 library that has changed since it was last recorded. Must be called before the worker serves.
+    func opened(hsmToken: String) {
+        guard let event = programs.changed(hsmToken: hsmToken) else { return }
+        recorder.ledger.note(
+            AuditRecord(time: AuditTime(clock.now()), event: event, hsmToken: AuditText(hsmToken)))
     }
 
     func reloadRefused() async {

@@ -26,6 +26,7 @@ struct MonitoringRoutes: Sendable {
     let headAge: Stopwatch
     let live: LiveConfiguration
     let instruments: Instruments
+    let programs: ProgramFiles
     let auditKeysOfOthers: OtherNodesAuditKeys
     let clock: WallClock
     let startedAt: Date
@@ -151,10 +152,19 @@ struct MonitoringRoutes: Sendable {
         let policies = live.policies.current
         let ledgerFault = reasons.first { $0.component == "ledger" }
         let server = await ledger.database?.answer
+        let programs = programs.digests
         return try .json(
             StatusAnswer(
-                version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
-                reasons: reasons, tokens: hsmTokens.all.map { status(of: $0) },
+                version: ProductVersion.current, node: ledger.node, startedAt: startedAt,
+                programs: ProgramsStatus(
+                    paytokendSha256: programs.daemon?.hex, workerSha256: programs.worker?.hex,
+                    sbomSha256: programs.sbom?.hex),
+                ready: reasons.isEmpty, reasons: reasons,
+                tokens: hsmTokens.all.map { hsmToken in
+                    var status = status(of: hsmToken)
+                    status.moduleSha256 = programs.modules[hsmToken.name]?.hex
+                    return status
+                },
                 ledger: LedgerStatus(
                     engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,

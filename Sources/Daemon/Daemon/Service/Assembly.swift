@@ -97,8 +97,23 @@ struct Assembly: Sendable {
         } catch {
             throw StartFailure(.tryAgainLater, error.description)
         }
-        let hsmTokens = try hsmTokens(
-            configuration.hsmTokens, catalogue: catalogue, instruments: instruments, logger: logger)
+        let executable: WorkerExecutable
+        do {
+            executable = try WorkerExecutable.installed()
+        } catch {
+            throw StartFailure(.configuration, error.message)
+        }
+        let tally = RefusalTally(clock: clock)
+        let recorder = UsageRecorder(ledger: ledger, tally: tally, faults: faults, clock: clock)
+        let lifeRecords = LifecycleRecords(
+            recorder: recorder,
+            programs: ProgramFiles(
+                worker: executable,
+                modules: Dictionary(configuration.hsmTokens.map { ($0.name, $0.module) }) { first, _ in first }),
+            clock: clock)
+        let hsmTokens = hsmTokens(
+            configuration.hsmTokens, running: executable, catalogue: catalogue, lifeRecords: lifeRecords,
+            instruments: instruments, logger: logger)
 
         let recordCheck = RecordCheck(ledger: ledger, logger: logger)
         let checkpoints = Checkpoints(
@@ -107,8 +122,6 @@ struct Assembly: Sendable {
         let gate = LedgerGate(
             ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
             clock: clock, logger: logger, widestWindow: { live.widestWindow })
-        let tally = RefusalTally(clock: clock)
-        let recorder = UsageRecorder(ledger: ledger, tally: tally, faults: faults, clock: clock)
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let arrivals = RefusedArrivals()
@@ -153,7 +166,7 @@ struct Assembly: Sendable {
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 ledgerClock: ledgerClock, recordCheck: recordCheck,
                 archiving: archiving, headAge: headAge,
-                live: live, instruments: instruments,
+                live: live, instruments: instruments, programs: lifeRecords.programs,
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
@@ -179,7 +192,7 @@ struct Assembly: Sendable {
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, opening: opening, checkpoints: checkpoints,
             recordCheck: recordCheck, archiving: archiving,
-            lifeRecords: LifecycleRecords(recorder: recorder, clock: clock),
+            lifeRecords: lifeRecords,
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,
             live: live, readiness: readiness, catalogue: catalogue, clock: clock)
@@ -195,14 +208,9 @@ struct Assembly: Sendable {
     }
 
     private static func hsmTokens(
-        _ settings: [HSMTokenSettings], catalogue: KeyCatalogue, instruments: Instruments, logger: Logger
-    ) throws(StartFailure) -> HSMTokenPool {
-        let executable: WorkerExecutable
-        do {
-            executable = try WorkerExecutable.installed()
-        } catch {
-            throw StartFailure(.configuration, error.message)
-        }
+        _ settings: [HSMTokenSettings], running executable: WorkerExecutable, catalogue: KeyCatalogue,
+        lifeRecords: LifecycleRecords, instruments: Instruments, logger: Logger
+    ) -> HSMTokenPool {
         // One for all HSM tokens: an input that ended two workers must not end a third.
         let refusedInputs = RefusedInputs()
         let workers = settings.map { settings in
@@ -210,7 +218,10 @@ struct Assembly: Sendable {
             return HSMToken(
                 settings, executable: executable, logger: logger,
                 events: WorkerEvents(
-                    keys: { keys, began in await catalogue.hsmTokenHasOpened(hsmToken, showing: keys, asOf: began) },
+                    keys: { keys, began in
+                        lifeRecords.opened(hsmToken: hsmToken)
+                        await catalogue.hsmTokenHasOpened(hsmToken, showing: keys, asOf: began)
+                    },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
                     called: { instruments.hsmCallSeconds.observe($1, [hsmToken, $0.name]) },
                     restarted: { instruments.workerRestarts.increment([hsmToken, $0.rawValue]) }),

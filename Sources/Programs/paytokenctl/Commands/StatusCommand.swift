@@ -50,7 +50,7 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Node", status.node),
                 ("Started", RFC3339.string(status.startedAt)),
                 ("Ledger", ledger.joined(separator: ", ")),
-            ] + record(status.ledger) + database(status.ledger) + [
+            ] + programs(status) + record(status.ledger) + database(status.ledger) + [
                 ("Roots", roots.isEmpty ? "-" : roots),
                 ("Distrusted", String(status.trust.distrusted)),
                 ("Window", status.trust.signingTimeWindow),
@@ -105,6 +105,17 @@ extension StatusCommand {
             }
         }
         return names.isEmpty ? "-" : names.joined(separator: ",")
+    }
+
+    /// The beginning of each program's SHA-256; JSON output has the whole.
+    private static func programs(_ status: StatusAnswer) -> [(String, String)] {
+        let files =
+            [
+                ("paytokend", status.programs?.paytokendSha256), ("paytokend-hsm", status.programs?.workerSha256),
+                ("SBOM", status.programs?.sbomSha256),
+            ] + status.tokens.map { ("library of \($0.name)", $0.moduleSha256) }
+        let digests = files.compactMap { name, sha256 in sha256.map { "\(name) \($0.prefix(12))…" } }
+        return digests.isEmpty ? [] : [("SHA-256", digests.joined(separator: ", "))]
     }
 
     /// The end of this node's record, as sequences; empty while the ledger does not provide it.

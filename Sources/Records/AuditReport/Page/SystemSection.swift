@@ -30,6 +30,7 @@ struct SystemSection {
                     .figure(node.stops, "event stop of \(node.node.name)"),
                 ]
             })
+        writePrograms(to: &page)
         writeConfiguration(to: &page)
         page.requirements(Requirement.ofSystem)
     }
@@ -78,6 +79,39 @@ struct SystemSection {
         }
     }
 
+    private func writePrograms(to page: inout PageWriter) {
+        page.subheading("Programs and PKCS#11 libraries, by the record")
+        if !builder.unlistedPrograms.isEmpty {
+            page.raw(
+                "<div class=\"verdict bad\"><strong>A program is not the one that its package lists.</strong> See the last column."
+                    + "</div>\n")
+        }
+        page.table(
+            ["From", "Record", "File", "SHA-256", "Compared with the package's list"],
+            builder.system.sortedNodes.flatMap(\.programs).flatMap { programs -> [[PageWriter.Cell]] in
+                let files =
+                    [
+                        ("paytokend", programs.daemon), ("paytokend-hsm", programs.worker),
+                        ("sbom.cdx.json", programs.sbom),
+                    ]
+                    .map { ($0.0, $0.1, builder.comparison(of: programs)) }
+                    + programs.modules.sorted { $0.key < $1.key }.map {
+                        ("library of HSM token \($0.key)", $0.value, .text("not of this package"))
+                    }
+                return files.enumerated().map { number, file in
+                    [
+                        number == 0 ? .time(programs.time) : .text(""),
+                        number == 0 ? .places([programs.place]) : .text(""), .text(file.0),
+                        file.1.map { .code($0) } ?? .none, file.2,
+                    ]
+                }
+            })
+        page.note(
+            "A row is shown when a file differs from the one before. Each daemon read its own program and the worker's when it "
+                + "started, and the PKCS#11 libraries again whenever a worker opened an HSM token. A program that lies about itself is not "
+                + "found here: compare the files on the hosts with other means.")
+    }
+
     private func writeConfiguration(to page: inout PageWriter) {
         page.subheading("Configuration in force")
         page.table(
@@ -89,7 +123,7 @@ struct SystemSection {
             })
         let omitted = builder.system.sortedNodes.reduce(0) { $0 + $1.omitted }
         if omitted > 0 {
-            page.note("\(omitted.grouped) more changes of version or configuration file are in the export.")
+            page.note("\(omitted.grouped) more changes of version, program or configuration file are in the export.")
         }
         let values = builder.system.values.filter { !$0.value.isEmpty }
         guard !values.isEmpty else {

@@ -1,4 +1,5 @@
 public import AuditChain
+import StrictJSON
 
 /// The history of the hosts according to the record: versions, configurations, and events of the ledger and the clock.
 public struct SystemHistory: Sendable {
@@ -9,6 +10,26 @@ public struct SystemHistory: Sendable {
         /// The person responsible; nil for the daemon.
         public let by: String?
         public let approval: String?
+    }
+
+    /// The files whose code opened payments from one record on, each by its SHA-256 in hexadecimal; nil if the record
+    /// does not have it.
+    public struct Programs: Sendable, Equatable {
+        public let time: AuditTime
+        public let place: RecordPlace
+        public let daemon: String?
+        public let worker: String?
+        /// The digest of the package's list of components.
+        public let sbom: String?
+        /// The PKCS#11 libraries, by the HSM token's name.
+        public internal(set) var modules: [String: String]
+
+        /// False for the records of versions that did not record any.
+        var isRecorded: Bool { daemon != nil || worker != nil || sbom != nil || !modules.isEmpty }
+
+        func hasSameFiles(as other: Programs) -> Bool {
+            (daemon, worker, sbom) == (other.daemon, other.worker, other.sbom) && modules == other.modules
+        }
     }
 
     public struct Node: Sendable, Equatable {
@@ -23,9 +44,11 @@ public struct SystemHistory: Sendable {
         public internal(set) var startsWithoutStop = RecordReferences()
         /// Each version's first start.
         public internal(set) var versions: [Moment] = []
+        /// The programs, from each start or change of a PKCS#11 library on after which a file was another one.
+        public internal(set) var programs: [Programs] = []
         /// Each load of a changed file, with the file's SHA-256.
         public internal(set) var configurations: [Moment] = []
-        /// The number of versions and loads beyond ``mostMoments``, which are counted but not kept.
+        /// The number of versions, programs and loads beyond ``mostMoments``, which are counted but not kept.
         public internal(set) var omitted = 0
         /// Records whose time is more than a second before that of the previous record.
         public internal(set) var stepsBack = RecordReferences()
@@ -84,6 +107,9 @@ public struct SystemHistory: Sendable {
             }
             node.hasStopped = false
             Self.note(version, entry, in: &node.versions, &node.omitted)
+            Self.note(
+                Self.programs(entry, modules: entry.details["modules"]?.objectValue?.members ?? []), in: &node)
+        case .moduleChange: takeModuleChange(entry, of: &node)
         case .stop:
             if inPeriod { node.stops.add(entry) }
             node.hasStopped = true
@@ -118,6 +144,38 @@ public struct SystemHistory: Sendable {
         case .configurationValues: take(values: entry, of: &node, inPeriod: inPeriod)
         default: break
         }
+    }
+
+    // MARK: Programs
+
+    private static func programs(_ entry: AuditEntry, modules: [(name: String, value: JSONValue)]) -> Programs {
+        Programs(
+            time: entry.time, place: RecordPlace(entry), daemon: entry.details["paytokendSha256"]?.stringValue,
+            worker: entry.details["workerSha256"]?.stringValue, sbom: entry.details["sbomSha256"]?.stringValue,
+            modules: Dictionary(
+                modules.compactMap { member in member.value.stringValue.map { (member.name, $0) } },
+                uniquingKeysWith: { first, _ in first }))
+    }
+
+    private func takeModuleChange(_ entry: AuditEntry, of node: inout Node) {
+        guard let hsmToken = entry.hsmToken else { return }
+        let last = node.programs.last
+        var modules = last?.modules ?? [:]
+        modules[hsmToken] = entry.details["to"]?.stringValue
+        Self.note(
+            Programs(
+                time: entry.time, place: RecordPlace(entry), daemon: last?.daemon, worker: last?.worker,
+                sbom: last?.sbom, modules: modules), in: &node)
+    }
+
+    /// Keeps the programs if a file differs from the last ones kept.
+    private static func note(_ programs: Programs, in node: inout Node) {
+        guard node.programs.last?.hasSameFiles(as: programs) != true else { return }
+        guard node.programs.count < mostMoments else {
+            node.omitted += 1
+            return
+        }
+        node.programs.append(programs)
     }
 
     // MARK: Configuration

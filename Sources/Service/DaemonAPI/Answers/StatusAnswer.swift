@@ -7,6 +7,8 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     /// This node's name in the ledger.
     public var node: String
     public var startedAt: Date
+    /// Absent in answers of earlier daemons.
+    public var programs: ProgramsStatus?
     public var ready: Bool
     public var reasons: [ReadinessAnswer.Reason]
     public var tokens: [HSMTokenStatus]
@@ -17,18 +19,36 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     public var warnings: [String]
 
     public init(
-        version: String, node: String, startedAt: Date, ready: Bool, reasons: [ReadinessAnswer.Reason],
-        tokens: [HSMTokenStatus], ledger: LedgerStatus, trust: TrustStatus, warnings: [String]
+        version: String, node: String, startedAt: Date, programs: ProgramsStatus? = nil, ready: Bool,
+        reasons: [ReadinessAnswer.Reason], tokens: [HSMTokenStatus], ledger: LedgerStatus, trust: TrustStatus,
+        warnings: [String]
     ) {
         self.version = version
         self.node = node
         self.startedAt = startedAt
+        self.programs = programs
         self.ready = ready
         self.reasons = reasons
         self.tokens = tokens
         self.ledger = ledger
         self.trust = trust
         self.warnings = warnings
+    }
+}
+
+/// The SHA-256 of the running programs' files, as 64 lower-case hexadecimal digits. The record's `start` has the same.
+public struct ProgramsStatus: Codable, Sendable, Equatable {
+    /// Absent if the file cannot be read.
+    public var paytokendSha256: String?
+    /// The digest of `paytokend-hsm`; absent if the file cannot be read.
+    public var workerSha256: String?
+    /// The digest of the package's list of components, `sbom.cdx.json`; absent if none is installed.
+    public var sbomSha256: String?
+
+    public init(paytokendSha256: String? = nil, workerSha256: String? = nil, sbomSha256: String? = nil) {
+        self.paytokendSha256 = paytokendSha256
+        self.workerSha256 = workerSha256
+        self.sbomSha256 = sbomSha256
     }
 }
 
@@ -63,6 +83,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     public var importKey: String?
     /// The number of private keys that the HSM token shows.
     public var keys: Int?
+    /// SHA-256 of the PKCS#11 library's file, 64 lower-case hexadecimal digits; absent if the file cannot be read.
+    public var moduleSha256: String?
 
     public init(
         name: String, condition: String, message: String? = nil, label: String? = nil, serialNumber: String? = nil,
@@ -70,7 +92,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         firmwareVersion: String? = nil, library: String? = nil, sessions: Int? = nil,
         tierECv1: String? = nil, tierRSAv1: String? = nil, pss: String? = nil, tlsAlgorithms: [String]? = nil,
         shortcomings: [String] = [], importKey: String? = nil,
-        keys: Int? = nil
+        keys: Int? = nil, moduleSha256: String? = nil
     ) {
         self.name = name
         self.condition = condition
@@ -90,6 +112,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         self.shortcomings = shortcomings
         self.importKey = importKey
         self.keys = keys
+        self.moduleSha256 = moduleSha256
     }
 }
 

@@ -74,6 +74,12 @@ struct AuditReportCommand: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var tokenUses: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "A package's list of components, sbom.cdx.json, which has its programs' SHA-256. May be repeated, once for each version.",
+            valueName: "file"), completion: .file())
+    var sbom: [String] = []
+
     @OptionGroup var archives: ArchiveOption
 
     @OptionGroup var format: OutputOptions
@@ -104,11 +110,12 @@ struct AuditReportCommand: AsyncParsableCommand {
             throw CommandFailure(.usage, "--until \(until.text) is not after --since \(since.text).")
         }
         let others = try otherKeys.map(Self.otherLedger)
+        let listed = try sbom.map(Self.listedPrograms)
         let page = try NewFile(out)
         let source = try await source(period)
         let tokenUses = try TokenUseFiles.read(self.tokenUses + source.tokenUses)
         let verdict = try source.verify()
-        var builder = ReportBuilder(period: period, tokenUses: tokenUses)
+        var builder = ReportBuilder(period: period, tokenUses: tokenUses, listed: listed)
         try Self.read(source.export, "1 of 2", take: { builder.survey(line: $0) })
         var digest = SHA256()
         try Self.read(
@@ -125,7 +132,9 @@ struct AuditReportCommand: AsyncParsableCommand {
                 version: ProductVersion.current
             ).bytes)
         try page.publish()
-        try tell(exported, unexplained: tokenUses.isEmpty ? nil : builder.reconciliation.unexplained)
+        try tell(
+            exported, unexplained: tokenUses.isEmpty ? nil : builder.reconciliation.unexplained,
+            unlisted: listed.isEmpty ? nil : builder.unlistedPrograms)
     }
 
     // MARK: The export
@@ -213,6 +222,16 @@ struct AuditReportCommand: AsyncParsableCommand {
         return OtherLedger(name: name(file), keys: Set(keys))
     }
 
+    private static func listedPrograms(_ file: String) throws -> ListedPrograms {
+        guard let listed = ListedPrograms(file: try InputFile.read(file, atMost: 1 << 24)) else {
+            throw CommandFailure(
+                .unreadable,
+                "\(InputFile.name(file)) is not the list of components of a paytokend package: it is installed as "
+                    + "/usr/share/doc/paytokend/sbom.cdx.json.")
+        }
+        return listed
+    }
+
     // MARK: Reading it
 
     private static func read(
@@ -234,14 +253,18 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     // MARK: Saying it
 
-    /// - Parameter unexplained: the number of uses that HSM tokens counted but no record explains; nil if no count was
-    ///   given.
-    private func tell(_ export: VerifiedExport, unexplained: Int?) throws {
+    /// - Parameters:
+    ///   - unexplained: the number of uses that HSM tokens counted but no record explains; nil if no count was given.
+    ///   - unlisted: the recorded programs that no list of components has; nil if no list was given.
+    private func tell(
+        _ export: VerifiedExport, unexplained: Int?, unlisted: [SystemHistory.Programs]?
+    ) throws {
         let json = JSONWriter.object { json in
             json.member("verdict", export.isProved ? "intact" : "not_proved")
             json.member("report", out)
             json.member("sha256", export.digest.hex)
             json.member("usesInNoRecord", unexplained)
+            json.member("unlistedPrograms", unlisted?.count)
         }
         try format.show(
             json,
@@ -250,12 +273,19 @@ struct AuditReportCommand: AsyncParsableCommand {
                     ("Page", out), ("Export", export.file), ("Export's SHA-256", export.digest.hex),
                     ("Verdict", export.isProved ? "intact" : "not proved"),
                 ] + (unexplained.map { [("Uses in no record", $0.grouped)] } ?? [])
+                    + (unlisted.map { [("Programs", $0.isEmpty ? "as listed" : "not as listed")] } ?? [])
             ).text)
         guard export.isProved else {
             throw CommandFailure(
                 .no,
                 "chain_unproved: the page says that the record is not intact, or not sealed to its end: \(export.verdict.description)"
             )
+        }
+        if let first = unlisted?.first {
+            throw CommandFailure(
+                .no,
+                "programs_not_listed: from record \(first.place.text) on, a program is not one of those that the given lists "
+                    + "of components have. The page shows which.")
         }
     }
 }
