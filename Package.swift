@@ -191,15 +191,34 @@ let folders: [[Target]] = [
                 name: "DatabaseSettings", dependencies: ["ConfigurationFile", "PostgreSQLClient"]),
             /// Private, durable SQLite files: location, lock, durability settings, one commit for many writes.
             .target(name: "SQLiteFiles", dependencies: ["DatabaseKit", grdb, sqlite]),
-            /// Claims, key records and audit records in one commit for many requests; SQLite, PostgreSQL, and the move from one to the other.
+            /// Claims, key records and audit records in one commit for many requests: the rules and statements of every engine.
             .target(
                 name: "Ledger",
                 dependencies: [
-                    "AccessControl",
-                    "KeyTypes",
-                    "AuditChain", "DatabaseKit", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient",
-                    "Refusals",
-                    "SQLiteFiles", crypto, grdb, sqlite,
+                    "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Encodings", "MerchantKeys",
+                    "PaymentToken",
+                    "PostgreSQLClient", "Refusals", "SQLiteFiles", grdb,
+                ]),
+            /// The ledger in a file, for one host.
+            .target(
+                name: "SQLiteLedger",
+                dependencies: [
+                    "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
+                    "PaymentToken", "SQLiteFiles", crypto, grdb, sqlite,
+                ]),
+            /// The ledger on a PostgreSQL server, for several hosts.
+            .target(
+                name: "PostgreSQLLedger",
+                dependencies: [
+                    "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
+                    "PaymentToken", "PostgreSQLClient",
+                ]),
+            /// Operations on a ledger that no daemon uses: the restore of a file, and the move of a file to a server.
+            .target(
+                name: "OfflineLedger",
+                dependencies: [
+                    "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
+                    "PaymentToken", "PostgreSQLClient", "PostgreSQLLedger", "SQLiteFiles", "SQLiteLedger", crypto, grdb,
                 ]),
             /// Amounts, currencies, payment states and the store of payments (SQLite; PostgreSQL for several gateways), without card data.
             .target(
@@ -228,7 +247,9 @@ let folders: [[Target]] = [
                     "TLSHandshake",
                     "WorkerProtocol",
                     "PaymentToken",
-                    "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
+                    "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLLedger", "SQLiteLedger", "PostgreSQLClient",
+                    "DaemonAPI",
+                    "HostSystem", "Telemetry",
                     "ConfigurationFile", "HTTPListener", "WorkerSupervision", nioCore, nioPosix, logging, signals, x509,
                     "ServerProgram",
                     crypto,
@@ -282,7 +303,8 @@ let folders: [[Target]] = [
                     "AccessControl",
                     "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
                     "HostSystem", "KeyFiles",
-                    "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "SecretMemory",
+                    "KeySealing", "Ledger", "OfflineLedger", "PostgreSQLClient", "PostgreSQLLedger", "ProductVersion",
+                    "SecretMemory",
                     "StrictJSON",
                     "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
                 ]),
@@ -426,9 +448,9 @@ let folders: [[Target]] = [
                 dependencies: [
                     "AccessControl",
                     "KeyTypes",
-                    "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient",
-                    "Refusals",
-                    "SQLiteFiles",
+                    "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys", "OfflineLedger", "PaymentToken",
+                    "PostgreSQLClient",
+                    "PostgreSQLLedger", "Refusals", "SQLiteFiles", "SQLiteLedger",
                     "WorkerProtocol", "TestSupport", crypto, grdb,
                 ]),
             .testTarget(
@@ -452,7 +474,7 @@ let folders: [[Target]] = [
                     "KeyTypes",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
-                    "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
+                    "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SQLiteLedger",
                     "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                     nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
                 ]),
@@ -509,7 +531,11 @@ let folders: [[Target]] = [
             /// A ledger of any size.
             .executableTarget(
                 name: "ledger-filler",
-                dependencies: ["AuditChain", "Ledger", "PKCS11", "PostgreSQLClient", "SecretMemory", crypto],
+                dependencies: [
+                    "AuditChain", "Ledger", "PKCS11", "PostgreSQLClient", "PostgreSQLLedger", "SecretMemory",
+                    "SQLiteLedger",
+                    crypto,
+                ],
                 path: "Tests/Measuring/LedgerFiller"),
             /// The cost of the worker's process boundary.
             .executableTarget(
@@ -520,7 +546,8 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "key-filler",
                 dependencies: [
-                    "Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "TokenForge", crypto,
+                    "Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "SQLiteLedger", "TokenForge",
+                    crypto,
                 ],
                 path: "Tests/Measuring/KeyFiller"),
             /// A simulated year of the key-usage record, for programs that read such records.

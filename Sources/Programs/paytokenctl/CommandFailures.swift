@@ -1,6 +1,7 @@
 import CommandOutput
 import KeyFiles
 import Ledger
+import OfflineLedger
 
 // Maps the errors that parts of a command throw to the way in which the command ends.
 

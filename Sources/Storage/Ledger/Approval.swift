@@ -85,7 +85,7 @@ extension Approval {
     /// - Parameters:
     ///   - node: the node on which the step is taken.
     ///   - keyState: returns the state of ``key`` in the step's transaction; called only if the step depends on it.
-    func conflict(
+    package func conflict(
         with step: AdministrativeChange.ApprovalStep, at now: Date, on node: String, keyState: () throws -> KeyState?
     ) rethrows -> ApprovalConflict? {
         switch step {

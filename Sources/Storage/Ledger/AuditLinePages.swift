@@ -17,8 +17,8 @@ public struct AuditLinePages: AsyncSequence, Sendable {
     }
 
     let trail: any ChainReading
-    let first: Int
-    let last: Int?
+    package let first: Int
+    package let last: Int?
     let pageSize: Int
 
     public func makeAsyncIterator() -> Iterator { Iterator(export: self) }
@@ -28,7 +28,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
         /// The last sequence read, and the last one to read; nil before the first page.
         private var extent: (behind: Int, last: Int)?
 
-        init(export: AuditLinePages) {
+        package init(export: AuditLinePages) {
             self.export = export
         }
 

@@ -29,7 +29,7 @@ public struct ClaimRetention: Sendable, Equatable {
 
 extension ClaimRetention {
     /// Returns the retention for a shared ledger in which another node has the given window.
-    func covering(window: Int64) -> ClaimRetention { ClaimRetention(age: max(age, .milliseconds(window * 2))) }
+    package func covering(window: Int64) -> ClaimRetention { ClaimRetention(age: max(age, .milliseconds(window * 2))) }
 
     private init(age: Duration) { self.age = age }
 }
@@ -53,7 +53,7 @@ extension ClaimRetention {
     public static let longestLead = Duration.seconds(86_400)
 
     /// The claims that may be forgotten now. Times are in milliseconds (``StoredTime``).
-    enum Plan: Equatable {
+    package enum Plan: Equatable {
         case nothing(before: Int64)
         case clockUnconfirmed(newestClaim: Int64)
         /// Claims made before the first time are removed. The ledger may then have no claims for payment tokens signed
@@ -67,7 +67,9 @@ extension ClaimRetention {
     ///   - now: the daemon's clock, which may be wrong.
     ///   - newest: the time of the newest claim; nil if there is none. `oldest` is the time of the oldest claim.
     ///   - ahead: the greatest lead of a released payment token's signing time over the clock at its claim.
-    func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64) -> Plan {
+    package func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64)
+        -> Plan
+    {
         let (present, age) = (StoredTime.milliseconds(now), StoredTime.milliseconds(age))
         guard let newest, let oldest, oldest < present - age else { return .nothing(before: present - age) }
         guard present - newest <= StoredTime.milliseconds(Self.longestLead) else {
@@ -93,7 +95,7 @@ extension ClaimRetention.Plan {
     ///
     /// - Parameter forget: removes at most `limit` claims made before the first time. In the same transaction it
     ///   records that claims of payment tokens signed before the second time may be gone. Returns the number removed.
-    func carryOut(
+    package func carryOut(
         _ forget: (
             _ claimsBefore: Int64, _ paymentTokensSignedBefore: Int64, _ limit: Int
         ) async throws(LedgerFailure) -> Int

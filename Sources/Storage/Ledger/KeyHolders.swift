@@ -63,7 +63,7 @@ extension SingleNodeLedger {
 
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }
 
-    func releaseStatus(withHolds holds: [LedgerHold]) -> LedgerReleaseStatus {
+    package func releaseStatus(withHolds holds: [LedgerHold]) -> LedgerReleaseStatus {
         var status = LedgerReleaseStatus()
         status.holds = holds
         if nodeState.widestWindow == nil { status.unboundedNodes = [node] }

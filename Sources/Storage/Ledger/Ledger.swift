@@ -5,10 +5,10 @@
 // transaction claims a payment, checks the key's state and writes the audit record, and is durable before the caller
 // receives an answer.
 //
-// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then an engine:
-// SQLite/SQLiteLedger.swift for one host, PostgreSQL/PostgreSQLLedger.swift for several. Code outside the engines'
-// folders is shared: types, rules for claims, approvals, changes and pruning, the queue to the single writer,
-// deadlines. Every engine passes the same tests (Tests/Storage/LedgerTests/Protocol).
+// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then an engine, each a target of its
+// own: SQLiteLedger for one host, PostgreSQLLedger for several. This target has what both share: types, rules for
+// claims, approvals, changes and pruning, the statements, the queue to the single writer, deadlines. Every engine
+// passes the same tests (Tests/Storage/LedgerTests/Protocol). The target OfflineLedger restores a file, and moves one to a server.
 
 public import AuditChain
 public import Foundation
@@ -17,7 +17,7 @@ public import PaymentToken
 
 /// The daemon's only store: released transactions and their callers, permitted uses of keys, and the audit record.
 ///
-/// Each engine is one folder that implements this protocol. All calls are safe from any task and do not block Swift's
+/// Each engine is one target that implements this protocol. All calls are safe from any task and do not block Swift's
 /// task threads. ``release(_:recording:)`` prevents a payment from being credited twice. One transaction checks the
 /// key's state and writes the claim, and it is durable before the verdict is returned. Calls that arrive during a
 /// commit share the next one.
@@ -32,10 +32,21 @@ public protocol Ledger: AuditTrail {
     /// The engine's name for display, `sqlite` or `postgresql`.
     var engine: String { get }
     var schemaVersion: Int { get }
-    /// The ledger if it is a file, whose file system can fill up; nil otherwise.
-    var file: SQLiteLedger? { get }
-    /// The ledger if it is on a server, with further status and metrics; nil otherwise.
-    var database: PostgreSQLLedger? { get }
+    /// The permitted but insecure settings of the ledger's server; empty for a file.
+    var insecureSettings: Set<InsecureLedgerSetting> { get }
+    /// This daemon's lease of its name; nil for a file, which has no leases.
+    var lease: NodeLeaseStatus? { get }
+
+    /// Reads the status of the ledger's server and of the nodes that share it; nil for a file.
+    func serverStatus() async throws(LedgerFailure) -> LedgerServer?
+
+    /// Returns the number of synchronous standbys to which the ledger's server streams; nil for a file, and if the
+    /// daemon's role lacks `pg_read_all_stats`.
+    func synchronousStandbys() async throws(LedgerFailure) -> Int?
+
+    /// Returns the bytes that are free for the daemon's account on the file system of the ledger's file; nil for a
+    /// server.
+    func freeBytes() async throws(LedgerFailure) -> UInt64?
 
     /// Claims a transaction for release, or returns why it must not be released.
     ///
@@ -252,8 +263,14 @@ public protocol Ledger: AuditTrail {
 }
 
 extension Ledger {
-    public var file: SQLiteLedger? { nil }
-    public var database: PostgreSQLLedger? { nil }
+    public var insecureSettings: Set<InsecureLedgerSetting> { [] }
+    public var lease: NodeLeaseStatus? { nil }
+
+    public func serverStatus() async throws(LedgerFailure) -> LedgerServer? { nil }
+
+    public func synchronousStandbys() async throws(LedgerFailure) -> Int? { nil }
+
+    public func freeBytes() async throws(LedgerFailure) -> UInt64? { nil }
 }
 
 /// An event of the writer, for metrics and logs. It is delivered on the writer's thread, or on the thread whose note
@@ -289,8 +306,8 @@ public enum ReadBackOutcome: String, Sendable, CaseIterable {
 }
 
 /// The kernel's name for this machine; a resolver might wait for the network.
-enum HostName {
-    static var current: String {
+package enum HostName {
+    package static var current: String {
         let text = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)) ?? ""
         let name = text.trimmingCharacters(in: .whitespacesAndNewlines)
         return AuditNode(name)?.name ?? "localhost"

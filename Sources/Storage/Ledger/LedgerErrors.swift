@@ -4,7 +4,7 @@ import Encodings
 import GRDB
 public import MerchantKeys
 import PostgreSQLClient
-import SQLiteFiles
+package import SQLiteFiles
 
 /// The reason why the ledger did not carry out a call.
 public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
@@ -70,7 +70,7 @@ extension LedgerFailure: StoreFailure {
         case let error as DatabaseFileReplaced: self = .unavailable(reason: error.description)
         case is TransactionLeftOpen:
             self = .unavailable(reason: "A failed transaction cannot be rolled back.")
-        case let error as PostgreSQLFailure: self = error.failure
+        case let error as PostgreSQLFailure: self = .unavailable(reason: error.reason)
         case let error as UnreadableColumn:
             self = .unavailable(
                 reason:
@@ -258,6 +258,10 @@ public struct BackupFile: Sendable, Equatable {
     public let digest: AuditDigest
     /// The sequence of the last record in the copy; 0 if there is none.
     public let sequence: Int
+
+    package init(path: String, bytes: Int, digest: AuditDigest, sequence: Int) {
+        (self.path, self.bytes, self.digest, self.sequence) = (path, bytes, digest, sequence)
+    }
 }
 
 /// The reason why there is no copy. A failed attempt leaves no file.
@@ -279,7 +283,7 @@ public enum LedgerBackupError: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 extension LedgerOpeningError {
-    init(_ error: DatabaseFileError) {
+    package init(_ error: DatabaseFileError) {
         self =
             switch error {
             case .noDirectory(let path): .noDirectory(path: path)

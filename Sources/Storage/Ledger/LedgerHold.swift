@@ -139,14 +139,18 @@ extension AdministrativeChange {
 
 /// The signing times before which a payment token cannot be claimed for the first time. Times are in milliseconds
 /// (``StoredTime``).
-struct ReleaseLimits: Sendable, Equatable {
+package struct ReleaseLimits: Sendable, Equatable {
     /// Claims of payment tokens signed before this time may be pruned.
-    var forgottenBefore: Int64?
+    package var forgottenBefore: Int64?
     /// Claims of payment tokens signed before this time may be missing from a restored ledger.
-    var restoreFence: Int64?
+    package var restoreFence: Int64?
+
+    package init(forgottenBefore: Int64? = nil, restoreFence: Int64? = nil) {
+        (self.forgottenBefore, self.restoreFence) = (forgottenBefore, restoreFence)
+    }
 
     /// Returns the acceptance time plus the widest window, rounded up to whole seconds, as in responses and records.
-    static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
+    package static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
         let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
         return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000
     }

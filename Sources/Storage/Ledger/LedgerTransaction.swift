@@ -1,14 +1,14 @@
 import AccessControl
-import AuditChain
-import DatabaseKit
-import Foundation
+package import AuditChain
+package import DatabaseKit
+package import Foundation
 import KeyTypes
 import MerchantKeys
 import PaymentToken
 
 /// The part of an engine's transaction that administrative work needs. The extension makes the decisions, in the same
 /// way for every engine.
-protocol LedgerTransaction: AnyObject, StoredQueries {
+package protocol LedgerTransaction: AnyObject, StoredQueries {
     var node: AuditNode { get }
 
     /// The end of a SELECT statement that locks the rows until the transaction ends.
@@ -49,7 +49,7 @@ extension LedgerTransaction {
     private var records: RecordStatements { RecordStatements(node: node) }
 
     /// Makes the approval's step and the key changes, and writes their records.
-    func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
+    package func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
         let known = try change.key.flatMap { try KeyRecordRow.find($0.publicKeyHash, self) }
         if let step = change.approval { try take(step, at: change.at) }
         if let key = change.key { try put(key, over: known, change.precondition) }
@@ -213,7 +213,7 @@ extension LedgerTransaction {
         return try append(record)
     }
 
-    func insert(_ signed: SignedCheckpoint) throws {
+    package func insert(_ signed: SignedCheckpoint) throws {
         let checkpoint = signed.checkpoint
         guard checkpoint.node == node, try records.hash(of: checkpoint.sequence, self) == checkpoint.hash else {
             throw LedgerFailure.foreignCheckpoint

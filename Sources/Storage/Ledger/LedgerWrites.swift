@@ -1,18 +1,16 @@
-import AuditChain
-import DatabaseKit
+package import AuditChain
+package import DatabaseKit
 import Foundation
-import GRDB
-import SQLiteFiles
 import Synchronization
 
-typealias LedgerDeadlines = Deadlines<LedgerFailure>
-typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>
+package typealias LedgerDeadlines = Deadlines<LedgerFailure>
+package typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>
 
 extension CommitQueue where Write.Failure == LedgerFailure {
     /// The queue of a ledger's writes. Its notes are audit records.
     ///
     /// - Parameter recording: makes the write of a record that no caller waits for.
-    convenience init(
+    package convenience init(
         capacity: Int, deadlines: LedgerDeadlines, releases: ReleasesUnderWay,
         observe: @escaping @Sendable (LedgerEvent) -> Void,
         recording: @escaping @Sendable (AuditRecord, _ fail: @escaping @Sendable (LedgerFailure) -> Void) -> Write
@@ -59,22 +57,24 @@ public final class ReleasesUnderWay: Sendable {
 ///
 /// There is no other writer, so the next transaction must find the chain ending there. If it does not, another program
 /// has changed the ledger or replaced it with an older copy. Claims may then be gone along with the records.
-final class LastWrittenHead: Sendable {
+package final class LastWrittenHead: Sendable {
     /// Empty until the first commit.
     private let ends = Mutex<[ChainHead]>([])
 
-    func set(_ ends: [ChainHead]) {
+    package init() {}
+
+    package func set(_ ends: [ChainHead]) {
         self.ends.withLock { $0 = ends }
     }
 
     /// The last end known to be written; nil before the first commit.
-    var known: ChainHead? { ends.withLock { $0.first } }
+    package var known: ChainHead? { ends.withLock { $0.first } }
 
     /// Returns true if the chain may end with this head.
-    func permits(_ head: ChainHead) -> Bool { ends.withLock { $0.isEmpty || $0.contains(head) } }
+    package func permits(_ head: ChainHead) -> Bool { ends.withLock { $0.isEmpty || $0.contains(head) } }
 
     /// Returns `head` if the chain may end with it, and throws otherwise.
-    func checked(_ head: ChainHead) throws(LedgerFailure) -> ChainHead {
+    package func checked(_ head: ChainHead) throws(LedgerFailure) -> ChainHead {
         guard permits(head) else {
             throw .unavailable(
                 reason: "Its audit record does not end where this process left it: another program changed the ledger, "
@@ -82,72 +82,5 @@ final class LastWrittenHead: Sendable {
                     + "ledger; the next start compares it with the HSM token.")
         }
         return head
-    }
-}
-
-/// The ledger's part of a batch. It checks that the chain still ends where this process left it.
-struct LedgerBatches: SQLiteBatches {
-    let records: RecordStatements
-    let reads: TransactionReads
-    let checkpointing: WALCheckpointing
-    let observe: @Sendable (LedgerEvent) -> Void
-    private let lastEnd = LastWrittenHead()
-
-    init(
-        _ records: RecordStatements, _ reads: TransactionReads, _ checkpointing: WALCheckpointing,
-        observe: @escaping @Sendable (LedgerEvent) -> Void
-    ) {
-        self.records = records
-        self.reads = reads
-        self.checkpointing = checkpointing
-        self.observe = observe
-    }
-
-    func begin(_ db: Database) throws -> ChainHead {
-        reads.forget()
-        return try lastEnd.checked(records.head(db))
-    }
-
-    func committed(_ writes: Int, from begin: ChainHead, to end: ChainHead, after time: Duration) {
-        lastEnd.set([end])
-        observe(.committed(writes: writes, after: time))
-        if end != begin { observe(.recorded(upTo: end.sequence)) }
-    }
-
-    func failed(_ writes: Int, _ reach: (begin: ChainHead, end: ChainHead)?, _ failure: LedgerFailure) {
-        if let reach { lastEnd.set([reach.begin, reach.end]) }
-        observe(.failed(writes: writes, reason: failure.description))
-    }
-
-    /// A write that was committed without an acknowledgement also counts as recorded.
-    func readBack(_ db: Database) {
-        if let end = try? records.head(db) { observe(.recorded(upTo: end.sequence)) }
-    }
-
-    func ended(_ db: Database) { checkpointing.committed(db) }
-}
-
-typealias SQLiteLedgerWriter = SQLiteWriter<LedgerBatches>
-
-extension SQLiteWriter where Batches == LedgerBatches {
-    /// Appends a record for a caller that waits until the deadline. If the deadline passes during the commit and the
-    /// record turns out not to have been written, it counts as dropped.
-    func append(_ record: AuditRecord, in records: RecordStatements) async throws(LedgerFailure) -> Int {
-        try await write(
-            { db, head in try db.append(record, to: &head) },
-            readBack: { line, db in try records.holds(line, db) ? line : nil },
-            lost: writes.loss()
-        ).sequence
-    }
-}
-
-extension SQLiteWrite<LedgerFailure, ChainHead> {
-    /// Makes the write of a record that no caller waits for.
-    init(
-        recording record: AuditRecord, in records: RecordStatements, fail: @escaping @Sendable (LedgerFailure) -> Void
-    ) {
-        self.init(
-            unawaited: { db, head in try db.append(record, to: &head) },
-            readBack: { line, db in try records.holds(line, db) }, fail: fail)
     }
 }

@@ -1,5 +1,5 @@
-import AuditChain
-import Foundation
+package import AuditChain
+package import Foundation
 
 /// The reason why records were not archived.
 public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible {
@@ -19,7 +19,7 @@ public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible
 extension LedgerTransaction {
     /// Records an archive, along with the key states, which the ledger stores outside the record and which are checked
     /// against it.
-    func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
+    package func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)
         // The last archived record, whether its archive is sealed or not.
         let last = Int(try number("SELECT max(last) FROM archive WHERE node = $1", [.text(node.name)]) ?? 0)

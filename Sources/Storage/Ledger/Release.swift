@@ -1,9 +1,9 @@
-import AuditChain
+package import AuditChain
 import DatabaseKit
 import Encodings
 public import Foundation
-import KeyTypes
-import MerchantKeys
+package import KeyTypes
+package import MerchantKeys
 public import PaymentToken
 import Refusals
 import Synchronization
@@ -24,7 +24,7 @@ public struct Release: Sendable {
     public let named: NamedAttempt?
     /// 16 bytes unique to this release, by which a commit with a lost acknowledgement can be read back
     /// (``StoredAttempt``).
-    let attempt: [UInt8]
+    package let attempt: [UInt8]
     public let at: Date
     /// The time when Apple signed the payment token. If claims from that time have been pruned or lost and no claim is
     /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. Nil if
@@ -56,7 +56,7 @@ public struct Release: Sendable {
     public static func randomIdentifier() -> [UInt8] { random(words: 2) }
 
     /// Returns 8 random bytes for each word, with one system call per word instead of eight.
-    static func random(words: Int) -> [UInt8] {
+    package static func random(words: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<words).map { _ in generator.next() }.flatMap { (word: UInt64) in
             stride(from: 0, to: 64, by: 8).map { UInt8(truncatingIfNeeded: word >> $0) }
@@ -111,7 +111,7 @@ public enum Repeatability: Sendable, Equatable {
     /// A repeat, but the last release was by an attempt that this one does not name.
     case byOther
 
-    var verdict: ReleaseVerdict {
+    package var verdict: ReleaseVerdict {
         switch self {
         case .no: .replayed
         case .yes: .repeated
@@ -122,23 +122,32 @@ public enum Repeatability: Sendable, Equatable {
 }
 
 /// A stored claim of a released transaction. Every engine uses it to decide whether a further ``Release`` is a repeat.
-struct Claim: Sendable {
-    let caller: String
-    let referenceDigest: [UInt8]?
-    let contentDigest: [UInt8]
+package struct Claim: Sendable {
+    package let caller: String
+    package let referenceDigest: [UInt8]?
+    package let contentDigest: [UInt8]
     /// The attempt that made the claim. `repeatAttempt` is that of the last released repeat.
-    let attempt: [UInt8]
-    var repeatAttempt: [UInt8]?
+    package let attempt: [UInt8]
+    package var repeatAttempt: [UInt8]?
     /// The time of the claim in milliseconds (``StoredTime``).
-    let claimedAt: Int64
-    var repeats: Int
+    package let claimedAt: Int64
+    package var repeats: Int
+
+    package init(
+        caller: String, referenceDigest: [UInt8]?, contentDigest: [UInt8], attempt: [UInt8],
+        repeatAttempt: [UInt8]? = nil, claimedAt: Int64, repeats: Int
+    ) {
+        (self.caller, self.referenceDigest, self.contentDigest) = (caller, referenceDigest, contentDigest)
+        (self.attempt, self.repeatAttempt, self.claimedAt) = (attempt, repeatAttempt, claimedAt)
+        self.repeats = repeats
+    }
 
     /// True if no further repeat is possible.
-    var isUsedUp: Bool { repeats >= Release.mostRepeats }
+    package var isUsedUp: Bool { repeats >= Release.mostRepeats }
 
     /// Returns the repeatability. A repeat has the same caller, reference and signed content, and arrives at most
     /// `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
-    func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
+    package func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
         guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
             caller == release.caller, contentDigest == release.contentDigest,
             StoredTime.milliseconds(release.at) - claimedAt <= StoredTime.milliseconds(repeatFor)
@@ -157,16 +166,16 @@ struct Claim: Sendable {
 }
 
 /// The part of a merchant key's record that determines its eligibility for use.
-struct KeyEligibility: Sendable {
-    let use: KeyUse
-    let state: KeyState
-    let cutOff: Date?
+package struct KeyEligibility: Sendable {
+    package let use: KeyUse
+    package let state: KeyState
+    package let cutOff: Date?
 
-    func decrypts(at now: Date) -> Bool {
+    package func decrypts(at now: Date) -> Bool {
         use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 
-    func signs(at now: Date) -> Bool {
+    package func signs(at now: Date) -> Bool {
         use == .identity && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 }
@@ -175,7 +184,7 @@ extension Release {
     /// Returns the reason why an unclaimed transaction must not be claimed now; nil if it may.
     ///
     /// - Parameter limits: called only if needed.
-    func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
+    package func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
         guard allowsFirstRelease else { return .replayed }
         guard let signedAt else { return nil }
         let (signed, limits) = (StoredTime.milliseconds(signedAt), try limits())
@@ -189,7 +198,7 @@ extension Release {
 
 extension Release {
     /// Returns the refusal that the release would get now; nil if it would be released.
-    func refusal(
+    package func refusal(
         _ key: KeyEligibility?, _ claim: Claim?, within repeatFor: Duration, _ limits: ReleaseLimits
     ) -> ReleaseVerdict? {
         guard key?.decrypts(at: at) == true else { return .keyNotActive }
@@ -203,7 +212,7 @@ extension ReleaseVerdict {
     /// Returns true if no further repeat is possible.
     ///
     /// - Parameter isUsedUp: returns whether the claim is used up after this verdict; called only if needed.
-    func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {
+    package func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {
         switch self {
         case .repeated: try isUsedUp()
         case .repeatedTooOften: true
@@ -212,7 +221,7 @@ extension ReleaseVerdict {
     }
 
     /// The outcome for the audit record and the caller.
-    var outcome: AuditOutcome {
+    package var outcome: AuditOutcome {
         switch self {
         case .released: .ok
         case .repeated: .repeated
@@ -225,18 +234,22 @@ extension ReleaseVerdict {
 }
 
 /// A decision made in a store's transaction.
-struct Decision<Verdict: Sendable>: Sendable {
-    let verdict: Verdict
-    let line: AuditLine?
+package struct Decision<Verdict: Sendable>: Sendable {
+    package let verdict: Verdict
+    package let line: AuditLine?
     /// True if no further repeat of the transaction is possible.
-    var isUsedUp = false
+    package let isUsedUp: Bool
+
+    package init(verdict: Verdict, line: AuditLine?, isUsedUp: Bool = false) {
+        (self.verdict, self.line, self.isUsedUp) = (verdict, line, isUsedUp)
+    }
 }
 
-typealias ReleaseDecision = Decision<ReleaseVerdict>
+package typealias ReleaseDecision = Decision<ReleaseVerdict>
 
 /// Transactions whose repeats were used up while this process ran. A caller that keeps repeating one is refused before
 /// the HSM is asked, and other requests need no extra database read.
-final class UsedUpRepeats: Sendable {
+package final class UsedUpRepeats: Sendable {
     private struct State {
         var known: Set<TransactionIdentifier> = []
         /// The transactions in the order of insertion; the oldest is forgotten first.
@@ -249,15 +262,15 @@ final class UsedUpRepeats: Sendable {
     private let capacity: Int
     private let state = Mutex(State())
 
-    init(capacity: Int = 10_000) {
+    package init(capacity: Int = 10_000) {
         self.capacity = capacity
     }
 
-    func contains(_ transaction: TransactionIdentifier) -> Bool {
+    package func contains(_ transaction: TransactionIdentifier) -> Bool {
         state.withLock { $0.known.contains(transaction) }
     }
 
-    func insert(_ transaction: TransactionIdentifier) {
+    package func insert(_ transaction: TransactionIdentifier) {
         state.withLock { state in
             guard state.known.insert(transaction).inserted else { return }
             if state.order.count < capacity {
@@ -316,11 +329,13 @@ public struct NamedAttempt: Sendable {
 /// Versions without names wrote 16 random bytes. Their first 8 match no name that a caller gave, so a named attempt
 /// never follows such a release.
 enum StoredAttempt {
-    static func make(_ name: AttemptName?) -> [UInt8] {
+    package static func make(_ name: AttemptName?) -> [UInt8] {
         guard let name else { return [UInt8](repeating: 0, count: AttemptName.length) + Release.random(words: 1) }
         return name.bytes + Release.random(words: 1)
     }
 
     /// Returns the caller's name for the attempt; nil if it gave none.
-    static func name(in stored: [UInt8]) -> AttemptName? { AttemptName(bytes: stored.prefix(AttemptName.length)) }
+    package static func name(in stored: [UInt8]) -> AttemptName? {
+        AttemptName(bytes: stored.prefix(AttemptName.length))
+    }
 }

@@ -1,4 +1,4 @@
-import AuditChain
+package import AuditChain
 public import Foundation
 public import PaymentToken
 import Refusals
@@ -26,7 +26,7 @@ public enum SignatureVerdict: Sendable, Equatable {
     case held
 
     /// The outcome for the audit record and the caller.
-    var outcome: AuditOutcome {
+    package var outcome: AuditOutcome {
         switch self {
         case .granted: .ok
         case .keyNotActive: .refused(.keyNotActive)
@@ -37,9 +37,11 @@ public enum SignatureVerdict: Sendable, Equatable {
 
 public typealias RecordedSignature = Recorded<SignatureVerdict>
 
-typealias SignatureDecision = Decision<SignatureVerdict>
+package typealias SignatureDecision = Decision<SignatureVerdict>
 
 extension SignatureUse {
     /// - Parameter key: the ledger's record of the key; nil if the ledger does not know it.
-    func verdict(_ key: KeyEligibility?) -> SignatureVerdict { key?.signs(at: at) == true ? .granted : .keyNotActive }
+    package func verdict(_ key: KeyEligibility?) -> SignatureVerdict {
+        key?.signs(at: at) == true ? .granted : .keyNotActive
+    }
 }

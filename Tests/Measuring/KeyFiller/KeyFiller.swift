@@ -4,6 +4,7 @@ import Ledger
 import MerchantKeys
 import PKCS11
 import PaymentToken
+import SQLiteLedger
 import SecretMemory
 import Synchronization
 import TokenForge

@@ -4,6 +4,8 @@ import Foundation
 import Ledger
 import PKCS11
 import PostgreSQLClient
+import PostgreSQLLedger
+import SQLiteLedger
 import SecretMemory
 import Synchronization
 

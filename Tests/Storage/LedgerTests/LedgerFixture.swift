@@ -10,6 +10,8 @@ import Synchronization
 import TestSupport
 
 @testable import Ledger
+@testable import PostgreSQLLedger
+@testable import SQLiteLedger
 
 /// A test's own ledger with one active key, in the engine under test.
 final class LedgerFixture: Sendable {

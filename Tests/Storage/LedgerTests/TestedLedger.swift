@@ -1,4 +1,6 @@
 @testable import Ledger
+@testable import PostgreSQLLedger
+@testable import SQLiteLedger
 
 /// Access to an engine that tests need in addition to the protocol.
 protocol TestedLedger: Ledger {

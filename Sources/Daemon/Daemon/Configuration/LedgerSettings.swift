@@ -6,6 +6,7 @@ import Foundation
 import Ledger
 import PaymentToken
 import PostgreSQLClient
+import SQLiteLedger
 
 /// `ledger`: the claims, key states and the record.
 struct LedgerSettings: Sendable, Equatable {

@@ -84,9 +84,9 @@ struct MonitoringRoutes: Sendable {
 
     /// Shows the insecure settings, and the lease's age, which a ledger file does not have.
     private func showDatabase() {
-        instruments.show(warnings: live.warnings, ledger: ledger.database?.insecureSettings ?? [])
-        guard let database = ledger.database else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
-        instruments.nodeLeaseAgeSeconds.set(to: database.lease.age.inSeconds)
+        instruments.show(warnings: live.warnings, ledger: ledger.insecureSettings)
+        guard let lease = ledger.lease else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
+        instruments.nodeLeaseAgeSeconds.set(to: lease.age.inSeconds)
     }
 
     private func showMemory() {
@@ -123,8 +123,8 @@ struct MonitoringRoutes: Sendable {
     private func ledgerFigures() async -> LedgerFigures {
         LedgerFigures(
             clockBehind: try? await ledgerClock.compare().secondsBehind, checkpointAge: try? await checkpointAge(),
-            standbys: (try? await ledger.database?.synchronousStandbys()) ?? nil,
-            freeBytes: try? await ledger.file?.freeBytes())
+            standbys: (try? await ledger.synchronousStandbys()) ?? nil,
+            freeBytes: (try? await ledger.freeBytes()) ?? nil)
     }
 
     private func checkpointAge() async throws(LedgerFailure) -> Double {
@@ -151,7 +151,7 @@ struct MonitoringRoutes: Sendable {
         let sealed = try? await ledger.latestCheckpoint()
         let policies = live.policies.current
         let ledgerFault = reasons.first { $0.component == "ledger" }
-        let server = await ledger.database?.answer
+        let server = (try? await ledger.serverStatus()) ?? nil
         let programs = programs.digests
         return try .json(
             StatusAnswer(
@@ -171,7 +171,8 @@ struct MonitoringRoutes: Sendable {
                     lastSequence: head?.sequence, archivedSequence: (try? await ledger.lastArchive())??.last,
                     sealedSequence: sealed?.checkpoint.sequence,
                     sealedAt: sealed.map(\.checkpoint.time.date),
-                    server: server?.server, lease: server?.lease, nodes: server?.nodes),
+                    server: server.map(LedgerServerStatus.init), lease: ledger.lease.map(NodeLeaseAnswer.init),
+                    nodes: server?.nodes.map(LedgerNodeStatus.init)),
                 trust: TrustStatus(
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
                     distrusted: policies.distrusted,
@@ -185,7 +186,7 @@ struct MonitoringRoutes: Sendable {
     /// Insecure settings of the ledger's server. Those of the configuration are listed with their place instead.
     private var databaseWarnings: [String] {
         let known = Set(live.warnings.map(\.setting.rawValue))
-        return (ledger.database?.insecureSettings ?? []).filter { !known.contains($0.rawValue) }
+        return ledger.insecureSettings.filter { !known.contains($0.rawValue) }
             .map(\.description).sorted()
     }
 

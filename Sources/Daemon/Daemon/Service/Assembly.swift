@@ -71,7 +71,7 @@ struct Assembly: Sendable {
         let ledger: any Ledger
         if let given { ledger = given } else { ledger = try await configuration.ledger.open(observe: observe) }
         let known = Set(configuration.warnings.map(\.setting.rawValue))
-        for setting in ledger.database?.insecureSettings ?? [] where !known.contains(setting.rawValue) {
+        for setting in ledger.insecureSettings where !known.contains(setting.rawValue) {
             logger.warning("insecure setting", metadata: ["place": "ledger.url", "reason": "\(setting)"])
         }
         do throws(StartFailure) {

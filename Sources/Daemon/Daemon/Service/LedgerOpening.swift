@@ -1,5 +1,7 @@
 import Ledger
+import PostgreSQLLedger
 import ProductVersion
+import SQLiteLedger
 import ServerProgram
 
 extension LedgerSettings {

@@ -3,6 +3,7 @@ import CommandOutput
 import DaemonAPI
 import Ledger
 import PostgreSQLClient
+import PostgreSQLLedger
 import StrictJSON
 
 struct LedgerCreateCommand: AsyncParsableCommand {

@@ -4,6 +4,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 import Ledger
+import OfflineLedger
 import ProductVersion
 import StrictJSON
 import Synchronization

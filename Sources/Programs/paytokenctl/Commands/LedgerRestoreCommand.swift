@@ -4,6 +4,7 @@ import CommandOutput
 import Encodings
 import Foundation
 import Ledger
+import OfflineLedger
 import StrictJSON
 
 struct LedgerRestoreCommand: AsyncParsableCommand {

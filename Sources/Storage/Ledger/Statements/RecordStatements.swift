@@ -1,21 +1,23 @@
-import AuditChain
-import DatabaseKit
+package import AuditChain
+package import DatabaseKit
 import Encodings
-import Foundation
+package import Foundation
 
 /// The statements that read one node's chain.
-struct RecordStatements {
-    let node: AuditNode
+package struct RecordStatements {
+    package let node: AuditNode
+
+    package init(node: AuditNode) { self.node = node }
 
     /// The statement that selects the end of the chain.
-    static let head = "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
+    package static let head = "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
 
-    func head(_ queries: any StoredQueries) throws -> ChainHead {
+    package func head(_ queries: any StoredQueries) throws -> ChainHead {
         try head(queries.run(Self.head, [.text(node.name)]).first)
     }
 
     /// - Parameter row: the row of ``head``; nil or without values if the chain has not begun.
-    func head(_ row: (any StoredRow)?) throws -> ChainHead {
+    package func head(_ row: (any StoredRow)?) throws -> ChainHead {
         guard let row, let sequence = try row.integerIfAny(0) else { return ChainHead(node: node) }
         guard let head = ChainHead(node: node, sequence: Int(sequence), hash: try row.digest(1)) else {
             throw LedgerFailure.unavailable(reason: "The last audit record has an invalid sequence.")
@@ -24,18 +26,18 @@ struct RecordStatements {
     }
 
     /// Returns the hash of the record with this sequence.
-    func hash(of sequence: Int, _ queries: any StoredQueries) throws -> AuditDigest? {
+    package func hash(of sequence: Int, _ queries: any StoredQueries) throws -> AuditDigest? {
         try queries.run(
             "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2", [.text(node.name), .integer(sequence)]
         ).first?.digest(0)
     }
 
     /// Returns true if exactly this line is stored. No other line can have its sequence and its hash.
-    func holds(_ line: AuditLine, _ queries: any StoredQueries) throws -> Bool {
+    package func holds(_ line: AuditLine, _ queries: any StoredQueries) throws -> Bool {
         try hash(of: line.sequence, queries) == line.hash
     }
 
-    func page(
+    package func page(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int, _ queries: any StoredQueries
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
@@ -62,7 +64,7 @@ struct RecordStatements {
         return AuditPage(records: records, next: rows.count > limit ? records.last?.sequence : nil)
     }
 
-    func extent(
+    package func extent(
         since: AuditTime?, until: AuditTime?, _ queries: any StoredQueries
     ) throws -> ClosedRange<Int>? {
         let row = try queries.run(
@@ -76,7 +78,7 @@ struct RecordStatements {
         return Int(first)...Int(last)
     }
 
-    func lines(
+    package func lines(
         _ sequences: ClosedRange<Int>, limit: Int, _ queries: any StoredQueries
     ) throws -> [StoredLine] {
         let records = try queries.run(
@@ -113,7 +115,7 @@ struct RecordStatements {
 
     /// Returns the later time of claims and records, since claims may be pruned and a ledger of version 1 had no
     /// records. Repeats do not count, since the signing-time window does not apply to them.
-    func newestRelease(_ queries: any StoredQueries) throws -> Date? {
+    package func newestRelease(_ queries: any StoredQueries) throws -> Date? {
         let recorded = try queries.number(
             """
             SELECT time FROM audit_record WHERE node = $1 AND event = 'decrypt' AND outcome = 'ok'
@@ -124,7 +126,7 @@ struct RecordStatements {
     }
 
     /// Returns audit checkpoints that match a condition on `sequence` and $2.
-    func checkpoints(
+    package func checkpoints(
         _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: any StoredQueries
     ) throws -> [SignedCheckpoint] {
         try queries.run(
@@ -139,29 +141,31 @@ struct RecordStatements {
         }
     }
 
-    func auditKeys(_ queries: any StoredQueries) throws -> [StoredAuditKey] {
+    package func auditKeys(_ queries: any StoredQueries) throws -> [StoredAuditKey] {
         try queries.run(
             "SELECT identifier, public_key FROM audit_key WHERE node = $1 ORDER BY ordinal", [.text(node.name)]
         ).map(Self.auditKey)
     }
 
-    func auditKey(_ identifier: [UInt8], _ queries: any StoredQueries) throws -> StoredAuditKey? {
+    package func auditKey(_ identifier: [UInt8], _ queries: any StoredQueries) throws -> StoredAuditKey? {
         try queries.run(
             "SELECT identifier, public_key FROM audit_key WHERE node = $1 AND identifier = $2",
             [.text(node.name), .bytes(identifier)]
         ).first.map(Self.auditKey)
     }
 
-    static func auditKey(_ row: any StoredRow) throws -> StoredAuditKey {
+    package static func auditKey(_ row: any StoredRow) throws -> StoredAuditKey {
         StoredAuditKey(identifier: try row.bytes(0), publicKey: try row.bytesIfAny(1))
     }
 
-    static func record(_ row: any StoredRow) throws -> StoredRecord {
+    package static func record(_ row: any StoredRow) throws -> StoredRecord {
         StoredRecord(sequence: Int(try row.integer(0)), hash: try row.digest(1), line: try row.bytes(2))
     }
 
     /// Returns the archive after which the chain begins: the last one whose record an audit checkpoint seals.
-    func lastArchive(_ queries: any StoredQueries) throws -> RecordArchive? { try newestArchive("EXISTS", queries) }
+    package func lastArchive(_ queries: any StoredQueries) throws -> RecordArchive? {
+        try newestArchive("EXISTS", queries)
+    }
 
     /// Returns the archive whose record is not sealed yet.
     func unsealedArchive(_ queries: any StoredQueries) throws -> RecordArchive? {
@@ -179,7 +183,7 @@ struct RecordStatements {
         ).first.map(Self.archive)
     }
 
-    static func archive(_ row: any StoredRow) throws -> RecordArchive {
+    package static func archive(_ row: any StoredRow) throws -> RecordArchive {
         guard
             let archive = RecordArchive(
                 first: Int(try row.integer(0)), last: Int(try row.integer(1)), hash: try row.digest(2),
@@ -196,7 +200,7 @@ private struct RecordConditions {
     private(set) var values: [StoredValue]
     private(set) var index = "audit_record_by_sequence"
 
-    init(_ filter: AuditFilter, node: AuditNode) {
+    package init(_ filter: AuditFilter, node: AuditNode) {
         values = [.text(node.name)]
         if let since = filter.since { add("time >=", .integer(since.milliseconds)) }
         if let until = filter.until { add("time <", .integer(until.milliseconds)) }

@@ -1,11 +1,11 @@
-import AuditChain
-import DatabaseKit
-import Foundation
-import MerchantKeys
-import PaymentToken
+package import AuditChain
+package import DatabaseKit
+package import Foundation
+package import MerchantKeys
+package import PaymentToken
 
 /// One node's chain in a database.
-protocol StoredChain: ChainReading {
+package protocol StoredChain: ChainReading {
     var records: RecordStatements { get }
 
     /// Runs a read that the daemon waits for.
@@ -58,7 +58,7 @@ extension StoredChain {
 }
 
 /// The operations that both engines implement with the same statements.
-protocol StoredLedger: StoredChain, Ledger {
+package protocol StoredLedger: StoredChain, Ledger {
     var repeatFor: Duration { get }
 
     /// Runs one transaction, durable when the call returns.

@@ -1,28 +1,28 @@
 import AccessControl
-import AuditChain
-import DatabaseKit
-import Foundation
+package import AuditChain
+package import DatabaseKit
+package import Foundation
 import KeyTypes
-import MerchantKeys
-import PaymentToken
+package import MerchantKeys
+package import PaymentToken
 
 // Conversions from rows. A value that this version does not know is treated as a fault of the ledger, never as a
 // default.
 
 /// The key's state and use, which determine releases and signatures.
-enum KeyEligibilityRow {
-    static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyEligibility? {
+package enum KeyEligibilityRow {
+    package static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyEligibility? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
             .first.map { try read($0).1 }
     }
 
-    static let columns = "public_key_hash, state, cut_off, key_use"
+    package static let columns = "public_key_hash, state, cut_off, key_use"
 
-    static func all(_ rows: [any StoredRow]) throws -> [PublicKeyHash: KeyEligibility] {
+    package static func all(_ rows: [any StoredRow]) throws -> [PublicKeyHash: KeyEligibility] {
         try Dictionary(rows.map(read)) { first, _ in first }
     }
 
-    static func read(_ row: any StoredRow) throws -> (PublicKeyHash, KeyEligibility) {
+    package static func read(_ row: any StoredRow) throws -> (PublicKeyHash, KeyEligibility) {
         guard let state = KeyState(rawValue: try row.text(1)), let use = KeyUse(name: try row.text(3)) else {
             throw KeyRecordRow.unknown
         }
@@ -30,16 +30,16 @@ enum KeyEligibilityRow {
     }
 }
 
-enum ClaimRow {
-    static func find(_ transaction: TransactionIdentifier, _ queries: any StoredQueries) throws -> Claim? {
+package enum ClaimRow {
+    package static func find(_ transaction: TransactionIdentifier, _ queries: any StoredQueries) throws -> Claim? {
         try queries.run("SELECT \(columns) FROM claim WHERE transaction_id = $1", [.bytes(transaction.bytes)])
             .first.map { try read($0).1 }
     }
 
-    static let columns =
+    package static let columns =
         "transaction_id, caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at, repeats"
 
-    static func read(_ row: any StoredRow) throws -> (TransactionIdentifier, Claim) {
+    package static func read(_ row: any StoredRow) throws -> (TransactionIdentifier, Claim) {
         (
             try row.transactionIdentifier(0),
             Claim(
@@ -50,23 +50,23 @@ enum ClaimRow {
     }
 }
 
-enum KeyRecordRow {
-    static func all(_ queries: any StoredQueries) throws -> [KeyRecord] {
+package enum KeyRecordRow {
+    package static func all(_ queries: any StoredQueries) throws -> [KeyRecord] {
         try queries.run("SELECT \(columns) FROM merchant_key ORDER BY public_key_hash", []).map(read)
     }
 
-    static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyRecord? {
+    package static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyRecord? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
             .first.map(read)
     }
 
-    static let columns =
+    package static let columns =
         "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at, key_use"
 
-    static let unknown = LedgerFailure.unavailable(
+    package static let unknown = LedgerFailure.unavailable(
         reason: "A key's record has a value that this version does not know.")
 
-    static func read(_ row: any StoredRow) throws -> KeyRecord {
+    package static func read(_ row: any StoredRow) throws -> KeyRecord {
         guard let algorithm = KeyAlgorithm(name: try row.text(2)), let state = KeyState(rawValue: try row.text(3)),
             let origin = KeyRecord.Origin(rawValue: try row.text(5)), let use = KeyUse(name: try row.text(7))
         else { throw unknown }
@@ -75,7 +75,7 @@ enum KeyRecordRow {
             use: use, state: state, cutOff: try row.dateIfAny(4), createdAt: try row.date(6), origin: origin)
     }
 
-    static func values(_ key: KeyRecord) -> [StoredValue] {
+    package static func values(_ key: KeyRecord) -> [StoredValue] {
         [
             .bytes(key.publicKeyHash.bytes), .text(key.merchantIdentifier), .text(key.algorithm.name),
             .text(key.state.rawValue), .time(key.cutOff), .text(key.origin.rawValue),
@@ -85,14 +85,14 @@ enum KeyRecordRow {
 
     /// Adds a node's key, or changes a known key's state and cut-off. Its values are ``values(_:)`` and the node's
     /// name.
-    static let put = """
+    package static let put = """
         INSERT INTO merchant_key (\(columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
         """
 }
 
-enum ApprovalRow {
-    static func all(limit: Int, _ queries: any StoredQueries) throws -> [Approval] {
+package enum ApprovalRow {
+    package static func all(limit: Int, _ queries: any StoredQueries) throws -> [Approval] {
         try queries.run(
             """
             SELECT \(columns) FROM approval
@@ -102,7 +102,7 @@ enum ApprovalRow {
     }
 
     /// - Parameter lock: the row lock, inside a transaction.
-    static func find(
+    package static func find(
         _ identifier: ApprovalIdentifier, lock: String = "", _ queries: any StoredQueries
     ) throws -> Approval? {
         try queries.run(
@@ -132,16 +132,16 @@ enum ApprovalRow {
     }
 
     /// The columns. `requester` is the login uid, or the uid if there is no other.
-    static let columns = """
+    package static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
         requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node,
         requester_account, requester_login_account
         """
 
     /// The placeholders for ``values(_:_:)``.
-    static let places = (1...19).map { "$\($0)" }.joined(separator: ", ")
+    package static let places = (1...19).map { "$\($0)" }.joined(separator: ", ")
 
-    static func values(_ approval: Approval, _ node: AuditNode) -> [StoredValue] {
+    package static func values(_ approval: Approval, _ node: AuditNode) -> [StoredValue] {
         let requester = approval.requester
         return [
             .bytes(approval.identifier.bytes), .text(approval.operation.rawValue), .bytes(approval.parameters.bytes),
@@ -155,7 +155,7 @@ enum ApprovalRow {
         ]
     }
 
-    static func read(_ row: any StoredRow) throws -> Approval {
+    package static func read(_ row: any StoredRow) throws -> Approval {
         guard let identifier = ApprovalIdentifier(bytes: try row.bytes(0)),
             let operation = ApprovalOperation(rawValue: try row.text(1)),
             let status = Approval.Status(rawValue: try row.text(13))
@@ -179,19 +179,19 @@ enum ApprovalRow {
 
 extension StoredValue {
     /// The time in milliseconds (``DatabaseKit/StoredTime``).
-    static func time(_ date: Date?) -> StoredValue { .integer(date.map(StoredTime.milliseconds)) }
+    package static func time(_ date: Date?) -> StoredValue { .integer(date.map(StoredTime.milliseconds)) }
 }
 
 extension StoredRow {
     /// Reads a digest of 32 bytes.
-    func digest(_ column: Int) throws -> AuditDigest {
+    package func digest(_ column: Int) throws -> AuditDigest {
         guard let digest = AuditDigest(bytes: try bytes(column)) else {
             throw LedgerFailure.unavailable(reason: "A row has a digest that is not 32 bytes long.")
         }
         return digest
     }
 
-    func publicKeyHash(_ column: Int) throws -> PublicKeyHash {
+    package func publicKeyHash(_ column: Int) throws -> PublicKeyHash {
         guard let hash = PublicKeyHash(bytes: try bytes(column)) else {
             throw LedgerFailure.unavailable(reason: "A row has a publicKeyHash that is not 32 bytes long.")
         }
@@ -205,11 +205,11 @@ extension StoredRow {
         return identifier
     }
 
-    func date(_ column: Int) throws -> Date { StoredTime.date(try integer(column)) }
+    package func date(_ column: Int) throws -> Date { StoredTime.date(try integer(column)) }
 
-    func dateIfAny(_ column: Int) throws -> Date? { try integerIfAny(column).map(StoredTime.date) }
+    package func dateIfAny(_ column: Int) throws -> Date? { try integerIfAny(column).map(StoredTime.date) }
 
-    func number(_ column: Int) throws -> UInt32 {
+    package func number(_ column: Int) throws -> UInt32 {
         guard let number = UInt32(exactly: try integer(column)) else {
             throw LedgerFailure.unavailable(reason: "A row has an invalid account number.")
         }

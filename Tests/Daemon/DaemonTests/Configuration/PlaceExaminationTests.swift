@@ -1,5 +1,6 @@
 import Foundation
 import Ledger
+import SQLiteLedger
 import TestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import Foundation
 import Ledger
 import MerchantKeys
 import PaymentToken
+import SQLiteLedger
 import TestSupport
 import Testing
 import TokenForge

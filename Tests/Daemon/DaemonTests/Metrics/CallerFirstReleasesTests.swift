@@ -5,6 +5,7 @@ import Testing
 
 @testable import Daemon
 @testable import Ledger
+@testable import SQLiteLedger
 @testable import Telemetry
 
 /// `paytokend_caller_first_release_timestamp_seconds`.

@@ -8,6 +8,7 @@ import Testing
 @testable import Daemon
 @testable import HostSystem
 @testable import Ledger
+@testable import SQLiteLedger
 
 /// Responses to callers while the ledger hangs.
 @Suite struct HangingLedgerTests {

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import Ledger
+import SQLiteLedger
 import TestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import Foundation
 import Ledger
 import Logging
 import Refusals
+import SQLiteLedger
 import TestSupport
 import Testing
 import WorkerSupervision

@@ -3,6 +3,7 @@ import DaemonAPI
 import Foundation
 import Ledger
 import Refusals
+import SQLiteLedger
 import StrictJSON
 import TestSupport
 import Testing

@@ -4,6 +4,7 @@ import Crypto
 import Foundation
 import Ledger
 import Refusals
+import SQLiteLedger
 import ServerProgram
 import Synchronization
 import TestSupport

@@ -6,6 +6,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import PaymentToken
+import SQLiteLedger
 import ServerProgram
 import Synchronization
 import TestSupport

@@ -2,6 +2,7 @@ import AccessControl
 import Foundation
 import Ledger
 import MerchantKeys
+import SQLiteLedger
 import TestSupport
 import Testing
 

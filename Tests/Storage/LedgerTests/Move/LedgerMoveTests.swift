@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import OfflineLedger
 
 /// Moving a host's file into a node of a database: once, completely, and so that never both serve.
 @Suite("Moving a ledger into a database")

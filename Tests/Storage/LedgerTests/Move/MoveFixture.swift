@@ -8,6 +8,9 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import OfflineLedger
+@testable import PostgreSQLLedger
+@testable import SQLiteLedger
 
 /// A stopped host's file with a sealed record, and a destination database.
 struct MoveFixture: Sendable {

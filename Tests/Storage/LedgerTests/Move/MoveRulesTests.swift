@@ -5,6 +5,8 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import OfflineLedger
+@testable import SQLiteLedger
 
 /// Contents that both ledgers have, and contradictory contents.
 @Suite("Merging two ledgers")

@@ -7,6 +7,8 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
+@testable import SQLiteLedger
 
 /// A ledger as programs of one version left it, as SQL. `Tests/Storage/OlderLedgers/make` describes its contents.
 struct OlderLedgerFile: Sendable, CustomTestStringConvertible {

@@ -9,6 +9,8 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
+@testable import SQLiteLedger
 
 /// Ledgers of versions in production, which this version opens without losing anything.
 @Suite("Ledgers of older versions")

@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 @Suite("Changes of keys and approvals on other nodes")
 struct FollowingTests {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// The tests' server, started once, with a database that `ledger create` has prepared. Each test has a copy of it.
 struct LedgerDatabases: Sendable {

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// Ledgers of one database, and the proxies between them and it.
 struct PostgreSQLFixture: Sendable {

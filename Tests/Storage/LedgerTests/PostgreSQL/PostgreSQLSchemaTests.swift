@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 @Suite("A PostgreSQL ledger's schema")
 struct PostgreSQLSchemaTests {

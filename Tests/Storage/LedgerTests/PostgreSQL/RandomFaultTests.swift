@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// Three nodes, each with its own network that fails at random, before and after commits.
 @Suite("Several nodes on a bad network")

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// Failures of servers. Every call ends by its deadline, nothing is released in the meantime, and the ledger continues
 /// without a restart.

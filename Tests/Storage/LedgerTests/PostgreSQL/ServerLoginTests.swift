@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// Mutual authentication of daemon and server.
 @Suite("The login to a PostgreSQL server")

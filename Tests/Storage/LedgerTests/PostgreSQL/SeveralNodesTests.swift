@@ -169,7 +169,7 @@ struct SeveralNodesTests {
         #expect(try await other.auditKeys().map(\.identifier) == [identifier])
         #expect(try await fixture.ledger.usage(since: .distantPast)[fixture.key]?.count == 3)
         #expect(try await other.keyRecords() == fixture.ledger.keyRecords())
-        #expect(try await other.status().nodes.map(\.name) == ["node-1", "node-2"])
+        #expect(try await other.serverStatus()?.nodes.map(\.name) == ["node-1", "node-2"])
         await other.close()
     }
 }

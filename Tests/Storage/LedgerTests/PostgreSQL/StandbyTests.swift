@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// A primary whose commits wait for a synchronous standby.
 private struct ReplicatedServers: Sendable {
@@ -44,11 +45,11 @@ struct StandbyTests {
         let fixture = try await PostgreSQLFixture(servers.databases) { $0.requiresStandby = true }
         #expect(fixture.ledger.insecureSettings == [.databaseStandby])
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        #expect(try await fixture.ledger.status().standbys == nil)
+        #expect(try await fixture.ledger.serverStatus().map(\.standbys) == .some(nil))
         try await servers.synchronise()
         try await fixture.ledger.probe()
         #expect(fixture.ledger.insecureSettings.isEmpty)
-        #expect(try await fixture.ledger.status().standbys == "*")
+        #expect(try await fixture.ledger.serverStatus()?.standbys == "*")
         #expect(try await fixture.release(1).verdict == .released)
     }
 
@@ -157,7 +158,7 @@ struct StandbyTests {
         let fixture = try await LedgerFixture()
         try await ledger.store(LedgerFixture.record(fixture.key))
         try await servers.synchronise()
-        #expect(try await ledger.status().timeline == 1)
+        #expect(try await ledger.serverStatus()?.timeline == 1)
         for number in 1...5 {
             let request = try fixture.request(number)
             #expect(
@@ -178,7 +179,7 @@ struct StandbyTests {
         let signer = CheckpointSigner()
         try await signer.seal(ledger)
         #expect(try await signer.verdict(of: ledger).intactRecords == 6)
-        #expect(try await ledger.status().timeline == 2)
+        #expect(try await ledger.serverStatus()?.timeline == 2)
         await ledger.close()
     }
 }

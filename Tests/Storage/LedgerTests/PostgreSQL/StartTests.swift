@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 @Suite("The start of a PostgreSQL ledger")
 struct StartTests {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 @Suite("The records of all nodes", .everyEngine)
 struct NodeRecordsTests {

@@ -7,6 +7,9 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import OfflineLedger
+@testable import PostgreSQLLedger
+@testable import SQLiteLedger
 
 /// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move encounters an unfinished
 /// removal.

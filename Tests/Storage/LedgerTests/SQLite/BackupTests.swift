@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 @Suite("Backups")
 struct BackupTests {

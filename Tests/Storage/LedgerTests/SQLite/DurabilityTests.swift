@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 @Suite("Durability")
 struct DurabilityTests {

@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 /// A disk that does not respond does not delay a caller past the deadline.
 ///

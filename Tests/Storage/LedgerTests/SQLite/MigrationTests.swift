@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 @Suite("Older ledgers")
 struct MigrationTests {

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 @Suite("Opening a ledger")
 struct OpeningTests {

@@ -8,6 +8,8 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import OfflineLedger
+@testable import SQLiteLedger
 
 /// The files left by an interrupted restore and by a complete one.
 @Suite("Restoring a ledger's file")
@@ -96,7 +98,7 @@ struct LedgerFileRestoreTests {
         #expect(exchange.steps.count == Self.steps)
         for step in exchange.steps.prefix(count) { try step() }
 
-        let place = LedgerFileExchange.place(killed.path)
+        let place = LedgerPlace(of: killed.path)
         if place == .brokenOff(aside: aside) {
             await #expect(throws: LedgerOpeningError.restoreBrokenOff(path: killed.path, aside: aside)) {
                 try await SQLiteLedger.open(killed.settings())

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 /// Compares ratios within one run. The bounds are wide, since other programs may be running. The figures are printed.
 @Suite("Throughput", .serialized)

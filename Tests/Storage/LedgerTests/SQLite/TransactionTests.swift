@@ -3,6 +3,7 @@ import GRDB
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 @Suite("SQLite's transactions")
 struct TransactionTests {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 @Suite("A ledger that cannot write")
 struct UnavailableTests {
@@ -33,9 +34,9 @@ struct UnavailableTests {
         let disk = try await SmallDisk(kibibytes: 1024)
         let fixture = try await LedgerFixture(at: disk.path + "/ledger.sqlite")
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
-        #expect(try await fixture.sqlite.freeBytes() > 65_536)
+        #expect(try await #require(fixture.sqlite.freeBytes()) > 65_536)
         try disk.fill()
-        #expect(try await fixture.sqlite.freeBytes() < 16_384)
+        #expect(try await #require(fixture.sqlite.freeBytes()) < 16_384)
         for number in 2...4 {
             let error = await #expect(throws: LedgerFailure.self) {
                 try await fixture.ledger.release(fixture.request(number))
@@ -50,7 +51,7 @@ struct UnavailableTests {
         // Reads need no disk space.
         #expect(try await fixture.ledger.keyRecords().count == 1)
         try disk.free()
-        #expect(try await fixture.sqlite.freeBytes() > 65_536)
+        #expect(try await #require(fixture.sqlite.freeBytes()) > 65_536)
         try await fixture.ledger.probe()
         for number in 2...4 {
             #expect(try await fixture.ledger.release(fixture.request(number, reference: nil)) == .released)

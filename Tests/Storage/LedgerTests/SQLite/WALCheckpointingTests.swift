@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import SQLiteLedger
 
 /// Copying the write-ahead log into the file while the writer continues.
 @Suite("WAL checkpointing")

@@ -1,0 +1,46 @@
+import AuditChain
+import Ledger
+import MerchantKeys
+import PostgreSQLLedger
+import SQLiteLedger
+
+/// The last recorded state of each key.
+///
+/// Key states are rows, which no hash covers. Every change is recorded, so if a row permits more than the record,
+/// another program wrote it. A key that has no `key_state_change` and is in no `key_states` is not checked: its arrival
+/// is a different event.
+struct RecordedKeyStates {
+    private var states: [AuditDigest: KeyState] = [:]
+
+    mutating func take(_ entry: AuditEntry) {
+        // The states that resulted from the archived records.
+        if let part = KeyStatesPart(entry) {
+            for (key, state) in part.states { states[key] = KeyState(rawValue: state.rawValue) }
+        }
+        guard entry.event == AuditEvent.Name.keyStateChange.rawValue, entry.outcome == AuditOutcome.ok.text,
+            let key = entry.publicKeyHash, let state = entry.details["to"]?.stringValue.flatMap(KeyState.init)
+        else { return }
+        states[key] = state
+    }
+
+    /// Returns the first key, in Base64, whose row permits more than its record; nil if there is none.
+    func contradicted(by rows: [KeyRecord]) -> String? {
+        rows.first { row in
+            guard let digest = AuditDigest(bytes: row.publicKeyHash.bytes), let recorded = states[digest] else {
+                return false
+            }
+            return Self.freedom(row.state) > Self.freedom(recorded)
+        }?.publicKeyHash.base64
+    }
+
+    /// Ranks a state: the more the key can do, now or after one more step, the higher the rank.
+    private static func freedom(_ state: KeyState) -> Int {
+        switch state {
+        case .destroyed: 0
+        case .compromised: 1
+        case .preActivation, .suspended: 2
+        case .deactivated: 3
+        case .active: 4
+        }
+    }
+}

@@ -1,0 +1,212 @@
+import AuditChain
+import DatabaseKit
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import PostgreSQLClient
+
+/// The writes of one transaction and their state.
+final class PostgreSQLUnit {
+    /// 16 random bytes that the commit leaves in the node's row, so that it can be found if its acknowledgement is
+    /// lost.
+    let identifier = Release.randomIdentifier()
+    let writes: [PostgreSQLWrite]
+    let deadline: ContinuousClock.Instant
+    /// The ends of the chain before and after the transaction.
+    private(set) var start: ChainHead?
+    private(set) var end: ChainHead?
+    /// The index of the statement that waits for other nodes' claims, among those of the beginning; nil if there is
+    /// none.
+    private(set) var claims: Int?
+    /// The results of the batch's opening, until it is decided.
+    private var opened: [PostgreSQLResult] = []
+    private(set) var decisions: [BatchedDecision] = []
+    /// The server on which the transaction began.
+    private var server: ServerIdentity?
+    /// True once the outcome of a commit in doubt has been reported. It is reported only once, however often it is read
+    /// back.
+    private var isReadBackObserved = false
+
+    init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
+        self.writes = writes
+        self.deadline = deadline
+    }
+
+    /// Returns a unit with the same writes and a new identifier, for another transaction.
+    func retried() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
+
+    func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
+        server = connection.server
+        let transaction: PostgreSQLTransaction
+        if case .alone(let excludesReleases, _) = writes[0].work {
+            (transaction, _) = try PostgreSQLTransaction.begin(
+                writer.lease, writer.node, connection, excludesReleases: excludesReleases, until: deadline)
+        } else {
+            let opening = batch(writer).opening
+            // Not counting the statements that begin every transaction.
+            let hasClaims = opening.count > PostgreSQLBatch.insertion
+            claims = hasClaims ? PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion : nil
+            (transaction, opened) = try PostgreSQLTransaction.begin(
+                writer.lease, writer.node, connection, further: opening, until: deadline)
+        }
+        start = transaction.start
+        return transaction
+    }
+
+    func decide(_ transaction: PostgreSQLTransaction, _ writer: PostgreSQLWriter) throws {
+        if case .alone(_, let perform) = writes[0].work {
+            decisions = [BatchedDecision(answer: try perform(transaction))]
+        } else {
+            decisions = try batch(writer).decide(opened, transaction)
+        }
+        end = transaction.head
+    }
+
+    private func batch(_ writer: PostgreSQLWriter) -> PostgreSQLBatch {
+        PostgreSQLBatch(
+            writes: writes.compactMap { if case .batched(let write) = $0.work { write } else { nil } },
+            node: writer.node.name, repeatFor: writer.repeatFor, server: server)
+    }
+
+    func answer() {
+        for decision in decisions { decision.answer() }
+    }
+
+    func observe(readBack outcome: ReadBackOutcome, _ observe: (LedgerEvent) -> Void) {
+        guard !isReadBackObserved else { return }
+        isReadBackObserved = true
+        observe(.readBack(outcome))
+    }
+
+    /// Answers the writes after their transaction was found despite a lost acknowledgement. A granted use counts only
+    /// if its key still permits it.
+    func answer(asLongAs serves: (GrantedUse) -> Bool) {
+        for (write, decision) in zip(writes, decisions) {
+            if let use = decision.granted, !serves(use) {
+                write.fail(
+                    .unavailable(
+                        reason:
+                            "Its key's state changed, or a node put releases on hold, before it was known that the release "
+                            + "or signature was written."))
+            } else {
+                decision.answer()
+            }
+        }
+    }
+}
+
+/// A release or a signature that a transaction granted.
+enum GrantedUse {
+    case release(Release)
+    case signature(SignatureUse)
+
+    var publicKeyHash: PublicKeyHash {
+        switch self {
+        case .release(let release): release.publicKeyHash
+        case .signature(let signature): signature.publicKeyHash
+        }
+    }
+
+    func isPermitted(by key: KeyEligibility?) -> Bool {
+        switch self {
+        case .release(let release): key?.decrypts(at: release.at) == true
+        case .signature(let signature): key?.signs(at: signature.at) == true
+        }
+    }
+}
+
+// A commit is in doubt if it was not acknowledged, was cancelled, or came with a warning. Another session with the
+// primary reads back its outcome. That session first locks the node's row, which the session in doubt keeps locked
+// until its transaction has ended. If the commit is then absent, it will never appear. If it is present, it may be on
+// that server only, for example after a cancelled wait for the standby or a crash. It counts once a later commit in the
+// same log is acknowledged without a warning.
+//
+// Until then, no other write is sent. A session whose standby is unavailable keeps waiting on the server and keeps its
+// locks. The next session waits for these locks and sends no commit before it has them. A server thus never has more
+// than two such sessions: one that waits for the standby, and one that waits for the first.
+extension PostgreSQLWriter {
+    /// Reads back a commit in doubt and answers its writes. Writes that were not committed are done again.
+    ///
+    /// - Returns: true if no commit is in doubt any longer; false at the deadline.
+    func settle(until deadline: ContinuousClock.Instant) -> Bool {
+        var pause = Duration.milliseconds(20)
+        while let unit = doubt {
+            do {
+                try settle(unit, until: deadline)
+            } catch {
+                // After an error, the next session finds the same commit in doubt.
+                slot.drop()
+                guard .now + pause < deadline else {
+                    // The callers receive no other answer, even if the outcome is found later.
+                    unit.observe(readBack: .unresolved, observe)
+                    return false
+                }
+                Thread.sleep(forTimeInterval: Double(StoredTime.milliseconds(pause)) / 1000)
+                pause = min(pause * 2, .milliseconds(500))
+            }
+        }
+        return true
+    }
+
+    private func settle(_ unit: PostgreSQLUnit, until deadline: ContinuousClock.Instant) throws {
+        guard let start = unit.start, let end = unit.end else {
+            doubt = nil
+            return
+        }
+        let connection = try slot.current(until: deadline)
+        let hashes = Array(Set(unit.decisions.compactMap(\.granted?.publicKeyHash)))
+        let (transaction, results): (PostgreSQLTransaction, [PostgreSQLResult])
+        do {
+            (transaction, results) = try PostgreSQLTransaction.begin(
+                lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
+        } catch let error where error is LedgerFailure || error is UnreadableColumn {
+            let failure = LedgerFailure(error)
+            // Another daemon has the name, or the schema has changed: this process can no longer determine the outcome.
+            doubt = nil
+            unit.observe(readBack: .unresolved, observe)
+            refuse(unit.writes, failure)
+            throw failure
+        } catch let rolledBack as DatabaseRolledBack {
+            doubt = nil
+            unit.observe(readBack: .unresolved, observe)
+            refuse(unit.writes, hold(rolledBack.finding))
+            throw rolledBack
+        }
+        let isPresent = transaction.lastBatch == unit.identifier
+        let isConsistent = transaction.start == (isPresent ? end : start)
+        let keys = try KeyEligibilityRow.all(results[0].rows)
+        // The transaction keeps the last batch's identifier, so that the batch in doubt can still be found.
+        let closed = try connection.exchange(
+            transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],
+            until: deadline)
+        guard closed.last?.tag == "COMMIT", !connection.hasWarned else {
+            throw LedgerFailure.unavailable(reason: "PostgreSQL sent a warning at the commit.")
+        }
+        doubt = nil
+        lease.renewed()
+        guard isConsistent else {
+            unit.observe(readBack: .unresolved, observe)
+            // Every later batch finds this as well, and reports it.
+            do {
+                try checked(transaction)
+            } catch let rolledBack as DatabaseRolledBack {
+                return refuse(unit.writes, hold(rolledBack.finding))
+            } catch {
+                return refuse(unit.writes, LedgerFailure(error))
+            }
+            return refuse(unit.writes, .unavailable(reason: "Its audit record does not end where it should."))
+        }
+        lastEnd.set([transaction.start])
+        unit.observe(readBack: isPresent ? .found : .absent, observe)
+        guard isPresent else {
+            backlog += unit.writes.filter { $0.begin() }
+            return
+        }
+        if end != start { observe(.recorded(upTo: end.sequence)) }
+        // If a server was promoted in the meantime, the claim counts although not all nodes have compared their chains:
+        // it was made on a server that had lost nothing, and it is present here. It does not count if a node has found
+        // a loss.
+        unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
+    }
+}

@@ -1,0 +1,134 @@
+import AuditChain
+import Foundation
+import Ledger
+import PaymentToken
+import PostgreSQLClient
+import Synchronization
+
+/// Reports other nodes' changes to keys and approvals. It has its own session and thread. It checks once a second, and
+/// immediately when the server notifies it. A lost notification delays it by at most that second.
+final class PostgreSQLFollower: Sendable {
+    /// The channel that is notified of changes to key records and approvals.
+    static let channel = "paytokend_administration"
+
+    /// The pause between two checks.
+    private static let pause = Duration.seconds(1)
+
+    private let slot: PostgreSQLSlot
+    private let node: String
+    private let timeout: Duration
+    /// True if the session listens for notifications.
+    private let listens: Bool
+    private let isClosed = Atomic(false)
+
+    init(_ session: PostgreSQLSession, node: String, timeout: Duration, listens: Bool = true) {
+        slot = PostgreSQLSlot(session)
+        self.node = node
+        self.timeout = timeout
+        self.listens = listens
+    }
+
+    func follow() -> AsyncStream<AdministrativeUpdates> {
+        AsyncStream { continuation in
+            continuation.onTermination = { [weak self] _ in self?.close() }
+            Thread.detachNewThread { [self] in
+                run { continuation.yield($0) }
+                continuation.finish()
+            }
+        }
+    }
+
+    /// Ends the thread within a second.
+    func close() {
+        isClosed.store(true, ordering: .relaxed)
+    }
+
+    private func run(_ tell: (AdministrativeUpdates) -> Void) {
+        // Nil after a reconnection: changes in between are unknown, and a server that lost its last change numbers may
+        // have assigned them again.
+        var position: Int64?
+        while !isClosed.load(ordering: .relaxed) {
+            let deadline = ContinuousClock.now + timeout
+            do {
+                if !slot.isConnected { position = nil }
+                let connection = try slot.current(until: deadline)
+                let (news, next) = try readUpdates(after: position, connection, until: deadline)
+                if !news.isEmpty { tell(news) }
+                position = next
+                try connection.awaitNotification(until: .now + Self.pause)
+            } catch {
+                // Writers report the ledger's fault.
+                slot.drop()
+                Thread.sleep(forTimeInterval: Self.pause / .seconds(1))
+            }
+        }
+        slot.drop()
+    }
+
+    private func readUpdates(
+        after position: Int64?, _ connection: PostgreSQLConnection, until deadline: ContinuousClock.Instant
+    ) throws -> (AdministrativeUpdates, Int64) {
+        var statements = [
+            PostgreSQLStatement(
+                """
+                SELECT public_key_hash, change FROM merchant_key
+                WHERE change > coalesce($1, (SELECT coalesce(max(change), 0) - 1 FROM merchant_key)) ORDER BY change
+                """, [.integer(position)]),
+            PostgreSQLStatement(
+                """
+                SELECT identifier FROM approval WHERE status = 'approved' AND node = $1 AND operation = ANY ($2)
+                    AND expires_at > present() ORDER BY requested_at
+                """, [.text(node), .texts(ApprovalOperation.ofOneNode.map(\.rawValue))]),
+        ]
+        // Listens before reading, so that every change after the read is notified.
+        if position == nil, listens { statements.insert(PostgreSQLStatement("LISTEN \(Self.channel)"), at: 0) }
+        let results = try connection.exchange(statements, until: deadline).suffix(2)
+        let (changes, approvals) = (results[results.startIndex], results[results.startIndex + 1])
+        let keys = try changes.rows.map { try $0.publicKeyHash(0) }
+        let news = AdministrativeUpdates(
+            keys: position == nil ? nil : Set(keys),
+            approvals: try approvals.rows.compactMap { ApprovalIdentifier(bytes: try $0.bytes(0)) })
+        return (news, try changes.rows.last?.integer(1) ?? position ?? 0)
+    }
+}
+
+extension PostgreSQLTables {
+    /// The statements by which nodes notice changes by others.
+    static let following = [
+        // Change numbers follow the order of commits, since a change to a key record excludes all others
+        // (exclude_releases).
+        "ALTER TABLE merchant_key ADD COLUMN change bigint NOT NULL DEFAULT 0",
+        "CREATE SEQUENCE key_change",
+        "CREATE INDEX merchant_key_by_change ON merchant_key (change)",
+        """
+        CREATE FUNCTION number_key_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            NEW.change := nextval('key_change');
+            RETURN NEW;
+        END $$
+        """,
+        """
+        CREATE TRIGGER number_change BEFORE INSERT OR UPDATE ON merchant_key
+        FOR EACH ROW EXECUTE FUNCTION number_key_change()
+        """,
+        // Do not notify in a release's transaction, since a notification makes all commits of the database wait for
+        // each other.
+        """
+        CREATE FUNCTION notify_administration() RETURNS trigger LANGUAGE plpgsql
+        SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            PERFORM pg_notify('\(PostgreSQLFollower.channel)', '');
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER notify_change AFTER INSERT OR UPDATE ON merchant_key
+        FOR EACH STATEMENT EXECUTE FUNCTION notify_administration()
+        """,
+        """
+        CREATE TRIGGER notify_change AFTER INSERT OR UPDATE ON approval
+        FOR EACH STATEMENT EXECUTE FUNCTION notify_administration()
+        """,
+    ]
+}

@@ -1,0 +1,305 @@
+public import AuditChain
+package import DatabaseKit
+import Dispatch
+import Foundation
+public import Ledger
+public import PaymentToken
+public import PostgreSQLClient
+import Synchronization
+
+/// The ledger in a PostgreSQL database that several hosts share; a transaction is released once across all of them.
+///
+/// It has four sessions with the primary, each on its own thread. One writes, one reads what decisions need, one reads
+/// for searches, and one follows other nodes' changes. A session that ends is reopened without a restart.
+///
+/// Start with PostgreSQLWriter.swift (how writes share a commit), PostgreSQLBatch.swift (how releases are
+/// decided), PostgreSQLDoubt.swift (commits that were not acknowledged), PostgreSQLNodeLease.swift (why no other daemon
+/// writes under this node's name), PostgreSQLFollower.swift (other nodes' changes), PostgreSQLTables.swift.
+public final class PostgreSQLLedger: StoredLedger {
+    public let node: String
+    public let engine = "postgresql"
+    public let schemaVersion = PostgreSQLTables.version
+
+    let settings: Settings
+    let writer: PostgreSQLWriter
+    public let releasesUnderWay = ReleasesUnderWay()
+    let reader: PostgreSQLReader
+    let searcher: PostgreSQLReader
+    let follower: PostgreSQLFollower
+    let deadlines: LedgerDeadlines
+    package let records: RecordStatements
+    package var repeatFor: Duration { settings.repeatFor }
+    private let facts: FactsInForce
+    private let usedUp = UsedUpRepeats()
+
+    public struct Settings: Sendable, Equatable {
+        public var url: PostgreSQLURL
+        /// The file with the role's password on one line, read for each connection. Nil uses peer authentication, a
+        /// certificate, or a service file's password.
+        public var passwordFile: String?
+        /// This host's name among the hosts that share the ledger: 1 to 64 letters, digits, dots, hyphens and
+        /// underscores.
+        public var node: String
+        /// The daemon's version, which other nodes' status shows.
+        public var version: String
+        /// The time after its release in which a transaction can be released again by its reference; zero to permit no
+        /// repeat.
+        public var repeatFor: Duration
+        /// The maximum number of writes queued for the writer; further ones are refused as `overloaded`.
+        public var waiting: Int
+        /// The maximum duration of a call, after which it throws `timedOut`.
+        public var timeout: Duration
+        /// The time for which other daemons cannot take the name of a daemon that ended without returning its lease.
+        public var lease: Duration
+        /// True if ``Ledger/probe()`` fails while the server names no synchronous standby.
+        public var requiresStandby: Bool
+        /// The time that a statement waits for another session's lock. Nil for a quarter of ``timeout``, which leaves
+        /// time to report it.
+        var lockTimeout: Duration?
+        /// True if the session listens for notifications of other nodes' changes; it checks for changes in any case.
+        var listens = true
+
+        public init(
+            url: PostgreSQLURL, passwordFile: String? = nil, node: String, version: String = "",
+            repeatFor: Duration = .seconds(86_400), waiting: Int = 1024, timeout: Duration = .seconds(10),
+            lease: Duration = .seconds(15), requiresStandby: Bool = false
+        ) {
+            self.url = url
+            self.passwordFile = passwordFile
+            self.node = node
+            self.version = version
+            self.repeatFor = repeatFor
+            self.waiting = waiting
+            self.timeout = timeout
+            self.lease = lease
+            self.requiresStandby = requiresStandby
+        }
+    }
+
+    /// Opens a ledger that `ledger create` has made, and takes the node's name. If another daemon had the name and did
+    /// not return its lease, this waits for one lease. If that daemon renews its lease, this throws `nodeInUse`.
+    ///
+    /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
+    public static func open(
+        _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+    ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
+        let ledger = try await onThread { () throws(LedgerOpeningError) in
+            try PostgreSQLLedger(blocking: settings, observe: observe)
+        }
+        ledger.keepRenewing()
+        return ledger
+    }
+
+    private init(
+        blocking settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void
+    ) throws(LedgerOpeningError) {
+        guard let node = AuditNode(settings.node) else { throw .nodeName(settings.node) }
+        let (facts, server) = (FactsInForce(), settings.url.server)
+        let deadlines = LedgerDeadlines(timeout: settings.timeout)
+        let hosts = PostgreSQLHosts(
+            settings.url, passwordFile: settings.passwordFile, timeout: settings.timeout,
+            application: "paytokend \(settings.node)")
+        let writing = Self.session(
+            hosts, settings,
+            [
+                ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
+                // A daemon that stops inside a transaction must not keep its name locked for longer than its lease.
+                ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
+                // A batch finds its rows by key; a plan made while the tables were empty would scan them.
+                ("enable_seqscan", "off"),
+                // Plans statements once; otherwise the server would plan the keys' statement again for each batch.
+                ("plan_cache_mode", "force_generic_plan"),
+            ], facts)
+        let lease: PostgreSQLNodeLease
+        let slot: PostgreSQLSlot
+        do {
+            let connection = try writing.open(until: .now + settings.timeout)
+            try Self.requireRights(connection, server: server, timeout: settings.timeout)
+            if let holder = try Self.holder(of: settings.node, connection, timeout: settings.timeout) {
+                observe(.awaitsName(holder))
+            }
+            lease = try PostgreSQLNodeLease.take(settings, connection)
+            slot = PostgreSQLSlot(writing, connection)
+        } catch {
+            throw LedgerOpeningError(of: error, server: server)
+        }
+        let reading = [
+            ("default_transaction_read_only", "on"),
+            // Read pages in an index's order, even if the server's statistics of a table that has just grown are out of
+            // date. With a plan that sorts the remaining rows, each page would cost as much as the whole table.
+            ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
+        ]
+        reader = PostgreSQLReader(
+            Self.session(hosts, settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines)
+        searcher = PostgreSQLReader(
+            Self.session(hosts, settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines)
+        follower = PostgreSQLFollower(
+            Self.session(hosts, settings, reading, facts), node: settings.node, timeout: settings.timeout,
+            listens: settings.listens)
+        writer = PostgreSQLWriter(
+            slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines,
+            releases: releasesUnderWay, observe: observe)
+        self.node = node.name
+        self.settings = settings
+        self.deadlines = deadlines
+        self.facts = facts
+        records = RecordStatements(node: node)
+    }
+
+    private static func session(
+        _ hosts: PostgreSQLHosts, _ settings: Settings, _ further: [(name: String, value: String)],
+        _ facts: FactsInForce
+    ) -> PostgreSQLSession {
+        PostgreSQLSession(
+            hosts, timeout: settings.timeout,
+            // Ends statements on the server that the client has abandoned. It does not limit the wait for a standby.
+            settings: [("statement_timeout", milliseconds(settings.timeout))] + further,
+            requiresStandby: settings.requiresStandby, opened: facts.set)
+    }
+
+    private static func milliseconds(_ duration: Duration) -> String {
+        "\(max(1, min(StoredTime.milliseconds(duration), Int64(Int32.max))))ms"
+    }
+
+    /// Renews the lease whenever no batch does, as long as this ledger exists.
+    private func keepRenewing() {
+        let pause = Double(StoredTime.milliseconds(settings.lease)) / 3000
+        DispatchQueue.global().asyncAfter(deadline: .now() + pause) { [weak self] in
+            guard let self else { return }
+            if writer.lease.status.age * 3 >= settings.lease { writer.renew() }
+            keepRenewing()
+        }
+    }
+
+    /// The insecure settings in force, as found by the newest session.
+    public var insecureSettings: Set<InsecureLedgerSetting> { facts.current.insecureSettings }
+
+    /// The state of this daemon's lease.
+    public var lease: NodeLeaseStatus? { writer.lease.status }
+
+    package func read<T: Sendable>(
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
+    ) async throws(LedgerFailure) -> T { try await reader.read { try body($0) } }
+
+    package func search<T: Sendable>(
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
+    ) async throws(LedgerFailure) -> T { try await searcher.read { try body($0) } }
+
+    public func release(
+        _ release: Release, recording record: AuditRecord?
+    ) async throws(LedgerFailure) -> RecordedVerdict {
+        let decision = try await writer.write { .release(release, record, answer: $0) }
+        if decision.isUsedUp { usedUp.insert(release.transactionId) }
+        return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
+    }
+
+    public func record(
+        _ signature: SignatureUse, recording record: AuditRecord
+    ) async throws(LedgerFailure) -> RecordedSignature {
+        let decision = try await writer.write { .signature(signature, record, answer: $0) }
+        return RecordedSignature(decision.verdict, sequence: decision.line?.sequence)
+    }
+
+    public func isUsedUp(_ transaction: TransactionIdentifier) -> Bool { usedUp.contains(transaction) }
+
+    public func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
+        if try await writer.write({ .countRefusedRepeat(release, answer: $0) }) { usedUp.insert(release.transactionId) }
+    }
+
+    public func probe() async throws(LedgerFailure) {
+        let (isStandbyNamed, isHeld) = try await writer.write { .probe(answer: $0) }
+        facts.set(isStandbyNamed: isStandbyNamed)
+        guard isStandbyNamed || !settings.requiresStandby else {
+            throw .unavailable(
+                reason:
+                    "The server names no synchronous standby (synchronous_standby_names), and ledger.require_standby "
+                    + "requires one.")
+        }
+        if isHeld, let obstacle = try await releaseStatus().obstacle { throw .unavailable(reason: obstacle) }
+    }
+
+    public func close() async {
+        // Only this process knows the number of dropped notes, so a probe records them.
+        if writer.writes.hasDropped { try? await probe() }
+        try? await deadlines.answer { (caller: LedgerCall<Void>) in
+            writer.close { caller.resume(.success(())) }
+        }
+        follower.close()
+        reader.close()
+        searcher.close()
+    }
+
+    public func administrativeUpdates() -> AsyncStream<AdministrativeUpdates> { follower.follow() }
+
+    public func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
+        throw .unavailable(
+            reason: "it is in PostgreSQL, so copy it with PostgreSQL's tools: pg_basebackup with its log, or pg_dump.")
+    }
+}
+
+/// The facts that sessions reported about the server; the newest ones apply.
+private final class FactsInForce: Sendable {
+    private let state = Mutex(PostgreSQLSession.Facts())
+
+    var current: PostgreSQLSession.Facts { state.withLock { $0 } }
+
+    @Sendable func set(_ facts: PostgreSQLSession.Facts) { state.withLock { $0 = facts } }
+
+    func set(isStandbyNamed: Bool) {
+        state.withLock { facts in
+            if isStandbyNamed {
+                facts.insecureSettings.remove(.databaseStandby)
+            } else {
+                facts.insecureSettings.insert(.databaseStandby)
+            }
+        }
+    }
+}
+
+extension PostgreSQLLedger {
+    /// Returns the number of synchronous standbys to which the server streams; nil if the daemon's role lacks
+    /// `pg_read_all_stats`.
+    public func synchronousStandbys() async throws(LedgerFailure) -> Int? {
+        try await reader.read { queries in
+            let row = try queries.rows(
+                """
+                SELECT pg_has_role('pg_read_all_stats', 'USAGE'),
+                    (SELECT count(*) FROM pg_stat_replication
+                     WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum'))
+                """, []
+            ).first
+            guard let row, try row.boolean(0) else { return nil }
+            return Int(try row.integer(1))
+        }
+    }
+
+    /// Reads the server's and the nodes' status now.
+    public func serverStatus() async throws(LedgerFailure) -> LedgerServer? {
+        let (standbys, nodes, timeline) = try await reader.read { queries in
+            let results = try queries.results([
+                PostgreSQLStatement("SELECT current_setting('synchronous_standby_names')"),
+                PostgreSQLStatement(
+                    """
+                    SELECT n.name, n.version, floor(extract(epoch FROM n.seen_at) * 1000)::bigint,
+                        n.lease_until >= clock_timestamp(),
+                        (n.system_identifier, n.timeline) IS NOT DISTINCT FROM (h.system_identifier, h.timeline)
+                    FROM node AS n CROSS JOIN this_server() AS h ORDER BY n.name
+                    """),
+                PostgreSQLStatement("SELECT \(PostgreSQLSession.timeline)"),
+            ])
+            let nodes = try results[1].rows.map { row in
+                LedgerServer.Node(
+                    name: try row.text(0), version: try row.text(1), lastSeen: try row.date(2),
+                    isLeased: try row.boolean(3), hasCompared: try row.boolean(4))
+            }
+            return (
+                try results[0].rows.first?.text(0) ?? "", nodes, Int(try results[2].rows.first?.integer(0) ?? 0)
+            )
+        }
+        let facts = facts.current
+        return LedgerServer(
+            host: facts.host, database: facts.database, role: facts.role, serverVersion: facts.serverVersion,
+            systemIdentifier: facts.systemIdentifier, timeline: timeline, standbys: standbys.isEmpty ? nil : standbys,
+            schemaVersion: schemaVersion, nodes: nodes)
+    }
+}

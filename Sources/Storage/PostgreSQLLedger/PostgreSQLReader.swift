@@ -1,0 +1,103 @@
+import DatabaseKit
+import Dispatch
+import Foundation
+import Ledger
+import PostgreSQLClient
+import Synchronization
+
+/// A session that only reads, one read at a time, on its own thread.
+///
+/// Callers wait until the ledger's deadline. A read whose deadline passes before it begins is skipped. If it has begun,
+/// its session is abandoned, and the server ends it by its own time-out.
+final class PostgreSQLReader: Sendable {
+    /// The maximum number of queued reads. Only with a server that hangs do more queue up.
+    static let capacity = 1024
+
+    /// The queries of one ``PostgreSQLReader/read(_:)``.
+    struct Queries: StoredQueries {
+        fileprivate let connection: PostgreSQLConnection
+        fileprivate let deadline: ContinuousClock.Instant
+
+        func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow] {
+            try results([PostgreSQLStatement(sql, shared: values)])[0].rows
+        }
+
+        func rows(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
+            try results([PostgreSQLStatement(sql, values)])[0].rows
+        }
+
+        /// Runs the statements in one round trip.
+        func results(_ statements: [PostgreSQLStatement]) throws -> [PostgreSQLResult] {
+            try connection.exchange(statements, until: deadline)
+        }
+    }
+
+    private let slot: PostgreSQLSlot
+    private let queue: DispatchQueue
+    private let deadlines: LedgerDeadlines
+    private let state = Mutex((waiting: 0, isClosed: false))
+
+    init(_ session: PostgreSQLSession, label: String, deadlines: LedgerDeadlines) {
+        slot = PostgreSQLSlot(session)
+        queue = DispatchQueue(label: label)
+        self.deadlines = deadlines
+    }
+
+    /// - Parameter body: reads only; called again with a new session if the first one turns out to have ended.
+    func read<T: Sendable>(_ body: @escaping @Sendable (Queries) throws -> T) async throws(LedgerFailure) -> T {
+        let isAdmitted = state.withLock { state in
+            guard state.waiting < Self.capacity else { return false }
+            state.waiting += 1
+            return true
+        }
+        guard isAdmitted else { throw .overloaded }
+        return try await deadlines.answer { (caller: LedgerCall<T>) in
+            queue.async { [self] in
+                defer { state.withLock { $0.waiting -= 1 } }
+                guard caller.begin() else { return }
+                caller.resume(perform(body, until: .now + caller.left))
+            }
+        }
+    }
+
+    /// Reads for a caller that does not wait; `then` is called on this thread.
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (Queries) throws -> T,
+        then: @escaping @Sendable (Result<T, LedgerFailure>) -> Void
+    ) {
+        queue.async { [self] in then(perform(body, until: .now + deadlines.timeout)) }
+    }
+
+    private func perform<T>(
+        _ body: (Queries) throws -> T, until deadline: ContinuousClock.Instant
+    ) -> Result<T, LedgerFailure> {
+        guard !state.withLock({ $0.isClosed }) else { return .failure(.unavailable(reason: "It is closed.")) }
+        let wasConnected = slot.isConnected
+        do {
+            return .success(try body(Queries(connection: try slot.current(until: deadline), deadline: deadline)))
+        } catch let failure as PostgreSQLFailure {
+            switch failure {
+            case .late:
+                slot.drop()
+                return .failure(failure.failure)
+            case .lost:
+                slot.drop()
+                // The server may have restarted since the last read.
+                return wasConnected ? perform(body, until: deadline) : .failure(failure.failure)
+            case .refused(let state, _):
+                if state.isPassing || state == .readOnly { slot.drop() }
+                return .failure(failure.failure)
+            }
+        } catch {
+            return .failure(LedgerFailure(error))
+        }
+    }
+
+    /// The number of queued reads, including the current one and those whose deadline has passed.
+    var waiting: Int { state.withLock { $0.waiting } }
+
+    func close() {
+        state.withLock { $0.isClosed = true }
+        queue.async { [slot] in slot.drop() }
+    }
+}

@@ -1,0 +1,39 @@
+import Ledger
+import PostgreSQLClient
+
+extension PostgreSQLTables {
+    /// Support for moving a host's file into the database (`paytokenctl ledger move`).
+    static let version3 = [
+        // The identity by which a moved file recognises this ledger, whatever the server's name and whichever server of
+        // a cluster it is on. A copy of the database has the same identity.
+        "ALTER TABLE ledger_state ADD COLUMN identity text NOT NULL DEFAULT gen_random_uuid()::text",
+        // The nodes whose files were moved here or are being moved. Until `accepted_at` only the file serves under the
+        // node's name. Each run of the move increments `run`, so that late statements of an earlier run change nothing.
+        """
+        CREATE TABLE moved_ledger (
+            node          text COLLATE "C" NOT NULL PRIMARY KEY CHECK (node ~ '^[A-Za-z0-9._-]{1,64}$'),
+            run           bigint NOT NULL,
+            begun_at      bigint NOT NULL,
+            accepted_at   bigint,
+            last_sequence bigint CHECK (last_sequence >= 0),
+            last_hash     bytea  CHECK (octet_length(last_hash) = 32)
+        )
+        """,
+        // Without this, a daemon could take the name of a node whose file is not accepted yet. It would find that its
+        // records are older than its HSM token remembers, and put all nodes on hold.
+        """
+        CREATE FUNCTION keep_moving_node_out() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            IF EXISTS (SELECT FROM moved_ledger WHERE node = NEW.name AND accepted_at IS NULL) THEN
+                RAISE EXCEPTION 'the node is being moved' USING ERRCODE = '\(SQLState.nodeIsMoving.code)';
+            END IF;
+            RETURN NEW;
+        END $$
+        """,
+        """
+        CREATE TRIGGER keep_moving_out BEFORE INSERT OR UPDATE OF fence ON node
+        FOR EACH ROW EXECUTE FUNCTION keep_moving_node_out()
+        """,
+    ]
+}

@@ -1,0 +1,108 @@
+import Ledger
+
+extension PostgreSQLTables {
+    /// Account names for people on several hosts, and limits on forgetting claims that do not rely on a correct server
+    /// clock.
+    static let version7 = [
+        // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
+        // requests made by earlier versions.
+        "ALTER TABLE approval ADD COLUMN requester_account text, ADD COLUMN requester_login_account text",
+        // The greatest lead of a released payment token's signing time over its claim. Nodes do not record leads of up
+        // to 30 seconds.
+        """
+        CREATE FUNCTION signing_lead() RETURNS bigint LANGUAGE sql STABLE SET search_path = paytokend, pg_temp AS $$
+            SELECT greatest(30000, max(signed_ahead)) FROM node
+        $$
+        """,
+        // The widest signing-time window that a node has reported, but at least half of the shortest `retain_claims`.
+        // The daemon's role can report a narrower window. Therefore only the range of payment tokens that are served
+        // depends on this value, not the safety of claims.
+        """
+        CREATE FUNCTION widest_known_window() RETURNS bigint LANGUAGE sql STABLE
+        SET search_path = paytokend, pg_temp AS $$
+            SELECT greatest(30000, max(widest_window)) FROM node
+        $$
+        """,
+        // `signed_ahead` limits which claims may be pruned, so the daemon's role cannot reduce it.
+        """
+        CREATE FUNCTION keep_signed_ahead() RETURNS trigger LANGUAGE plpgsql SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            RAISE EXCEPTION 'what was released stays' USING ERRCODE = 'P0001';
+        END $$
+        """,
+        """
+        CREATE TRIGGER keep_signed_ahead BEFORE UPDATE ON node
+        FOR EACH ROW WHEN (NEW.signed_ahead < OLD.signed_ahead) EXECUTE FUNCTION keep_signed_ahead()
+        """,
+        // Removes claims made before `horizon`, and records that payment tokens signed before `signed` may have had
+        // one.
+        //
+        // The payment token of a removed claim was signed less than the lead after the claim, so before `signed`. After
+        // this commit it is refused because of its signing time, which Apple set independently of the server's clock.
+        // In addition, `signed` is so old that no window admits an earlier signing time.
+        """
+        CREATE OR REPLACE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
+        DECLARE
+            removed bigint;
+        BEGIN
+            PERFORM exclude_releases();
+            IF horizon IS NULL OR signed IS NULL OR signed < horizon + signing_lead()
+                OR signed > present() - widest_known_window() THEN
+                RAISE EXCEPTION 'claims are not to be forgotten yet' USING ERRCODE = 'P0001';
+            END IF;
+            DELETE FROM claim WHERE transaction_id IN
+                (SELECT transaction_id FROM claim WHERE claimed_at < horizon ORDER BY claimed_at LIMIT most);
+            GET DIAGNOSTICS removed = ROW_COUNT;
+            IF removed > 0 THEN
+                UPDATE ledger_state SET forgotten_before = greatest(forgotten_before, signed);
+            END IF;
+            RETURN removed;
+        END $$
+        """,
+        // The time from which payment tokens may be served again when the effects of a wrong clock on forgotten claims
+        // are corrected. The payment tokens of pruned claims were signed before the pruning. The window and the lead
+        // allow for a server clock that was fast then or is slow now.
+        """
+        CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+            SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+                + greatest(signing_lead(), widest_known_window())
+        $$
+        """,
+        // Corrects the limit that a wrong clock had set; false if it is no longer `expected`. It never permits payment
+        // tokens signed before `earliest_served()`, which uses the clock at this moment and not at the beginning of a
+        // transaction that may have been kept open.
+        """
+        CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
+        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            PERFORM exclude_releases();
+            IF served_from < expected AND served_from < earliest_served() THEN
+                RAISE EXCEPTION 'payment tokens of the past are not served again' USING ERRCODE = 'P0001';
+            END IF;
+            UPDATE ledger_state SET forgotten_before = least(forgotten_before, served_from)
+            WHERE forgotten_before IS NOT DISTINCT FROM expected;
+            RETURN FOUND;
+        END $$
+        """,
+        // The maximum time of a daemon's transaction from its beginning to the acceptance of a restore.
+        """
+        CREATE FUNCTION acceptance_time() RETURNS bigint LANGUAGE sql IMMUTABLE SET search_path = paytokend, pg_temp AS $$
+            SELECT 30000::bigint
+        $$
+        """,
+        // The earliest fence of a restore, according to the server's clock; NULL while a node's window is off or
+        // unknown. It is computed from the beginning of the transaction, but keeping a transaction open for longer does
+        // not make it earlier.
+        """
+        CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+            SELECT greatest(floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint,
+                    floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - acceptance_time())
+                + max(widest_window)
+            FROM node HAVING bool_and(widest_window IS NOT NULL)
+        $$
+        """,
+    ]
+}

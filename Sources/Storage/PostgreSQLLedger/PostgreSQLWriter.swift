@@ -1,0 +1,294 @@
+import AuditChain
+import DatabaseKit
+import Dispatch
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import PostgreSQLClient
+
+/// A queued write with the callbacks for its owner. Exactly one callback is called, once.
+struct PostgreSQLWrite: QueuedWrite {
+    enum Work: Sendable {
+        /// A write that shares its transaction with others.
+        case batched(BatchedWrite)
+        /// A write with its own transaction.
+        ///
+        /// - Parameter perform: decides and writes. The returned closure answers the caller once the transaction is
+        ///   durable. Called again if the first transaction was not committed.
+        case alone(excludesReleases: Bool, perform: @Sendable (PostgreSQLTransaction) throws -> @Sendable () -> Void)
+    }
+
+    let begin: @Sendable () -> Bool
+    let work: Work
+    let fail: @Sendable (LedgerFailure) -> Void
+}
+
+extension PostgreSQLWrite {
+    /// - Parameter refusals: the refusals, by the attempts of the releases.
+    fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
+        guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
+            return fail(failure)
+        }
+        answer(ReleaseDecision(verdict: verdict, line: nil))
+    }
+
+    /// Makes a write that no caller waits for.
+    init(unawaited write: BatchedWrite, fail: @escaping @Sendable (LedgerFailure) -> Void = { _ in }) {
+        self.init(begin: { true }, work: .batched(write), fail: fail)
+    }
+}
+
+/// The single writer. It takes the queued writes, commits them as one transaction in two round trips, and then answers
+/// each. Administrative writes have their own transactions.
+///
+/// Its state is used only on its own queue. PostgreSQLDoubt.swift handles commits that are not acknowledged.
+final class PostgreSQLWriter: @unchecked Sendable {
+    let writes: CommitQueue<PostgreSQLWrite>
+    let lease: PostgreSQLNodeLease
+    let node: AuditNode
+    let repeatFor: Duration
+    let timeout: Duration
+    let observe: @Sendable (LedgerEvent) -> Void
+    /// Reads on behalf of callers whose writes fail, since a refusal needs no write.
+    let reader: PostgreSQLReader
+    let lastEnd = LastWrittenHead()
+    let queue = DispatchQueue(label: "ledger.postgresql.writer")
+
+    // Used on the queue only.
+    let slot: PostgreSQLSlot
+    /// A commit that was not acknowledged, until its outcome is known.
+    var doubt: PostgreSQLUnit?
+    /// Writes to repeat because their commit was not made.
+    var backlog: [PostgreSQLWrite] = []
+    /// The finding for which all nodes are on hold. Every batch of a daemon that started before the restore makes it
+    /// again.
+    var heldFor: LedgerHold.Finding?
+
+    init(
+        _ slot: PostgreSQLSlot, lease: PostgreSQLNodeLease, node: AuditNode, settings: PostgreSQLLedger.Settings,
+        reader: PostgreSQLReader, deadlines: LedgerDeadlines, releases: ReleasesUnderWay,
+        observe: @escaping @Sendable (LedgerEvent) -> Void
+    ) {
+        self.slot = slot
+        self.lease = lease
+        self.node = node
+        self.reader = reader
+        self.observe = observe
+        repeatFor = settings.repeatFor
+        timeout = settings.timeout
+        writes = CommitQueue(capacity: settings.waiting, deadlines: deadlines, releases: releases, observe: observe) {
+            PostgreSQLWrite(unawaited: .record($0, answer: { _ in }), fail: $1)
+        }
+    }
+
+    /// Queues a write and waits for its answer until the deadline.
+    ///
+    /// - Parameter lost: called if nothing was written and the deadline has passed, since the caller then no longer
+    ///   receives the failure.
+    func write<Answer: Sendable>(
+        lost: @escaping @Sendable () -> Void = {},
+        _ make: (_ answer: @escaping @Sendable (Answer) -> Void) -> BatchedWrite
+    ) async throws(LedgerFailure) -> Answer {
+        try await writes.write(start: start) { (caller: LedgerCall<Answer>) in
+            PostgreSQLWrite(
+                begin: caller.begin, work: .batched(make { caller.resume(.success($0)) }),
+                fail: { if !caller.resume(.failure($0)) { lost() } })
+        }
+    }
+
+    /// - Parameter excludesReleases: true to keep all nodes' batches out during the work, for changes to keys and
+    ///   release limits.
+    func administer<Answer: Sendable>(
+        excludingReleases excludesReleases: Bool = false,
+        _ work: @escaping @Sendable (PostgreSQLTransaction) throws -> Answer
+    ) async throws(LedgerFailure) -> Answer {
+        try await writes.write(start: start) { (caller: LedgerCall<Answer>) in
+            PostgreSQLWrite(
+                begin: caller.begin,
+                work: .alone(
+                    excludesReleases: excludesReleases,
+                    perform: { transaction in
+                        let answer = try work(transaction)
+                        return { caller.resume(.success(answer)) }
+                    }),
+                fail: { caller.resume(.failure($0)) })
+        }
+    }
+
+    func note(_ record: AuditRecord) {
+        writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
+    }
+
+    /// Renews the lease with the next batch, queueing a probe for that.
+    func renew() {
+        if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
+    }
+
+    private func start() {
+        queue.async { [self] in
+            while let batch = writes.next() {
+                perform(batch)
+                while !backlog.isEmpty {
+                    let left = backlog
+                    backlog = []
+                    perform(left)
+                }
+            }
+        }
+    }
+
+    /// Runs the writes in order. Adjacent writes share a transaction if possible.
+    private func perform(_ batch: [PostgreSQLWrite]) {
+        var shared: [PostgreSQLWrite] = []
+        func performShared() {
+            if !shared.isEmpty { perform(PostgreSQLUnit(shared, until: .now + timeout)) }
+            shared = []
+        }
+        for write in batch {
+            switch write.work {
+            case .batched: shared.append(write)
+            case .alone:
+                performShared()
+                perform(PostgreSQLUnit([write], until: .now + timeout))
+            }
+        }
+        performShared()
+    }
+
+    private func perform(_ unit: PostgreSQLUnit, isRepeated: Bool = false) {
+        guard settle(until: .now + timeout / 2) else {
+            return refuse(
+                unit.writes,
+                .unavailable(
+                    reason: "PostgreSQL has not acknowledged an earlier commit. Nothing is written until it does."))
+        }
+        let started = ContinuousClock.now
+        let wasConnected = slot.isConnected
+        do {
+            let connection = try slot.current(until: unit.deadline)
+            let before = connection.roundTrips
+            let transaction = try unit.begin(self, connection)
+            try checked(transaction)
+            try unit.decide(transaction, self)
+            try transaction.finish()
+            try commit(unit, transaction, connection)
+            lastEnd.set([transaction.head])
+            lease.renewed()
+            observe(.exchanged(roundTrips: connection.roundTrips - before))
+            observe(.committed(writes: unit.writes.count, after: started.duration(to: .now)))
+            if unit.end != unit.start { observe(.recorded(upTo: transaction.head.sequence)) }
+            unit.answer()
+        } catch let error as CommitInDoubt {
+            slot.drop()
+            if let start = unit.start, let end = unit.end { lastEnd.set([start, end]) }
+            observe(.failed(writes: unit.writes.count, reason: error.failure.description))
+            doubt = unit
+            _ = settle(until: unit.deadline)
+        } catch {
+            fail(unit, error, isRepeated: isRepeated || !wasConnected)
+        }
+    }
+
+    /// Handles an error after which nothing of the unit is committed or ever will be.
+    private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
+        switch error {
+        case let rolledBack as DatabaseRolledBack:
+            rollBack()
+            return refuse(unit.writes, hold(rolledBack.finding))
+        case PostgreSQLFailure.lost:
+            slot.drop()
+            // The server may have restarted since the last batch.
+            if !isRepeated, unit.deadline > .now { return perform(unit.retried(), isRepeated: true) }
+        case PostgreSQLFailure.late: slot.drop()
+        case PostgreSQLFailure.refused(let state, let statement):
+            rollBack()
+            if [.deadlock, .serializationFailure].contains(state), !isRepeated {
+                return perform(unit.retried(), isRepeated: true)
+            }
+            let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == unit.claims)
+            if isOneRow, unit.writes.count > 1 {
+                // Repeat each write alone: one row that cannot be written, or a claim locked by another node's session
+                // in doubt, must not fail the others.
+                for write in unit.writes { perform(PostgreSQLUnit([write], until: unit.deadline)) }
+                return
+            }
+            if state.isPassing || state == .readOnly { slot.drop() }
+        default: rollBack()
+        }
+        let failure = LedgerFailure(error)
+        if case .unavailable(let reason) = failure {
+            observe(.failed(writes: unit.writes.count, reason: reason))
+        }
+        refuse(unit.writes, failure)
+    }
+
+    private func rollBack() {
+        guard slot.isConnected, let connection = try? slot.current(until: .now) else { return }
+        let ended = try? connection.exchange([PostgreSQLStatement("ROLLBACK")], until: .now + min(timeout, .seconds(1)))
+        if ended == nil { slot.drop() }
+    }
+
+    /// Commits the transaction.
+    ///
+    /// - Throws: ``CommitInDoubt`` if the commit may have been made without acknowledgement. Any other error means that
+    ///   it was not made.
+    private func commit(
+        _ unit: PostgreSQLUnit, _ transaction: PostgreSQLTransaction, _ connection: PostgreSQLConnection
+    ) throws {
+        let statements =
+            transaction.closing(lease, batch: unit.identifier) + [PostgreSQLStatement("COMMIT", prepared: "commit")]
+        let results: [PostgreSQLResult]
+        do throws(PostgreSQLFailure) {
+            results = try connection.exchange(statements, until: unit.deadline)
+        } catch {
+            if case .refused(_, let statement) = error, statement < statements.count - 1 { throw error }
+            throw CommitInDoubt(failure: error.failure)
+        }
+        guard results.last?.tag == "COMMIT" else {
+            throw LedgerFailure.unavailable(reason: "PostgreSQL rolled the transaction back.")
+        }
+        // For example, a cancelled wait for the standby: the commit may then be on this server only.
+        guard !connection.hasWarned else {
+            throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL sent a warning at the commit."))
+        }
+    }
+
+    /// Answers writes after a failure. If the database alone suffices to refuse a release, the release gets that
+    /// refusal; the others fail.
+    func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
+        var releases: [Release] = []
+        for write in writes {
+            if case .batched(.release(let release, _, _)) = write.work { releases.append(release) }
+        }
+        guard case .unavailable = failure, !releases.isEmpty else {
+            for write in writes { write.fail(failure) }
+            return
+        }
+        let asked = releases
+        let claims = PostgreSQLClaims(repeatFor: repeatFor)
+        reader.read(
+            { try claims.refusals(of: asked, $0) },
+            then: { result in
+                let refusals = (try? result.get()) ?? [:]
+                for write in writes { write.answer(refusals, orFail: failure) }
+            })
+    }
+
+    /// Waits for current work, returns the lease of the node's name, and ends the session.
+    func close(then: @escaping @Sendable () -> Void) {
+        writes.close()
+        queue.async { [self] in
+            if doubt == nil, let connection = try? slot.current(until: .now + min(timeout, .seconds(2))) {
+                _ = try? connection.exchange([lease.end], until: .now + min(timeout, .seconds(2)))
+            }
+            slot.drop()
+            then()
+        }
+    }
+}
+
+/// A commit that may have been made but was not acknowledged, or not without a warning.
+struct CommitInDoubt: Error {
+    let failure: LedgerFailure
+}

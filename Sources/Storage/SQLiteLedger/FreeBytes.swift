@@ -1,0 +1,30 @@
+import DatabaseKit
+import Dispatch
+import Glibc
+public import Ledger
+import Synchronization
+
+extension SQLiteLedger {
+    /// Returns the bytes that are free for the daemon's account on the file system of the ledger's file.
+    ///
+    /// - Throws: `timedOut`, and `unavailable`, including while an earlier call has not returned. A disk that hangs
+    ///   thus blocks one thread, not one for each call.
+    public func freeBytes() async throws(LedgerFailure) -> UInt64? {
+        let isMine = isMeasuring.withLock { isMeasuring in
+            defer { isMeasuring = true }
+            return !isMeasuring
+        }
+        guard isMine else { throw .unavailable(reason: "An earlier check of its disk's free space still waits.") }
+        return try await deadlines.answer { (caller: LedgerCall<UInt64>) in
+            DispatchQueue.global().async {
+                var room = statvfs()
+                let isKnown = unsafe statvfs(self.path, &room) == 0
+                self.isMeasuring.withLock { $0 = false }
+                _ = caller.resume(
+                    isKnown
+                        ? .success(UInt64(room.f_bavail) * UInt64(room.f_frsize))
+                        : .failure(.unavailable(reason: "Its disk does not report its free space.")))
+            }
+        }
+    }
+}

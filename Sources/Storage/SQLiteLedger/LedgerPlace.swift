@@ -1,0 +1,43 @@
+import Foundation
+import Glibc
+
+/// The content of a ledger's path.
+package enum LedgerPlace: Equatable {
+    case nothing
+    case file
+    /// The link of an interrupted restore. The previous ledger, or most of it, is at `aside`.
+    case brokenOff(aside: String)
+
+    /// The end of the link's target, after the previous ledger's name.
+    package static let linkEnding = ".restoring"
+
+    /// Nil if the path is neither a file nor the link of an interrupted restore.
+    package init?(of path: String) {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else {
+            guard errno == ENOENT else { return nil }
+            self = .nothing
+            return
+        }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: self = .file
+        case S_IFLNK:
+            guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path),
+                target.hasSuffix(Self.linkEnding), !target.contains("/")
+            else { return nil }
+            self = .brokenOff(aside: Self.directory(of: path) + "/" + target.dropLast(Self.linkEnding.count))
+        default: return nil
+        }
+    }
+
+    package static func directory(of path: String) -> String {
+        let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
+        return directory.count > 1 && directory.hasSuffix("/") ? String(directory.dropLast()) : directory
+    }
+
+    /// True for links too, whatever they name.
+    package static func exists(_ path: String) -> Bool {
+        var status = stat()
+        return unsafe lstat(path, &status) == 0
+    }
+}

@@ -1,0 +1,181 @@
+import AuditChain
+import Crypto
+import DatabaseKit
+import Foundation
+import GRDB
+import Glibc
+import Ledger
+import SQLiteFiles
+
+/// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
+/// log, and other connections can read and write in the meantime.
+///
+/// A backup is marked as a copy (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger releases
+/// nothing until the restore is accepted, since the copy lacks later releases.
+enum SQLiteBackup {
+    /// The pages copied in one step, and the bytes written between two syncs.
+    private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)
+
+    /// Copies a ledger that is in use; blocks.
+    ///
+    /// - Parameters:
+    ///   - isAwaited: called after each step; it extends the caller's deadline. It returns false if the caller no
+    ///     longer waits, which ends the copy.
+    static func copy(
+        of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String, now: Date = Date(),
+        isAwaited: @escaping () -> Bool
+    ) -> Result<BackupFile, LedgerBackupError> {
+        Result { () throws(LedgerBackupError) in
+            do {
+                let connection = try DurableSQLite.reading(
+                    source.path, label: "ledger.backup", busyTimeout: busyTimeout)
+                defer { try? connection.close() }
+                return try connection.read { db in
+                    // Check after opening, so that only the file in use is copied.
+                    try source.requireUnchanged()
+                    return try copy(db, node: node, to: path, markedAt: now, isAwaited: isAwaited)
+                }
+            } catch let error as LedgerBackupError {
+                throw error
+            } catch {
+                throw .unavailable(reason: LedgerFailure(error).description)
+            }
+        }
+    }
+
+    /// Copies the ledger; blocks. The copy appears under its name only when it is complete and on disk.
+    ///
+    /// - Parameter now: the time of the copy, written into its mark.
+    static func copy(
+        _ source: Database, node: String, to path: String, markedAt now: Date,
+        isAwaited: @escaping () -> Bool = { true }
+    ) throws(LedgerBackupError) -> BackupFile {
+        guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
+        guard !LedgerPlace.exists(path) else { throw .exists(path: path) }
+        let partial = path + ".partial"
+        try makePrivate(partial)
+        defer { unsafe unlink(partial) }
+        let sequence: Int
+        do {
+            sequence = try fill(partial, from: source, node: node, markedAt: now, isAwaited: isAwaited)
+        } catch let error as LedgerBackupError {
+            throw error
+        } catch let error as DatabaseError
+            where [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
+        {
+            throw .cannotWrite(path: path, reason: "SQLite reports \(error.extendedResultCode).")
+        } catch {
+            throw .unavailable(reason: LedgerFailure(error).description)
+        }
+        let (bytes, digest) = try finish(partial, isAwaited: isAwaited)
+        // Unlike a rename, a link does not replace a file that has appeared in the meantime.
+        guard unsafe link(partial, path) == 0 else {
+            throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
+        }
+        try syncDirectory(of: path)
+        return BackupFile(path: path, bytes: bytes, digest: digest, sequence: sequence)
+    }
+
+    private static func fill(
+        _ path: String, from source: Database, node: String, markedAt now: Date, isAwaited: @escaping () -> Bool
+    ) throws -> Int {
+        var configuration = Configuration()
+        configuration.qos = DurableSQLite.threadQuality
+        configuration.prepareDatabase { db in
+            // An unfinished copy is not kept, and a finished one is synced below.
+            try db.execute(sql: "PRAGMA journal_mode = OFF")
+            try db.execute(sql: "PRAGMA synchronous = OFF")
+        }
+        let copy = try DatabaseQueue(path: path, configuration: configuration)
+        let sequence = try copy.writeWithoutTransaction { db -> Int in
+            let page = try Int.fetchOne(source, sql: "PRAGMA page_size") ?? 4096
+            var synced = 0
+            // Copy and sync in steps: syncing a large copy only at its end would show no progress for a long time. The
+            // source's transaction stays open, so that no write to the source restarts the copy.
+            try source.backup(to: db, pagesPerStep: pagesInOneStep) { progress in
+                let written = progress.completedPageCount * page
+                if written - synced >= unsyncedBytes {
+                    try sync(path)
+                    synced = written
+                }
+                try requireAwaited(isAwaited)
+            }
+            try requireAwaited(isAwaited)
+            // The copy is a single, complete file. The ledger switches it back to WAL when it opens it.
+            try db.execute(sql: "PRAGMA journal_mode = DELETE")
+            let sequence =
+                try db.tableExists("audit_record")
+                ? Int.fetchOne(db, sql: "SELECT max(sequence) FROM audit_record WHERE node = ?", arguments: [node]) ?? 0
+                : 0
+            // Keep the journal in memory, so that a full disk leaves no journal file.
+            try db.execute(sql: "PRAGMA journal_mode = MEMORY")
+            try SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: sequence).write(db)
+            return sequence
+        }
+        try copy.close()
+        return sequence
+    }
+
+    private static func makePrivate(_ path: String) throws(LedgerBackupError) {
+        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "opening") }
+        close(descriptor)
+    }
+
+    private static func requireAwaited(_ isAwaited: () -> Bool) throws(LedgerBackupError) {
+        guard isAwaited() else { throw .unavailable(reason: "the caller no longer waits for the copy.") }
+    }
+
+    private static func sync(_ path: String) throws(LedgerBackupError) {
+        let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
+        defer { close(descriptor) }
+        guard fdatasync(descriptor) == 0 else { throw cannotWrite(path, "fdatasync") }
+    }
+
+    /// Syncs the file and hashes it.
+    private static func finish(_ path: String, isAwaited: () -> Bool) throws(LedgerBackupError) -> (Int, AuditDigest) {
+        let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        guard fsync(descriptor) == 0 else { throw cannotWrite(path, "fsync") }
+        try requireAwaited(isAwaited)
+        var hash = SHA256()
+        var bytes = 0
+        do {
+            while let chunk = try file.read(upToCount: 1 << 20), !chunk.isEmpty {
+                hash.update(data: chunk)
+                bytes += chunk.count
+                try requireAwaited(isAwaited)
+            }
+        } catch let error as LedgerBackupError {
+            throw error
+        } catch {
+            throw .cannotWrite(path: path, reason: "it cannot be read back.")
+        }
+        guard let digest = AuditDigest(bytes: Array(hash.finalize())) else {
+            throw .cannotWrite(path: path, reason: "it has no digest.")
+        }
+        return (bytes, digest)
+    }
+
+    private static func syncDirectory(of path: String) throws(LedgerBackupError) {
+        let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
+        let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw cannotWrite(directory, "opening") }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw cannotWrite(directory, "fsync") }
+    }
+
+    private static func cannotWrite(_ path: String, _ what: String) -> LedgerBackupError {
+        let reason =
+            switch errno {
+            case ENOENT: "its directory does not exist."
+            case EACCES, EPERM: "permission denied."
+            case EROFS: "its file system is read-only."
+            case ENOSPC, EDQUOT: "its file system is full."
+            default: "\(what) failed with error number \(errno)."
+            }
+        return .cannotWrite(path: path, reason: reason)
+    }
+}

@@ -1,0 +1,46 @@
+import DatabaseKit
+import Foundation
+import GRDB
+package import Ledger
+package import SQLiteFiles
+
+/// The connections to one ledger. One writes; one copies the write-ahead log into the file; one reads what decisions
+/// need; one reads for searches. A long search thus delays neither a write nor a decision.
+///
+/// Each is a serial queue on GRDB's own threads, so a waiting task occupies no task thread. Cancelling a task does not
+/// interrupt its call, so that no commit's outcome becomes unknown.
+package final class SQLiteConnections: Sendable {
+    let writer: DatabaseQueue
+    let checkpointing: WALCheckpointing
+    /// The connection for short reads.
+    package let reader: SQLiteReader<LedgerFailure>
+    /// The connection for reads that may take long, and that delay only each other.
+    package let searcher: SQLiteReader<LedgerFailure>
+
+    /// Opens the connections; blocks. Throws GRDB's errors and ``LedgerOpeningError``.
+    ///
+    /// - Parameter prepare: runs on the writing connection before the reading ones are opened.
+    init(
+        path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
+    ) throws {
+        writer = try DurableSQLite.writing(
+            path, label: "ledger.writer", checkpointPages: WALCheckpointing.mostPages, busyTimeout: busyTimeout)
+        try writer.writeWithoutTransaction { db in
+            try DurableSQLite.requireDurability(db, path: path)
+            try prepare(db)
+        }
+        checkpointing = try WALCheckpointing(path: path, busyTimeout: busyTimeout)
+        reader = SQLiteReader(
+            try DurableSQLite.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
+        searcher = SQLiteReader(
+            try DurableSQLite.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
+    }
+
+    /// Closes the connections; blocks until current work has ended.
+    func close() throws {
+        try searcher.close()
+        try reader.close()
+        try checkpointing.close()
+        try writer.close()
+    }
+}
