@@ -239,7 +239,7 @@ def resolve_by_hand(shop, identifiers):
     return count
 
 
-def fates(shop):
+def outcomeStates(shop):
     """Checks that payments whose clients got pending now have the simulator's result."""
     wrong, known = [], shop.submissions()
     for payment in shop.payments:
@@ -298,7 +298,7 @@ def alone(shop, options):
         for kind, times in ((cut, cuts), (disk, disks)):
             for number in range(1, times + 1):
                 kind(shop, number, options.clients, options.short)
-        wrong = resolve(shop) + fates(shop)
+        wrong = resolve(shop) + outcomeStates(shop)
         for number in range(1, restores + 1):
             restore(shop, number, options.clients, options.short)
         wrong += resolve(shop)
@@ -329,7 +329,7 @@ def pair(shop, options):
                 crash(shops, programs, number, victim, options.clients, options.short)
         wrong = resolve(shops[0])
         for each in shops:
-            wrong += fates(each)
+            wrong += outcomeStates(each)
             each.wrong += each.gateway.stop()
             wrong += check(each)
         return wrong + [f"{one.identifier} got {one.result} and {other.result}"

@@ -10,7 +10,7 @@ import WorkerProtocol
 ///
 /// - Callers are served round robin, and the number of waiting calls is limited (``WaitingCalls``).
 /// - A worker gets as many calls as keep its sessions busy (``CallPace``). It is ended when a session works on one call
-///   for longer than the call's limit (``HeldCalls``).
+///   for longer than the call's limit (``WorkerCalls``).
 /// - Every call is answered: by a worker, by a worker's end, at its deadline, or when it has waited too long.
 /// - When a worker ends, any of its calls may be the cause. So a second attempt runs alone, and if a second worker ends
 ///   with it, that input is refused for a while (``RefusedInputs``).
@@ -30,7 +30,7 @@ final class CallQueue: Sendable {
     private struct State {
         var waiting: WaitingCalls
         /// All workers that have not ended, by number.
-        var workers: [UInt64: HeldCalls] = [:]
+        var workers: [UInt64: WorkerCalls] = [:]
         /// True while a worker has a call that runs alone; no other call is sent meanwhile.
         var isRunningAlone = false
         /// The worker that receives new calls, its description of the HSM token, and the time since when there is one.
@@ -228,7 +228,7 @@ final class CallQueue: Sendable {
     /// Adds a worker, for calls made at it alone.
     func add(_ worker: ConnectedWorker) {
         state.withLock {
-            $0.workers[worker.number] = HeldCalls(worker, sessions: limits.sessions, waited: events.waited)
+            $0.workers[worker.number] = WorkerCalls(worker, sessions: limits.sessions, waited: events.waited)
         }
     }
 

@@ -19,7 +19,7 @@ package final class TrustedExecutable: Sendable {
             description: "or a directory above it can be written by others; use chmod go-w")
     }
 
-    private static let mostLinks = 40
+    private static let maximumLinks = 40
 
     private let file: OwnedDescriptor
     /// The descriptor, for execution through `/proc/self/fd`.
@@ -38,7 +38,7 @@ package final class TrustedExecutable: Sendable {
             switch status.st_mode & S_IFMT {
             case S_IFLNK:
                 links += 1
-                guard links <= Self.mostLinks, let target = Self.target(of: next) else { throw .noProgram }
+                guard links <= Self.maximumLinks, let target = Self.target(of: next) else { throw .noProgram }
                 if target.hasPrefix("/") { place = try Self.root() }
                 rest += Self.components(target)
             case S_IFDIR:

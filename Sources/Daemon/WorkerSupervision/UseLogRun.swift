@@ -32,7 +32,7 @@ package final class UseLogRun: Sendable {
     /// The largest number of bytes that are read from standard output. A million uses take about 130 MB.
     static let maximumBytes = 1 << 30
     /// The largest number of pieces that were read and not yet consumed.
-    private static let mostPieces = 4
+    private static let maximumPieces = 4
     /// The time for reading standard error after the program's end.
     private static let grace = Duration.seconds(1)
 
@@ -115,7 +115,7 @@ package final class UseLogRun: Sendable {
             while pipes.hasOutput {
                 let wantsMore = try state.withLock { state in
                     guard !state.isStopped else { throw Failure.stopped }
-                    return state.pieces < Self.mostPieces
+                    return state.pieces < Self.maximumPieces
                 }
                 guard let data = try pipes.next(takesOutput: wantsMore, within: left(until: deadline)) else { continue }
                 total += data.count
@@ -162,7 +162,7 @@ package final class UseLogRun: Sendable {
 
 /// The descriptors that a run's thread waits for.
 private struct UseLogPipes {
-    private static let (piece, mostSaid) = (64 * 1024, 512)
+    private static let (piece, maximumSaid) = (64 * 1024, 512)
 
     private var output: OwnedDescriptor?
     private var errors: OwnedDescriptor?
@@ -190,7 +190,7 @@ private struct UseLogPipes {
         if waited[1].revents != 0, let descriptor = errors {
             let data = Self.read(from: descriptor)
             if data.isEmpty { errors = nil }
-            said += data.prefix(Self.mostSaid - said.count)
+            said += data.prefix(Self.maximumSaid - said.count)
         }
         guard waited[0].revents != 0, let descriptor = output else { return nil }
         let data = Self.read(from: descriptor)

@@ -17,15 +17,15 @@ public struct Slot: Sendable {
 
 extension Module {
     /// The maximum number of slots that is accepted from a library.
-    private static let mostSlots: UInt = 4096
+    private static let maximumSlots: UInt = 4096
 
     /// C_GetSlotList: the slots that contain an HSM token, in the library's order.
     public func slots() throws(CallError) -> [Slot] {
         // Two calls (§5.2): the first for the list's length, the second for its content.
         var count: CK_ULONG = 0
         try unsafe call("C_GetSlotList", functions.C_GetSlotList) { unsafe $0(CK_BBOOL(CK_TRUE), nil, &count) }
-        guard count <= Self.mostSlots else {
-            throw CallError(call: "C_GetSlotList", cause: .implausible("a list of more than \(Self.mostSlots)"))
+        guard count <= Self.maximumSlots else {
+            throw CallError(call: "C_GetSlotList", cause: .implausible("a list of more than \(Self.maximumSlots)"))
         }
         guard count > 0 else { return [] }
         var slots = [CK_ULONG](repeating: 0, count: Int(count))

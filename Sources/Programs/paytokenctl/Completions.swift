@@ -26,7 +26,7 @@ private struct Candidates {
     /// The maximum number of candidates; more would not help a user.
     private static let most = 100
     /// The maximum number of pages, of a thousand keys each, that are read to find merchants.
-    private static let mostPages = 20
+    private static let maximumPages = 20
 
     init(_ words: [String]) {
         self.words = words
@@ -66,7 +66,7 @@ private struct Candidates {
     func merchants(_ prefix: String) async -> [String] {
         var merchants: Set<String> = []
         var next: String?
-        for _ in 0..<Self.mostPages {
+        for _ in 0..<Self.maximumPages {
             let query = [("limit", "1000")] + (next.map { [("after", $0)] } ?? [])
             guard let page = await items("/v1/keys" + QueryText.of(query), KeySummary.self) else { break }
             merchants.formUnion(page.items.compactMap(\.merchantIdentifier).filter { $0.hasPrefix(prefix) })

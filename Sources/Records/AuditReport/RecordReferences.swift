@@ -32,7 +32,7 @@ public struct RecordReferences: Sendable, Equatable {
     /// The first records.
     public private(set) var beginning: [RecordPlace] = []
 
-    private static let mostNamed = 8
+    private static let maximumNamed = 8
 
     public var count: Int { parts.reduce(0) { $0 + $1.count } }
     public var isEmpty: Bool { parts.isEmpty }
@@ -40,12 +40,12 @@ public struct RecordReferences: Sendable, Equatable {
     public mutating func add(_ entry: AuditEntry) { add(RecordPlace(entry)) }
 
     public mutating func add(_ place: RecordPlace) {
-        if beginning.count < Self.mostNamed { beginning.append(place) }
+        if beginning.count < Self.maximumNamed { beginning.append(place) }
         add(Part(node: place.node, count: 1, first: place.sequence, last: place.sequence))
     }
 
     public mutating func add(_ other: RecordReferences) {
-        beginning += other.beginning.prefix(Self.mostNamed - beginning.count)
+        beginning += other.beginning.prefix(Self.maximumNamed - beginning.count)
         for part in other.parts { add(part) }
     }
 

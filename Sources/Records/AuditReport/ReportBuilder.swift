@@ -27,7 +27,7 @@ public struct ReportBuilder: Sendable {
     public private(set) var reconciliation: Reconciliation
     /// Lines that are neither a record nor a checkpoint; a verified export has none.
     public private(set) var unreadable = 0
-    /// Steps of keys beyond ``mostKeys``, which are counted but not kept.
+    /// Steps of keys beyond ``maximumKeys``, which are counted but not kept.
     public private(set) var stepsOfMoreKeys = 0
     /// The nodes whose first line has been read.
     private var begun: Set<[UInt8]> = []
@@ -46,7 +46,7 @@ public struct ReportBuilder: Sendable {
         }
     }
 
-    static let mostKeys = 100_000
+    static let maximumKeys = 100_000
     private static let ofKeys: Set<String> = Set(
         [
             AuditEvent.Name.keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange,
@@ -87,7 +87,7 @@ public struct ReportBuilder: Sendable {
     }
 
     private mutating func add(_ event: KeyHistory.Event, of key: AuditDigest, merchant: String? = nil) {
-        guard keys[key] != nil || keys.count < Self.mostKeys else {
+        guard keys[key] != nil || keys.count < Self.maximumKeys else {
             stepsOfMoreKeys += 1
             return
         }

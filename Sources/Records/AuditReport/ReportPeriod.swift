@@ -20,17 +20,17 @@ public struct ReportPeriod: Sendable, Equatable {
         for unit in [Calendar.Component.day, .weekOfYear, .month, .year] {
             var steps: [ReportStep] = []
             var start = Self.beginning(of: unit, at: since.date)
-            while start < until.date, steps.count <= Self.mostSteps {
+            while start < until.date, steps.count <= Self.maximumSteps {
                 guard let end = Self.calendar.date(byAdding: unit, value: 1, to: start) else { break }
                 steps.append(ReportStep(start: AuditTime(start), end: AuditTime(end)))
                 start = end
             }
-            if steps.count <= Self.mostSteps || unit == .year { return Array(steps.prefix(Self.mostSteps)) }
+            if steps.count <= Self.maximumSteps || unit == .year { return Array(steps.prefix(Self.maximumSteps)) }
         }
         return []
     }
 
-    private static let mostSteps = 62
+    private static let maximumSteps = 62
 
     /// Weeks begin on Monday, as in ISO 8601; days, months and years are in UTC.
     private static let calendar: Calendar = {

@@ -241,7 +241,7 @@ extension PeerRule {
 
     /// Returns true if the rule matches every peer that the later rule matches, according to the system's users and groups. A
     /// process can have other groups than its user, so this is for a warning only.
-    func takesAll(of later: some PeerRule) -> Bool {
+    func covers(of later: some PeerRule) -> Bool {
         if let user, user.id != later.user?.id { return false }
         guard let group else { return user != nil }
         if later.group?.id == group.id { return true }

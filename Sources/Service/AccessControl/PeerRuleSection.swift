@@ -47,7 +47,7 @@ extension ConfigurationSection {
     /// - Parameter rules: all rules in the file's order, each with its section.
     package static func warnOfUnreached(_ rules: [(rule: some PeerRule, section: ConfigurationSection)]) {
         for (place, later) in rules.enumerated() {
-            guard let first = rules[..<place].first(where: { $0.rule.takesAll(of: later.rule) }) else { continue }
+            guard let first = rules[..<place].first(where: { $0.rule.covers(of: later.rule) }) else { continue }
             let by = first.rule.group.map { ", by the group \($0.name)" } ?? ""
             later.section.warning(
                 .unreachedRule, "user",

@@ -73,7 +73,7 @@ extension KeyedDecodingContainer {
 
 /// The use of a key. A daemon that sends none supports `processing` keys only.
 @propertyWrapper
-public struct StatedUse: Codable, Sendable, Equatable {
+public struct KeyUseField: Codable, Sendable, Equatable {
     public var wrappedValue: String
 
     public init(wrappedValue: String) {
@@ -91,8 +91,8 @@ public struct StatedUse: Codable, Sendable, Equatable {
 }
 
 extension KeyedDecodingContainer {
-    /// Called by synthesised decoding for a ``StatedUse`` member.
-    func decode(_ type: StatedUse.Type, forKey key: Key) throws -> StatedUse {
-        StatedUse(wrappedValue: try decodeIfPresent(String.self, forKey: key) ?? "processing")
+    /// Called by synthesised decoding for a ``KeyUseField`` member.
+    func decode(_ type: KeyUseField.Type, forKey key: Key) throws -> KeyUseField {
+        KeyUseField(wrappedValue: try decodeIfPresent(String.self, forKey: key) ?? "processing")
     }
 }

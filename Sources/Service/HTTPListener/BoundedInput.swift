@@ -14,7 +14,7 @@ final class BoundedInput: ChannelInboundHandler {
 
     /// The maximum number of chunks of one body. Each costs the decoder as much as a kilobyte. A peer that writes its JSON
     /// piece by piece needs a few hundred.
-    static let mostChunks = 1024
+    static let maximumChunks = 1024
     /// The maximum number of chunks passed on in one turn. Decoding this many takes about as long as one signature.
     static let chunksAtOnce = 32
 
@@ -177,7 +177,7 @@ final class BoundedInput: ChannelInboundHandler {
                 guard case .size = inside, case .data(let size)? = chunk else { continue }
                 chunkCount += 1
                 announcedBytes += size
-                if chunkCount % Self.chunksAtOnce == 0 || chunkCount > Self.mostChunks {
+                if chunkCount % Self.chunksAtOnce == 0 || chunkCount > Self.maximumChunks {
                     endsTurn = true
                     return bytes.readSlice(length: length)
                 }

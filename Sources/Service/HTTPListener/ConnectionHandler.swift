@@ -165,7 +165,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             case .tooManyChunks:
                 refuse(
                     .tooLarge,
-                    "The body has more than \(BoundedInput.mostChunks) chunks; send fewer, or its length.",
+                    "The body has more than \(BoundedInput.maximumChunks) chunks; send fewer, or its length.",
                     context)
             case .part(.head(let head)): begin(head, context)
             case .part(.body(let part)): receive(part)
@@ -254,7 +254,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func receive(_ part: ByteBuffer) {
         switch state {
         case .receiving(let limit, _):
-            if input.chunkCount > BoundedInput.mostChunks { return queue.append(.tooManyChunks) }
+            if input.chunkCount > BoundedInput.maximumChunks { return queue.append(.tooManyChunks) }
             guard (body?.readableBytes ?? 0) + part.readableBytes <= limit else {
                 return queue.append(.bodyTooLarge(limit: limit))
             }

@@ -115,11 +115,11 @@ package final class LoopTurns: Sendable {
             return state.isMarked
         }
         // If no work waits, the loop polls its sockets after this task.
-        if !isMarked { eventLoop.execute { self.reachedMark() } }
+        if !isMarked { eventLoop.execute { self.markerRan() } }
         serveNext()
     }
 
-    private func reachedMark() {
+    private func markerRan() {
         state.withValue { state in
             state.isMarked = false
             if state.waiting.isEmpty { state.spent = .zero }

@@ -54,7 +54,7 @@ final class SocketAcceptor: Sendable {
     }
 
     /// The maximum number of connections that are not set up yet; further ones wait in the kernel's queue.
-    static let mostArriving = 1024
+    static let maximumArriving = 1024
     /// The number of connections accepted before the thread checks if it is to stop.
     private static let batch = 64
 
@@ -132,7 +132,7 @@ final class SocketAcceptor: Sendable {
     /// - Returns: false if nothing can be accepted at present.
     private func acceptBatch() -> Bool {
         for _ in 0..<Self.batch {
-            guard arriving.withLock({ $0.total < Self.mostArriving }) else { return false }
+            guard arriving.withLock({ $0.total < Self.maximumArriving }) else { return false }
             var arrival = paytokend_arrival()
             switch unsafe paytokend_accept(descriptor, &arrival) {
             case let connection where connection >= 0: receive(connection, from: ArrivingPeer(arrival))

@@ -10,37 +10,37 @@ package final class AnswerByteCount: ChannelInboundHandler {
     /// The error that ends the answer. It is sent through the pipeline once, after the bytes that exceed the bound.
     package struct Exceeded: Error {}
 
-    private let mostHeadBytes: Int
-    private let mostBodyBytes: Int
+    private let maximumHeadBytes: Int
+    private let maximumBodyBytes: Int
     private var bytes = 0
     private var most: Int
 
     /// - Parameters:
-    ///   - mostHeadBytes: the bound for interim answers, status line and header fields together.
-    ///   - mostBodyBytes: the bound for the body without its framing.
-    package init(mostHeadBytes: Int = 16 << 10, mostBodyBytes: Int) {
-        self.mostHeadBytes = mostHeadBytes
-        self.mostBodyBytes = mostBodyBytes
-        most = mostHeadBytes
+    ///   - maximumHeadBytes: the bound for interim answers, status line and header fields together.
+    ///   - maximumBodyBytes: the bound for the body without its framing.
+    package init(maximumHeadBytes: Int = 16 << 10, maximumBodyBytes: Int) {
+        self.maximumHeadBytes = maximumHeadBytes
+        self.maximumBodyBytes = maximumBodyBytes
+        most = maximumHeadBytes
     }
 
     /// Returns a handler for use before TLS, which counts all bytes that arrive while one answer is awaited. Session
     /// tickets (RFC 8446 §4.6.1), for example, belong to no answer. 256 KiB are enough for a handshake and the largest
     /// answer in records of any usual size.
     package static func ofConnection() -> AnswerByteCount {
-        AnswerByteCount(mostHeadBytes: 256 << 10, mostBodyBytes: 0)
+        AnswerByteCount(maximumHeadBytes: 256 << 10, maximumBodyBytes: 0)
     }
 
     /// Starts the count of another answer.
     package func begin() {
         bytes = 0
-        most = mostHeadBytes
+        most = maximumHeadBytes
     }
 
     /// Called when the final head has arrived.
     package func headHasEnded() {
         // Twice the body leaves room for trailers and for the chunk sizes of the smallest sensible chunks.
-        most = mostHeadBytes + 2 * mostBodyBytes
+        most = maximumHeadBytes + 2 * maximumBodyBytes
     }
 
     /// Removes the bound for the rest of this answer.

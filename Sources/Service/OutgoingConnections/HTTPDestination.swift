@@ -15,7 +15,7 @@ package struct HTTPDestination: Sendable {
 
     package let place: Place
     /// The maximum size of a body that is gathered.
-    package let mostBodyBytes: Int
+    package let maximumBodyBytes: Int
     /// Resolves the host's name.
     package var names = HostNames.shared
     /// Runs on the event loop as soon as there is a connection, and before anything else is sent: makes a tunnel through a
@@ -24,9 +24,9 @@ package struct HTTPDestination: Sendable {
     /// Returns the TLS handlers for one connection; nil for a connection without TLS.
     package var tls: (@Sendable () throws -> [any ChannelHandler])?
 
-    package init(_ place: Place, mostBodyBytes: Int) {
+    package init(_ place: Place, maximumBodyBytes: Int) {
         self.place = place
-        self.mostBodyBytes = mostBodyBytes
+        self.maximumBodyBytes = maximumBodyBytes
     }
 
     /// Sends a request on a new connection, which ends with the answer.

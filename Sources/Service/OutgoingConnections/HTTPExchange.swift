@@ -73,7 +73,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     private func addHandlers(_ pipeline: ChannelPipeline.SynchronousOperations) throws {
-        counts = [AnswerByteCount(mostBodyBytes: destination.mostBodyBytes)]
+        counts = [AnswerByteCount(maximumBodyBytes: destination.maximumBodyBytes)]
         if let tls = destination.tls {
             phase = .securing
             counts.append(.ofConnection())
@@ -124,7 +124,7 @@ final class HTTPExchange: ChannelInboundHandler {
         switch (unwrapInboundIn(data), state) {
         case (.head(let head), .asked(let query)): begin(head, of: query, context)
         case (.body(let part), .gathering(let query, let head)):
-            guard body.count + part.readableBytes <= destination.mostBodyBytes else { return fail(.tooLarge) }
+            guard body.count + part.readableBytes <= destination.maximumBodyBytes else { return fail(.tooLarge) }
             body.append(contentsOf: part.readableBytesView)
             if !head.isFramed { end(head, of: query) }
         case (.body(let part), .streaming(let source, _)):
@@ -148,7 +148,7 @@ final class HTTPExchange: ChannelInboundHandler {
             state = .gathering(query, head)
             for count in counts { count.headHasEnded() }
             let length = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
-            return length > destination.mostBodyBytes ? fail(.tooLarge) : ()
+            return length > destination.maximumBodyBytes ? fail(.tooLarge) : ()
         }
         for count in counts { count.stop() }
         alarm?.cancel()
@@ -261,7 +261,7 @@ extension HTTPResponseHead {
 
 extension Error {
     /// Returns true if no address was found to connect to.
-    var isOfName: Bool {
+    var isNameResolutionFailure: Bool {
         guard let error = self as? NIOConnectionError else { return false }
         return error.connectionErrors.isEmpty && (error.dnsAError != nil || error.dnsAAAAError != nil)
     }

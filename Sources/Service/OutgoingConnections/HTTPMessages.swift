@@ -67,7 +67,7 @@ package enum HTTPBody: Sendable {
     package typealias Pieces = NIOThrowingAsyncSequenceProducer<
         [UInt8], any Error, NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark, HTTPBodyReader
     >
-    /// The gathered body, within ``HTTPDestination/mostBodyBytes``.
+    /// The gathered body, within ``HTTPDestination/maximumBodyBytes``.
     case whole([UInt8])
     /// The body's pieces. The sequence ends when the other side has ended the body, and throws ``HTTPFault`` if the
     /// connection ends first.
@@ -116,7 +116,7 @@ package struct HTTPFault: Error, Sendable {
         switch error {
         case let fault as HTTPFault: self = fault
         case ChannelError.connectTimeout: self.init(.connecting, .late)
-        default: self.init(.connecting, error.isOfName ? .nameNotResolved : .error(error))
+        default: self.init(.connecting, error.isNameResolutionFailure ? .nameNotResolved : .error(error))
         }
     }
 }

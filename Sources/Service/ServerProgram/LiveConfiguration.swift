@@ -19,7 +19,7 @@ package protocol ServerConfiguration: Sendable {
     /// Returns each part that needs a restart: its section's name, and true if `new` has the same values.
     func fixedParts(in new: Self) -> [(name: String, isUnchanged: Bool)]
     /// Copies the parts that can change while the program runs.
-    mutating func takeWhatMayChange(from new: Self)
+    mutating func applyReloadableParts(from new: Self)
 }
 
 extension ServerConfiguration {
@@ -66,10 +66,10 @@ extension Current where Value: ServerConfiguration {
     /// Copies the parts that can change while the program runs. Everything else stays as it was at the start.
     ///
     /// - Returns: the sections, and `log.format`, in which `new` differs and the old value stays in force until a restart.
-    package func takeWhatMayChange(from new: Value) -> [String] {
+    package func applyReloadableParts(from new: Value) -> [String] {
         value.withLock { configuration in
             let parts = configuration.fixedParts(in: new) + [("log.format", configuration.log.format == new.log.format)]
-            configuration.takeWhatMayChange(from: new)
+            configuration.applyReloadableParts(from: new)
             return parts.filter { !$0.isUnchanged }.map(\.name)
         }
     }

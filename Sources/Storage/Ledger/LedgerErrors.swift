@@ -106,7 +106,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
             "The ledger records this key for another use, which never changes: a key either decrypts payments or signs for "
                 + "sessions. Use a new key."
         case .tooManyIdentities:
-            "The merchant has \(KeyRecord.mostActiveIdentities) active identity keys, Apple's maximum; retire one first."
+            "The merchant has \(KeyRecord.maximumActiveIdentities) active identity keys, Apple's maximum; retire one first."
         case .changedMeanwhile:
             "Another change to the key's state came first; read the state and decide again."
         case .transition(let from, let to):
@@ -117,7 +117,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
 
 extension KeyRecord {
     /// The maximum number of Merchant Identity certificates that Apple permits to be active for one merchant.
-    public static let mostActiveIdentities = 3
+    public static let maximumActiveIdentities = 3
 
     /// Returns the record to keep when `self` replaces `known`.
     func replacing(_ known: KeyRecord?) throws(KeyRecordConflict) -> KeyRecord {

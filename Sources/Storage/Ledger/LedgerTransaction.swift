@@ -94,7 +94,7 @@ extension LedgerTransaction {
             let active = try number(
                 "SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2 AND state = 'active'",
                 [.text(next.merchantIdentifier), .text(next.use.name)])
-            guard active ?? 0 < KeyRecord.mostActiveIdentities else { throw KeyRecordConflict.tooManyIdentities }
+            guard active ?? 0 < KeyRecord.maximumActiveIdentities else { throw KeyRecordConflict.tooManyIdentities }
         }
         try run(KeyRecordRow.put, KeyRecordRow.values(next) + [.text(node.name)])
     }

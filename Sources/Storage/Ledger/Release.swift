@@ -50,7 +50,7 @@ public struct Release: Sendable {
 
     /// The maximum number of repeats of a released transaction. Each repeat is an HSM operation, so a caller that
     /// repeats for ever would take capacity from others. A backend that recovers a lost answer needs only a few.
-    public static let mostRepeats = 100
+    public static let maximumRepeats = 100
 
     /// Returns 16 bytes from the system's random number generator.
     public static func randomIdentifier() -> [UInt8] { random(words: 2) }
@@ -89,7 +89,7 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case replayed
     /// The ledger has no record of the key, or the key's state does not permit decryption. Nothing was claimed.
     case keyNotActive
-    /// A repeat, but ``Release/mostRepeats`` were already released.
+    /// A repeat, but ``Release/maximumRepeats`` were already released.
     case repeatedTooOften
     /// A repeat, but the last release was by an attempt that this one does not name (``NamedAttempt/after``).
     case releasedByOther
@@ -106,7 +106,7 @@ public enum ReleaseVerdict: Sendable, Equatable {
 public enum Repeatability: Sendable, Equatable {
     case no
     case yes
-    /// A repeat, but ``Release/mostRepeats`` were already released.
+    /// A repeat, but ``Release/maximumRepeats`` were already released.
     case tooOften
     /// A repeat, but the last release was by an attempt that this one does not name.
     case byOther
@@ -143,7 +143,7 @@ package struct Claim: Sendable {
     }
 
     /// True if no further repeat is possible.
-    package var isUsedUp: Bool { repeats >= Release.mostRepeats }
+    package var isUsedUp: Bool { repeats >= Release.maximumRepeats }
 
     /// Returns the repeatability. A repeat has the same caller, reference and signed content, and arrives at most
     /// `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
@@ -313,7 +313,7 @@ public struct AttemptName: Sendable, Hashable {
 /// that none of them led to a payment. A transaction whose last release was by any other attempt is not released.
 public struct NamedAttempt: Sendable {
     public let name: AttemptName
-    /// The attempts that the caller knows led to no payment. At most a hundred (`DecryptRequest.mostAfter`).
+    /// The attempts that the caller knows led to no payment. At most a hundred (`DecryptRequest.maximumAfter`).
     public let after: [AttemptName]
 
     public init(_ name: AttemptName, after: [AttemptName] = []) {

@@ -24,7 +24,7 @@ package final class SQLiteConnections: Sendable {
         path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
     ) throws {
         writer = try DurableSQLite.writing(
-            path, label: "ledger.writer", checkpointPages: WALCheckpointing.mostPages, busyTimeout: busyTimeout)
+            path, label: "ledger.writer", checkpointPages: WALCheckpointing.maximumPages, busyTimeout: busyTimeout)
         try writer.writeWithoutTransaction { db in
             try DurableSQLite.requireDurability(db, path: path)
             try prepare(db)

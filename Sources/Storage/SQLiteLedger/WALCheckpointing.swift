@@ -20,7 +20,7 @@ package final class WALCheckpointing: Sendable {
     /// commits are copied once. On a full disk this leaves 12 MiB less for records.
     static let interval = 4000
     /// The log's length in pages at which the commit itself copies it, in case concurrent copying is too slow or fails.
-    package static let mostPages = 4 * interval
+    package static let maximumPages = 4 * interval
 
     private enum State {
         /// The number of pages that the writer has written since the log was last copied.

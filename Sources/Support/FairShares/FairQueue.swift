@@ -8,7 +8,7 @@ import NIOCore
 package struct FairQueue<Owner: Hashable, Element> {
     /// The maximum number of names of one owner that have their own queues. Elements of further names share the queue
     /// without a name.
-    package static var mostNames: Int { 64 }
+    package static var maximumNames: Int { 64 }
 
     /// One owner's elements, by name. A name without elements has no entry.
     fileprivate struct Lines {
@@ -18,7 +18,7 @@ package struct FairQueue<Owner: Hashable, Element> {
         var count = 0
 
         mutating func append(_ element: Element, named name: String?) {
-            let name = byName[name] == nil && byName.count >= mostNames ? nil : name
+            let name = byName[name] == nil && byName.count >= maximumNames ? nil : name
             if byName[name] == nil { round.append(name) }
             byName[name, default: CircularBuffer(initialCapacity: 1)].append(element)
             count += 1

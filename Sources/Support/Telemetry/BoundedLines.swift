@@ -8,7 +8,7 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
     package static var interval: Duration { .seconds(10) }
     /// The number of sources with their own lines; all others share one. Even with lines of a kilobyte, which is more
     /// than any line has, one kind of event writes at most 300 megabytes a day.
-    package static var mostSources: Int { 32 }
+    package static var maximumSources: Int { 32 }
 
     /// The kind of a line, and the number of events that it omits.
     package enum Line: Equatable, Sendable {
@@ -40,12 +40,12 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
     /// metric.
     package func next(from source: Source, now: ContinuousClock.Instant = .now) -> Line? {
         state.withLock { state in
-            if state.entries[source] == nil, state.entries.count >= Self.mostSources {
+            if state.entries[source] == nil, state.entries.count >= Self.maximumSources {
                 if state.clearedAt.map({ now - $0 >= Self.interval }) ?? true {
                     state.clearedAt = now
                     state.entries = state.entries.filter { now - $0.value.loggedAt < Self.interval }
                 }
-                if state.entries.count >= Self.mostSources {
+                if state.entries.count >= Self.maximumSources {
                     return Self.take(&state.others, now).map { .shared(leftOut: $0) }
                 }
             }

@@ -72,9 +72,9 @@ package final class Counter<let labelCount: Int>: MetricFamily {
     private let series: Series<UInt64>
 
     package init(
-        _ name: String, help: String, labels: [labelCount of String], mostSeries: Int = maximumSeriesPerFamily
+        _ name: String, help: String, labels: [labelCount of String], maximumSeries: Int = maximumSeriesPerFamily
     ) {
-        series = Series(name, help: help, labels: labels.list, maximum: mostSeries, none: 0)
+        series = Series(name, help: help, labels: labels.list, maximum: maximumSeries, none: 0)
     }
 
     @inlinable

@@ -57,7 +57,7 @@ package struct PaymentRecords: Sendable {
     func submissions(of payment: String) -> Int { records[payment]?.number ?? 0 }
 
     /// Counts a status request that was answered.
-    mutating func countQuestion(about payment: String) {
+    mutating func countStatusRequest(about payment: String) {
         if records[payment]?.status == .pending { records[payment]?.questions += 1 }
     }
 

@@ -151,7 +151,7 @@ package final class SubmissionLog: Sendable {
                 return { reply(.success(record)) }
             case .answer(_, let reply): return { reply(.success(())) }
             case .question(let payment, let reply):
-                written.records.countQuestion(about: payment)
+                written.records.countStatusRequest(about: payment)
                 let record = written.records[payment]
                 return { reply(.success(record)) }
             }

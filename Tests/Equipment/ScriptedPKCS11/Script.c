@@ -53,7 +53,7 @@ static char log_path[4096];
 static char syslog_path[4096];
 static char uses_path[4096];
 /// The last leaked memory. The variable is volatile, because a compiler may remove an allocation that no code can read.
-static char *volatile last_lost;
+static char *volatile last_leaked;
 static struct stat read_state;
 static bool has_read;
 
@@ -65,7 +65,7 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
 };
 
 /// Ends the process. With an invalid script, the module must not act like a working HSM token.
-static void give_up(const char *reason, int line) {
+static void abort_with_message(const char *reason, int line) {
     fprintf(stderr, "scripted PKCS#11 module: %s (line %d)\n", reason, line);
     abort();
 }
@@ -73,7 +73,7 @@ static void give_up(const char *reason, int line) {
 static const char *script_path(void) {
     const char *path = getenv("SCRIPTED_PKCS11");
     if (path == NULL || path[0] == 0) {
-        give_up("the environment variable SCRIPTED_PKCS11 must name the script", 0);
+        abort_with_message("the environment variable SCRIPTED_PKCS11 must name the script", 0);
     }
     return path;
 }
@@ -83,7 +83,7 @@ static unsigned long number(const char *text, int line) {
     errno = 0;
     unsigned long value = text == NULL ? 0 : strtoul(text, &end, 0);
     if (text == NULL || end == text || *end != 0 || errno != 0) {
-        give_up("a number is missing or wrong", line);
+        abort_with_message("a number is missing or wrong", line);
     }
     return value;
 }
@@ -106,12 +106,12 @@ static void read_when(struct fault *fault, const char *word, int line) {
             fault->when = (enum when)when;
             fault->number = number(text, line);
             if (fault->number == 0) {
-                give_up("calls are counted from 1", line);
+                abort_with_message("calls are counted from 1", line);
             }
             return;
         }
     }
-    give_up("always, nth=, every=, from= or random= is missing", line);
+    abort_with_message("always, nth=, every=, from= or random= is missing", line);
 }
 
 static void read_what(struct fault *fault, const char *word, int line) {
@@ -132,7 +132,7 @@ static void read_what(struct fault *fault, const char *word, int line) {
             return;
         }
     }
-    give_up("an unknown fault", line);
+    abort_with_message("an unknown fault", line);
 }
 
 static void read_fault(char **rest, int line) {
@@ -141,7 +141,7 @@ static void read_fault(char **rest, int line) {
     const char *what = strtok_r(NULL, " \t\n", rest);
     const char *once = strtok_r(NULL, " \t\n", rest);
     if (what == NULL || strlen(function) >= sizeof faults[0].function || fault_count == FAULTS) {
-        give_up("a fault is CALL WHEN WHAT [once], and there are at most 64", line);
+        abort_with_message("a fault is CALL WHEN WHAT [once], and there are at most 64", line);
     }
     struct fault *fault = &faults[fault_count++];
     *fault = (struct fault){.line = line, .random = 0x9E3779B97F4A7C15u * (unsigned long long)line};
@@ -150,7 +150,7 @@ static void read_fault(char **rest, int line) {
     read_what(fault, what, line);
     fault->once = once != NULL;
     if (once != NULL && strcmp(once, "once") != 0) {
-        give_up("only \"once\" may follow a fault", line);
+        abort_with_message("only \"once\" may follow a fault", line);
     }
 }
 
@@ -160,7 +160,7 @@ static void read_change(struct change *changes, int *count, bool has_type, char 
     const char *type = has_type ? strtok_r(NULL, " \t\n", rest) : "0";
     const char *value = strtok_r(NULL, " \t\n", rest);
     if (function == NULL || strlen(function) >= sizeof changes[0].function || *count == CHANGES) {
-        give_up("a call's name is missing, or there are more than 16 such lines", line);
+        abort_with_message("a call's name is missing, or there are more than 16 such lines", line);
     }
     struct change *change = &changes[(*count)++];
     strcpy(change->function, function);
@@ -202,7 +202,7 @@ static void read_line(char *text, int line) {
                        : word[0] == 's' ? syslog_path
                                         : uses_path;
         if (value == NULL || strlen(value) >= sizeof module) {
-            give_up("a path is missing", line);
+            abort_with_message("a path is missing", line);
         }
         strcpy(target, value);
         return;
@@ -213,7 +213,7 @@ static void read_line(char *text, int line) {
             return;
         }
     }
-    give_up("an unknown instruction", line);
+    abort_with_message("an unknown instruction", line);
 }
 
 /// Reads the script if it has changed. The caller must hold the lock.
@@ -221,7 +221,7 @@ static void refresh(void) {
     const char *path = script_path();
     struct stat state;
     if (stat(path, &state) != 0) {
-        give_up("the script cannot be read", 0);
+        abort_with_message("the script cannot be read", 0);
     }
     if (has_read && state.st_ino == read_state.st_ino && state.st_size == read_state.st_size
         && state.st_mtim.tv_sec == read_state.st_mtim.tv_sec && state.st_mtim.tv_nsec == read_state.st_mtim.tv_nsec) {
@@ -229,7 +229,7 @@ static void refresh(void) {
     }
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        give_up("the script cannot be read", 0);
+        abort_with_message("the script cannot be read", 0);
     }
     fault_count = error_count = attribute_count = refusal_count = 0;
     memset(settings, 0, sizeof settings);
@@ -340,7 +340,7 @@ struct script_verdict script_apply(const char *function) {
             if (lost != NULL) {
                 memset(lost, 1, fault->argument);
             }
-            last_lost = lost;
+            last_leaked = lost;
             break;
         }
         case EXEC:
@@ -457,7 +457,7 @@ void script_use(const char *operation, const unsigned char *identifier, unsigned
     int file = open(uses_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     // Each line is a single write, so that lines of several processes do not mix.
     if (file < 0 || write(file, line, (size_t)length) != length) {
-        give_up("a use cannot be logged", 0);
+        abort_with_message("a use cannot be logged", 0);
     }
     close(file);
     pthread_mutex_unlock(&lock);
@@ -474,7 +474,7 @@ const char *script_module(void) {
     pthread_mutex_lock(&lock);
     refresh();
     if (module[0] == 0) {
-        give_up("\"module\" is missing", 0);
+        abort_with_message("\"module\" is missing", 0);
     }
     pthread_mutex_unlock(&lock);
     return module;

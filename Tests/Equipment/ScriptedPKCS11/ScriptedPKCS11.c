@@ -79,7 +79,7 @@ static bool session_limit_reached(void) {
 static CK_SLOT_ID real_slot(CK_SLOT_ID slot) { return slot - script_setting(SCRIPT_SLOT_OFFSET); }
 
 /// Logs out or closes all sessions if the script requires it before this call.
-static void disturb(struct script_verdict verdict) {
+static void apply_session_faults(struct script_verdict verdict) {
     CK_SESSION_HANDLE session = any_session();
     if (session != 0 && verdict.logs_out) {
         real_module()->C_Logout(session);
@@ -94,7 +94,7 @@ static void disturb(struct script_verdict verdict) {
 // Makes a call as the script requires. `result` is the value of `forwarded`, or the script's value instead.
 #define SCRIPTED(name, forwarded)                                                                                      \
     struct script_verdict verdict = script_apply(name);                                                                \
-    disturb(verdict);                                                                                                  \
+    apply_session_faults(verdict);                                                                                                  \
     CK_RV result = verdict.replaces_call ? verdict.value : script_error(name, (forwarded));                            \
     if (verdict.replaces_answer) {                                                                                     \
         result = verdict.value;                                                                                        \
@@ -190,7 +190,7 @@ FORWARD(C_FindObjectsFinal, (SESSION), (session))
 FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
 
 /// Writes a successful use of a key into the HSM token's log of key uses.
-static void note_use(const char *operation, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key, CK_RV result) {
+static void log_key_use(const char *operation, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key, CK_RV result) {
     CK_BYTE identifier[64];
     CK_ATTRIBUTE attribute = {CKA_ID, identifier, sizeof identifier};
     if (result == CKR_OK && script_logs_uses() &&
@@ -204,7 +204,7 @@ static CK_RV C_SignInit_scripted(SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HAN
         "C_SignInit", script_refuses("C_SignInit", mechanism->mechanism)
             ? CKR_MECHANISM_INVALID
             : real_module()->C_SignInit(session, mechanism, key));
-    note_use("sign", session, key, result);
+    log_key_use("sign", session, key, result);
     return result;
 }
 
@@ -230,7 +230,7 @@ FORWARD(C_GenerateRandom, (SESSION, BYTES(random)), (session, random, random_cou
 
 /// Copies a private key's template to `changed` with the script's attributes, and returns the number of attributes.
 /// `changed` points to values in `bytes`.
-static CK_ULONG disobey(
+static CK_ULONG apply_template_changes(
     const char *name, const CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE changed[MOST_ATTRIBUTES],
     CK_BYTE bytes[MOST_ATTRIBUTES]) {
     struct script_attribute wanted[MOST_ATTRIBUTES];
@@ -257,7 +257,7 @@ static CK_ULONG disobey(
 static CK_RV C_CopyObject_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy) {
     CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
     CK_BYTE bytes[MOST_ATTRIBUTES];
-    CK_ULONG changed_count = disobey("C_CopyObject", template, count, changed, bytes);
+    CK_ULONG changed_count = apply_template_changes("C_CopyObject", template, count, changed, bytes);
     SCRIPTED(
         "C_CopyObject", refuses_template("C_CopyObject", template, count)
             ? CKR_ATTRIBUTE_READ_ONLY
@@ -279,7 +279,7 @@ static CK_RV C_CreateObject_scripted(SESSION, TEMPLATE, CK_OBJECT_HANDLE *object
     CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
     CK_BYTE bytes[MOST_ATTRIBUTES];
     if (is_private_key(template, count)) {
-        count = disobey("C_CreateObject", template, count, changed, bytes);
+        count = apply_template_changes("C_CreateObject", template, count, changed, bytes);
         template = changed;
     }
     SCRIPTED("C_CreateObject", real_module()->C_CreateObject(session, template, count, object));
@@ -292,7 +292,7 @@ static CK_RV C_GenerateKeyPair_scripted(
     CK_OBJECT_HANDLE *private_key) {
     CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
     CK_BYTE bytes[MOST_ATTRIBUTES];
-    private_count = disobey("C_GenerateKeyPair", private_template, private_count, changed, bytes);
+    private_count = apply_template_changes("C_GenerateKeyPair", private_template, private_count, changed, bytes);
     SCRIPTED(
         "C_GenerateKeyPair", real_module()->C_GenerateKeyPair(
             session, mechanism, public_template, public_count, changed, private_count, public_key, private_key));
@@ -390,7 +390,7 @@ static CK_RV decrypt_init(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK
 
 static CK_RV C_DecryptInit_scripted(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
     SCRIPTED("C_DecryptInit", decrypt_init(session, mechanism, key));
-    note_use("decrypt", session, key, result);
+    log_key_use("decrypt", session, key, result);
     return result;
 }
 
@@ -413,7 +413,7 @@ static CK_RV C_DeriveKey_scripted(
     CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE base_key, CK_ATTRIBUTE *template,
     CK_ULONG count, CK_OBJECT_HANDLE *key) {
     SCRIPTED("C_DeriveKey", derive_key(session, mechanism, base_key, template, count, key));
-    note_use("derive", session, base_key, result);
+    log_key_use("derive", session, base_key, result);
     return result;
 }
 

@@ -31,7 +31,7 @@ public struct PipelinedRequests: Sendable {
         try await connection.send("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         let answers = try await connection.everything().components(separatedBy: "HTTP/1.1 400").count - 1
         guard answers == count else {
-            throw WaitedInVain(description: "\(answers) of \(count) requests were answered 400")
+            throw ConditionTimeout(description: "\(answers) of \(count) requests were answered 400")
         }
     }
 
@@ -39,7 +39,7 @@ public struct PipelinedRequests: Sendable {
         let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
         let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") } ?? ""
         guard let number = line.split(whereSeparator: { !$0.isNumber }).first.flatMap({ Int($0) }) else {
-            throw WaitedInVain(description: "process \(process) has no resident memory")
+            throw ConditionTimeout(description: "process \(process) has no resident memory")
         }
         return number
     }

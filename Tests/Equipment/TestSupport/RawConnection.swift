@@ -151,7 +151,7 @@ public final class RawConnection: Sendable {
             found = received.state.withLock { Self.takeAnswer(from: &$0.bytes, toHEAD: toHEAD) }
             return found != nil
         }
-        guard let found else { throw WaitedInVain(description: "there is no answer") }
+        guard let found else { throw ConditionTimeout(description: "there is no answer") }
         return found
     }
 

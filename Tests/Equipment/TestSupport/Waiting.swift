@@ -2,14 +2,14 @@ import Dispatch
 import Synchronization
 
 /// The error that a condition was not met before the deadline.
-public struct WaitedInVain: Error, CustomStringConvertible {
+public struct ConditionTimeout: Error, CustomStringConvertible {
     public let description: String
 }
 
 /// Checks `condition` repeatedly until it holds. The pauses grow from 1 ms to 20 ms.
 ///
 /// - Parameter what: the awaited event, for the error's text. If nil, the error names the source location instead.
-/// - Throws: ``WaitedInVain`` if the condition does not hold before the deadline.
+/// - Throws: ``ConditionTimeout`` if the condition does not hold before the deadline.
 public func wait(
     for what: String? = nil, within seconds: Double = 180, file: String = #fileID, line: Int = #line,
     until condition: () async throws -> Bool
@@ -21,7 +21,7 @@ public func wait(
         try await Task.sleep(for: pause)
         pause = min(pause * 2, .milliseconds(20))
     }
-    throw WaitedInVain(description: "waited \(seconds) s in vain for \(what ?? "the condition at \(file):\(line)")")
+    throw ConditionTimeout(description: "waited \(seconds) s in vain for \(what ?? "the condition at \(file):\(line)")")
 }
 
 /// Blocks threads between ``begin()`` and ``end()``, as a disk that does not answer would.
@@ -76,7 +76,7 @@ public final class Begun<Answer: Sendable>: Sendable {
 
     public func value() async throws -> Answer {
         try await wait(for: "an answer") { self.hasEnded }
-        guard let given = answer.withLock({ $0 }) else { throw WaitedInVain(description: "there is no answer") }
+        guard let given = answer.withLock({ $0 }) else { throw ConditionTimeout(description: "there is no answer") }
         return given
     }
 }

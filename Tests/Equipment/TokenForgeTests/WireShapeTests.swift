@@ -154,7 +154,7 @@ import TokenForge
             .twoSigners, .rootCertificateIncluded, .duplicateCertificate, .leafIssuedByRoot, .pointOffCurve, .badTag,
             .signerByKeyIdentifier, .revocationLists,
         ])
-    func faultIsElsewhere(deviation: Deviation) async throws {
+    func faultOfOtherProgram(deviation: Deviation) async throws {
         let paymentToken = try SharedForge.mint.mint(recipe("EC_v1", deviation: deviation))
         let result = try await verify(paymentToken, root: SharedForge.authority.root.certificate)
         #expect(result.status == 0, "\(result)")

@@ -60,7 +60,7 @@ import WorkerProtocol
     }
 
     /// A worker whose HSM token holds both merchants' keys, and that HSM token.
-    private struct Contender {
+    private struct TestedWorker {
         let name: String
         let worker: WorkerUnderTest
         let tierECv1: ProtectionTier
@@ -78,13 +78,13 @@ import WorkerProtocol
         }
     }
 
-    private func contenders() async throws -> [Contender] {
-        var contenders: [Contender] = []
+    private func contenders() async throws -> [TestedWorker] {
+        var contenders: [TestedWorker] = []
         for kind in TokenKind.installed {
-            contenders.append(try await Contender("\(kind)", kind.fresh(), kind.tierECv1, kind.tierRSAv1))
+            contenders.append(try await TestedWorker("\(kind)", kind.fresh(), kind.tierECv1, kind.tierRSAv1))
         }
         let scripted = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
-        contenders.append(try await Contender("one-step KDF in the token", scripted, .a, .c))
+        contenders.append(try await TestedWorker("one-step KDF in the token", scripted, .a, .c))
         return contenders
     }
 
@@ -104,7 +104,7 @@ import WorkerProtocol
         #expect(opened > refused && refused > Self.count / 10)
     }
 
-    private func compare(_ cases: [Case], _ contender: Contender) async throws {
+    private func compare(_ cases: [Case], _ contender: TestedWorker) async throws {
         for (number, testCase) in cases.enumerated() {
             contender.worker.send(try testCase.request.encoded(identifier: UInt64(number) + 1_000_000))
         }

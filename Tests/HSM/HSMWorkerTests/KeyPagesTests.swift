@@ -68,7 +68,7 @@ struct KeyPagesTests {
 
     @Test("reads and tests the keys of one listing in two sessions in parallel, each key once")
     func together() async throws {
-        let meeting = Meeting()
+        let meeting = ThreadBarrier()
         let harness = try OpenTokenHarness(
             FalteringTier { _, _ in meeting.attend() ? nil : .input }, callTimeout: 0)
         var session = try harness.softHSM.openSession()
@@ -181,7 +181,7 @@ struct KeyPagesTests {
 }
 
 /// A barrier at which threads wait for each other.
-private final class Meeting: @unchecked Sendable {
+private final class ThreadBarrier: @unchecked Sendable {
     // Guarded by `condition`.
     private var wanted = 0
     private var present = 0

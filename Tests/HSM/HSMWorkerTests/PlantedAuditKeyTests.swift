@@ -60,7 +60,7 @@ import WorkerProtocol
     }
 
     @Test("signs with the real key even if a planted one has the same identifier")
-    func besideRealOne() throws {
+    func plantedWithRealKey() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
         try plant(ForgeKey(generating: .p256), withPublicKey: false, in: &session)

@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test("reads the next batch in one thread while another handles a request", .timeLimit(.minutes(1)))
-    func readsBesideWork() async {
+    func readsDuringWork() async {
         let (first, second) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let batches = Batches([0..<1, 1..<2])
         let queue = RequestQueue(read: batches.next)

@@ -98,7 +98,7 @@ import Testing
         #expect(throws: error) { try ClientCertificateVerifyInput(parsing: bytes) }
     }
 
-    @Test func noBeginningOfATranscriptIsATranscript() async throws {
+    @Test func refusesPartsOfTranscript() async throws {
         let servers = try await Self.recorded.value
         let bytes = try await servers.withOpenSSL("rsa", ["-tls1_2"]) { port in
             try await recorder(servers, .tlsv12).record(port: port)
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// Each change of a byte is refused, has no effect, or changes only the value that contains the byte.
-    @Test func aChangedByteChangesNoOtherMeaning() async throws {
+    @Test func byteChangeAffectsOnlyItsValue() async throws {
         let servers = try await Self.recorded.value
         let bytes = try await servers.withOpenSSL("ec", ["-tls1_2"]) { port in
             try await recorder(servers, .tlsv12).record(port: port)

@@ -63,11 +63,11 @@ import Testing
         #expect(error(Array(#"{"node":"a","sequence":1,"hash":"00"}"#.utf8)) == .notHandshake)
     }
 
-    @Test func nothingIsRefused() {
+    @Test func refusesEmptyInput() {
         #expect(error([UInt8]()) == .notHandshake)
     }
 
-    @Test func moreThan32KiBAreRefusedUnread() {
+    @Test func refusesMoreThan32KiB() {
         #expect(error([1] + [UInt8](repeating: 0, count: 32 << 10)) == .tooLong)
         #expect(error([1] + [UInt8](repeating: 0, count: (32 << 10) - 1)) == .malformed(.clientHello))
     }
@@ -87,7 +87,7 @@ import Testing
         #expect(error(HandshakeDraft().changed { $0.messages.remove(at: 3) }) == nil)
     }
 
-    @Test func aStapledStatusMayStandBehindTheServersCertificate() {
+    @Test func acceptsStapledStatusAfterServerCertificate() {
         let status = HandshakeDraft.Message(type: 22, body: [1] + HandshakeDraft.vector24([0x30, 0]))
         #expect(error(HandshakeDraft().changed { $0.messages.insert(status, at: 3) }) == nil)
         for index in [1, 2, 4, 5, 6, 7, 8] {
@@ -108,14 +108,14 @@ import Testing
     /// The types are HelloRequest, NewSessionTicket, EncryptedExtensions, CertificateVerify, Finished, CertificateURL
     /// and SupplementalData.
     @Test(arguments: [0, 4, 8, 15, 20, 21, 23] as [UInt8])
-    func noOtherMessageMayStandAnywhere(type: UInt8) {
+    func refusesOtherMessageTypes(type: UInt8) {
         for index in 0...8 {
             let draft = HandshakeDraft().changed { $0.messages.insert(.init(type: type, body: []), at: index) }
             #expect(error(draft) != nil)
         }
     }
 
-    @Test func noMessageMayStandTwiceOrElsewhere() {
+    @Test func refusesRepeatedOrMisplacedMessages() {
         for index in 0..<8 {
             #expect(error(HandshakeDraft().changed { $0.messages.insert($0.messages[index], at: index) }) != nil)
             #expect(index == 7 || error(HandshakeDraft().changed { $0.messages.swapAt(index, index + 1) }) != nil)

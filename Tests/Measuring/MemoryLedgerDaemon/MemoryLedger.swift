@@ -85,7 +85,7 @@ final class MemoryLedger: SingleNodeLedger {
     private static func repeatability(of release: Release, _ known: Claim) -> Repeatability {
         guard isRepeat(release, of: known) else { return .no }
         if let named = release.named, !(known.attempt.map(named.after.contains) ?? false) { return .byOther }
-        return known.repeats < Release.mostRepeats ? .yes : .tooOften
+        return known.repeats < Release.maximumRepeats ? .yes : .tooOften
     }
 
     private static func isRepeat(_ release: Release, of known: Claim) -> Bool {
@@ -100,7 +100,7 @@ final class MemoryLedger: SingleNodeLedger {
     }
 
     func isUsedUp(_ transaction: TransactionIdentifier) -> Bool {
-        state.withLock { $0.claims[transaction].map { $0.repeats >= Release.mostRepeats } ?? false }
+        state.withLock { $0.claims[transaction].map { $0.repeats >= Release.maximumRepeats } ?? false }
     }
 
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {

@@ -10,7 +10,7 @@ import TokenForge
 struct CertificateKindTests {
     private static let merchant = "merchant.com.example.shop"
     private static let hash =
-        "\(CertificateWorkshop.merchantExtension) = ASN1:UTF8String:\(CertificateWorkshop.hash(merchant))"
+        "\(OpenSSLCertificates.merchantExtension) = ASN1:UTF8String:\(OpenSSLCertificates.hash(merchant))"
 
     @Test("Distinguishes a Merchant Identity Certificate from a Payment Processing Certificate")
     func merchantIdentity() throws {
@@ -47,7 +47,7 @@ struct CertificateKindTests {
             (["CN = shop", "UID = \(merchant)"], ["extendedKeyUsage = clientAuth", hash]),
         ])
     func merchantIdentitySigns(subject: [String], extensions: [String]) async throws {
-        let der = try await CertificateWorkshop.make(subject: subject, extensions: extensions)
+        let der = try await OpenSSLCertificates.make(subject: subject, extensions: extensions)
         #expect(try MerchantCertificate(der: der).purpose == .merchantIdentity)
     }
 
@@ -88,7 +88,7 @@ struct CertificateKindTests {
         ])
     func others(subject: [String], extensions: [String], noun: String) async throws {
         let certificate = try MerchantCertificate(
-            der: try await CertificateWorkshop.make(subject: subject, extensions: extensions))
+            der: try await OpenSSLCertificates.make(subject: subject, extensions: extensions))
         #expect(certificate.purpose == .other(noun))
         let refusal = try #require(importRefusal(certificate))
         #expect(refusal.code == .certificateUnsuitable)

@@ -55,7 +55,7 @@ struct MerchantCertificateTests {
 
     @Test("Reads the extension's hash in upper-case and lower-case hexadecimal")
     func lowerCaseHash() async throws {
-        let der = try await openssl(hash: CertificateWorkshop.hash(Self.merchant).lowercased())
+        let der = try await openssl(hash: OpenSSLCertificates.hash(Self.merchant).lowercased())
         #expect(try MerchantCertificate(der: der).merchantIdentifier == Self.merchant)
     }
 
@@ -74,29 +74,29 @@ struct MerchantCertificateTests {
             "IA5String:" + String(repeating: "A", count: 64), "NULL",
         ])
     func unreadableExtension(value: String) async throws {
-        let der = try await CertificateWorkshop.make(
+        let der = try await OpenSSLCertificates.make(
             subject: ["UID = \(Self.merchant)", "CN = shop"],
-            extensions: ["keyUsage = keyAgreement", "\(CertificateWorkshop.merchantExtension) = ASN1:\(value)"])
+            extensions: ["keyUsage = keyAgreement", "\(OpenSSLCertificates.merchantExtension) = ASN1:\(value)"])
         #expect(throws: MerchantCertificateError.extensionUnreadable) { try MerchantCertificate(der: der) }
     }
 
     @Test("Finds no merchant in a subject with two UIDs")
     func twoIdentifiers() async throws {
-        let der = try await CertificateWorkshop.make(
+        let der = try await OpenSSLCertificates.make(
             subject: ["1.UID = \(Self.merchant)", "2.UID = merchant.com.other", "CN = shop"],
-            extensions: extensions(hash: CertificateWorkshop.hash(Self.merchant)))
+            extensions: extensions(hash: OpenSSLCertificates.hash(Self.merchant)))
         #expect(throws: MerchantCertificateError.merchantIdentifierUnreadable) { try MerchantCertificate(der: der) }
     }
 
     @Test(
         "Refuses a key type that Apple Pay does not use, and names it",
         arguments: [
-            CertificateWorkshop.Key.p384, .rsa3072,
+            OpenSSLCertificates.Key.p384, .rsa3072,
         ])
-    func otherKeys(key: CertificateWorkshop.Key) async throws {
-        let der = try await CertificateWorkshop.make(
+    func otherKeys(key: OpenSSLCertificates.Key) async throws {
+        let der = try await OpenSSLCertificates.make(
             key, subject: ["UID = \(Self.merchant)", "CN = shop"],
-            extensions: extensions(hash: CertificateWorkshop.hash(Self.merchant)))
+            extensions: extensions(hash: OpenSSLCertificates.hash(Self.merchant)))
         #expect(throws: MerchantCertificateError.unsupportedKey(purpose: .paymentProcessing)) {
             try MerchantCertificate(der: der)
         }
@@ -145,11 +145,11 @@ struct MerchantCertificateTests {
     }
 
     private func openssl(hash: String) async throws -> [UInt8] {
-        try await CertificateWorkshop.make(
+        try await OpenSSLCertificates.make(
             subject: ["UID = \(Self.merchant)", "CN = shop"], extensions: extensions(hash: hash))
     }
 
     private func extensions(hash: String) -> [String] {
-        ["keyUsage = keyAgreement", "\(CertificateWorkshop.merchantExtension) = ASN1:UTF8String:\(hash)"]
+        ["keyUsage = keyAgreement", "\(OpenSSLCertificates.merchantExtension) = ASN1:UTF8String:\(hash)"]
     }
 }

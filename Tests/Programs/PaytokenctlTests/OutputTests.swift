@@ -49,7 +49,7 @@ struct OutputTests {
     }
 
     @Test("shortens permanent columns last, and prints them even if they do not fit the terminal")
-    func mostNarrow() {
+    func maximumNarrow() {
         var table = Table(columns: [
             Table.Column("WORDS", shortening: .words), "FIXED", Table.Column("LESS", importance: 1),
         ])

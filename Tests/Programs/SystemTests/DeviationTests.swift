@@ -43,7 +43,7 @@ import TokenForge
     }
 
     @Test("returns the same answer for every failed decryption, byte for byte")
-    func decryptionFailedIsNoOracle() async throws {
+    func equalDecryptionFailures() async throws {
         let failing = Self.refused.filter { $0.deviation.refusal == "decryption_failed" }
         #expect(failing.count > 10)
         var answers: [[UInt8]: [String]] = [:]
@@ -96,7 +96,7 @@ import TokenForge
     }
 
     @Test("checks the signing time after the marker OIDs and before it looks up the key")
-    func windowsPlace() async throws {
+    func orderOfWindowCheck() async throws {
         for (deviation, code) in [
             (Deviation.leafMarkerMissing, "marker_oid_missing"),
             (.unknownPublicKeyHash, "signing_time_outside_window"), (.badTag, "signing_time_outside_window"),

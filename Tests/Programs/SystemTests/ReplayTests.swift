@@ -123,7 +123,7 @@ import TokenForge
     }
 
     @Test("permits a hundred repeats of a claim, including refused ones, and refuses more without a call to the HSM")
-    func mostRepeats() async throws {
+    func maximumRepeats() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         /// Returns the number of decryptions that the worker has performed.
         func openings() async throws -> Double {

@@ -64,7 +64,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
 ///
 /// Record n of node a is in line n + (n - 1) / 500. The checkpoint of record 500 is in line 501, and that of record
 /// 1000 in line 1002.
-struct TamperGround: Sendable {
+struct TamperFixture: Sendable {
     let signer: CheckpointSigner
     let otherSigner: CheckpointSigner
     let a: SyntheticChain
@@ -72,9 +72,9 @@ struct TamperGround: Sendable {
     /// Node b's lines, whose checkpoints another key signs.
     let foreign: SyntheticChain
     /// Node a's lines after a rollback: different from record 2001 on, but signed by the same key.
-    let regrown: SyntheticChain
+    let afterRollback: SyntheticChain
 
-    static let shared = Task { try await TamperGround() }
+    static let shared = Task { try await TamperFixture() }
 
     private init() async throws {
         signer = try CheckpointSigner()
@@ -82,7 +82,7 @@ struct TamperGround: Sendable {
         a = try await SyntheticChain(node: "a", records: 3000, checkpointEvery: 500, signer: signer)
         b = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: signer)
         foreign = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: otherSigner)
-        regrown = try await SyntheticChain(
+        afterRollback = try await SyntheticChain(
             node: "a", records: 3000, checkpointEvery: 500, signer: signer, salt: "-anew", saltFrom: 2001)
     }
 

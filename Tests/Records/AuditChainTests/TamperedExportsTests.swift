@@ -6,7 +6,7 @@ import Testing
 struct TamperedExportsTests {
     @Test("reports a filtered export as filtered, and never as intact")
     func filtered() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let first = FilteredExport.firstLine(
             try AuditFilter(["caller": "checkout"]), node: try required(AuditNode("a")), through: 3000)
         func says(_ records: String) -> String {
@@ -35,7 +35,7 @@ struct TamperedExportsTests {
 
     @Test("accepts whole exports, and parts that begin and end at checkpoints")
     func whole() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
         let both = intact + "\nintact: node b, records 1 to 1200, sealed at 2026-01-31T12:20:00.000Z"
         var interleaved: [[UInt8]] = []
@@ -76,7 +76,7 @@ struct TamperedExportsTests {
 
     @Test("detects lines of another node")
     func otherNode() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
         try await TamperCase.verify([
             ground.tampered(
@@ -114,7 +114,7 @@ struct TamperedExportsTests {
 
     @Test("reports a removed end as unsealed, or as missing if a stored head is later")
     func cut() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let start = ground.checkpointIndex(1000)
         try await TamperCase.verify([
             ground.tampered(
@@ -149,17 +149,19 @@ struct TamperedExportsTests {
                 ground.a.lines.export.dropLast(200)),
             ground.exported(
                 "rolled back and grown anew, a stated limit",
-                "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z", ground.regrown.lines.export),
+                "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z",
+                ground.afterRollback.lines.export),
             ground.exported(
                 "rolled back and grown anew, with a head",
                 "broken: line 2504, node a, record 2500: not the record that the head seals: the ledger was rolled "
                     + "back or rewritten",
-                ground.regrown.lines.export, head: ground.checkpoint(2500)),
+                ground.afterRollback.lines.export, head: ground.checkpoint(2500)),
             ground.exported(
                 "rolled back and grown anew, beginning at the head",
                 "broken: line 1, node a, checkpoint 2500: not the record that the head seals: the ledger was rolled "
                     + "back or rewritten",
-                Array(ground.regrown.lines[ground.checkpointIndex(2500)...]).export, head: ground.checkpoint(2500)),
+                Array(ground.afterRollback.lines[ground.checkpointIndex(2500)...]).export, head: ground.checkpoint(2500)
+            ),
             ground.tampered(
                 "a beginning behind the head",
                 "broken: head, node a, checkpoint 500: the export begins later, at record 1001: "
@@ -171,7 +173,7 @@ struct TamperedExportsTests {
 
     @Test("detects changed checkpoints, and heads that no known key signed")
     func checkpoints() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let at = ground.checkpointIndex(1500)
         let wrong = "broken: line 1503, node a, checkpoint 1500: its signature is wrong"
         let unread = "broken: line 1503: neither a record nor a checkpoint; the last good line is node a, record 1500"

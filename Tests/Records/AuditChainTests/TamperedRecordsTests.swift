@@ -6,7 +6,7 @@ import Testing
 struct TamperedRecordsTests {
     @Test("names each changed record")
     func changed() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let found =
             "broken: line 1236, node a, record 1234: its hash does not follow from record 1233: "
             + "one of the two was changed"
@@ -76,7 +76,7 @@ struct TamperedRecordsTests {
 
     @Test("names each removed, repeated, reordered or renumbered record")
     func moved() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         let at = ground.index(1234)
         try await TamperCase.verify([
             ground.tampered("one removed", "broken: line 1236, node a, record 1235: record 1234 is missing before it") {
@@ -150,7 +150,7 @@ struct TamperedRecordsTests {
 
     @Test("detects an inserted record by its hash, by its number, or by the checkpoint's signature")
     func inserted() async throws {
-        let ground = try await TamperGround.shared.value
+        let ground = try await TamperFixture.shared.value
         var head = ground.a.heads[1232]
         let forged = head.append(SyntheticChain.record(1234, salt: "forged")).bytes
         let anew = try await ground.forged(from: 1234) { head in try await ground.signer.checkpoint(head).line }

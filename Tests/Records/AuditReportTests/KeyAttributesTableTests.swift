@@ -47,7 +47,7 @@ struct KeyAttributesTableTests {
     }
 
     @Test("shows a warning for a key that the audit record calls imported and the HSM token calls generated")
-    func madeAfterAll() {
+    func generatedNotImported() {
         let warnings = Self.warnings(Self.made, arrival: .imported)
         #expect(warnings.count == 1 && warnings[0].hasPrefix("Came from a file by the record"))
     }

@@ -30,7 +30,7 @@ final class ScriptedServer: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        Reciter(scripts: scripts, closes: closes, log: log))
+                        ScriptHandler(scripts: scripts, closes: closes, log: log))
                 }
             }
             .bind(unixDomainSocketPath: path).get()
@@ -59,7 +59,7 @@ private final class ReceivedLog: Sendable {
     func append(_ more: [UInt8]) { bytes.withLock { $0 += more } }
 }
 
-private final class Reciter: ChannelInboundHandler {
+private final class ScriptHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 

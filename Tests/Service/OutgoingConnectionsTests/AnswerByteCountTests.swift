@@ -15,7 +15,7 @@ import Testing
 
     @Test("limits the bytes of the head, and separately those of the body with its framing")
     func bounds() throws {
-        let count = AnswerByteCount(mostHeadBytes: 20, mostBodyBytes: 5)
+        let count = AnswerByteCount(maximumHeadBytes: 20, maximumBodyBytes: 5)
         let channel = try Self.channel(count)
         for _ in 0..<2 { try channel.writeInbound(Self.bytes) }
         count.headHasEnded()

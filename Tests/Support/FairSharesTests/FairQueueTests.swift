@@ -34,7 +34,7 @@ struct FairQueueTests {
     @Test("puts all names beyond the maximum number into one shared line")
     func manyNames() {
         var queue = FairQueue<String, Int>()
-        let most = FairQueue<String, Int>.mostNames
+        let most = FairQueue<String, Int>.maximumNames
         for number in 0..<most { queue.append(number, of: "gateway", named: "\(number)") }
         for number in most..<most + 3 { queue.append(number, of: "gateway", named: "\(number)") }
         // A name that already has its own line keeps it.

@@ -32,7 +32,7 @@ extension OperationParameters {
         case .lost: add("lost")
         case .rolledBack: add("rolled_back")
         case .forked: add("forked")
-        case .foundBeneath: add("found_beneath")
+        case .changedUnderneath: add("found_beneath")
         case .anotherHSMToken(let keyId):
             add("another_hsm_token")
             add(keyId?.hex)
@@ -91,10 +91,10 @@ extension LedgerDisagreement {
             "The token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
                 + "this one; nothing is released before."
-        case .foundBeneath(let finding) where finding.kind == .restored:
+        case .changedUnderneath(let finding) where finding.kind == .restored:
             "The ledger is a backup, or was restored from one, that ends with record \(finding.ledgerSequence), and nobody has "
                 + "accepted that. " + Self.meaningOfFirstVersion
-        case .foundBeneath(let finding):
+        case .changedUnderneath(let finding):
             "The database is older than what this node had written to it: \(finding.sentenceOfFirstVersion) "
                 + Self.meaningOfFirstVersion
         }

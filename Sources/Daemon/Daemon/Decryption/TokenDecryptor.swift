@@ -24,7 +24,7 @@ struct TokenDecryptor: Sendable {
     let opening: FirstOpening
     let commit: UseCommit
     let ledgerClock: LedgerClock
-    let arrivals: RefusedArrivals
+    let arrivals: RefusedPaymentTokenCounts
 
     private var ledger: any Ledger { commit.ledger }
     private var instruments: Instruments { commit.instruments }
@@ -264,7 +264,7 @@ struct TokenDecryptor: Sendable {
     private static let repeatedTooOften = Refusal(
         .transactionReplayed, "This transaction was released before; do not process it a second time.",
         details: "the same caller gets it again only with the reference of the first request, and its "
-            + "\(Release.mostRepeats) repeats are used up")
+            + "\(Release.maximumRepeats) repeats are used up")
 
     private static let releasedByOther = Refusal(
         .transactionReplayed,

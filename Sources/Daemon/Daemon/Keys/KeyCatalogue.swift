@@ -162,11 +162,11 @@ final class KeyCatalogue: Sendable {
     }
 
     /// Limited, since an HSM token that lost all its keys must not fill the disk with log lines.
-    private static let mostWarnings = 100
+    private static let maximumWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {
         let unserved = entries.filter { $0.condition.explanation != nil && $0.state != .destroyed }
-        for entry in unserved.prefix(Self.mostWarnings) {
+        for entry in unserved.prefix(Self.maximumWarnings) {
             logger.warning(
                 "merchant key is not served",
                 metadata: [
@@ -174,7 +174,7 @@ final class KeyCatalogue: Sendable {
                     "reason": "\(entry.condition.explanation ?? "")",
                 ])
         }
-        if unserved.count > Self.mostWarnings {
+        if unserved.count > Self.maximumWarnings {
             logger.warning(
                 "more merchant keys are not served; GET /v1/keys shows them",
                 metadata: ["keys": "\(unserved.count)"])

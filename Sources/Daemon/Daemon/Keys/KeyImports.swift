@@ -179,7 +179,7 @@ extension KeyAdministration {
             $0.merchantIdentifier == merchant && $0.signs(at: clock.now())
                 && $0.publicKeyHash != certificate.publicKeyHash
         }
-        guard active.count < KeyRecord.mostActiveIdentities else {
+        guard active.count < KeyRecord.maximumActiveIdentities else {
             throw Refusal(
                 .invalidState, KeyRecordConflict.tooManyIdentities.description,
                 details: active.map { String($0.publicKeyHash.hex.prefix(16)) }.joined(separator: ", "))

@@ -12,7 +12,7 @@ import WorkerSupervision
 /// these steps except the keys themselves, so each step may also be done by other means (key generate, key retire).
 struct KeyRotations: Sendable {
     let administration: KeyAdministration
-    let arrivals: RefusedArrivals
+    let arrivals: RefusedPaymentTokenCounts
     /// Locked while a rotation is started, so that a second start finds the first one's key.
     private let startLock = AsyncLock()
 
@@ -21,7 +21,7 @@ struct KeyRotations: Sendable {
     /// The time for which a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
     /// The period up to now that is searched for a new key's first payment token.
-    private static let longestLook: TimeInterval = 30 * 86_400
+    private static let firstUseSearchPeriod: TimeInterval = 30 * 86_400
 
     private var index: KeyIndex { administration.catalogue.index }
     private var ledger: any Ledger { administration.ledger }
@@ -70,7 +70,7 @@ struct KeyRotations: Sendable {
         // A quiet merchant's new key may have decrypted payment tokens before the last hour.
         var used: Set<PublicKeyHash> = []
         for key in unproven {
-            let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.longestLook))
+            let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.firstUseSearchPeriod))
             let wasUsed = try await refusing(ledger: await ledger.wasUsed(key.publicKeyHash, since: since))
             if wasUsed { used.insert(key.publicKeyHash) }
         }

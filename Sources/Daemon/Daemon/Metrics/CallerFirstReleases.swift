@@ -13,7 +13,7 @@ import Synchronization
 /// seconds.
 final class CallerFirstReleases: Sendable {
     /// The largest number of uids, since each has its own series.
-    static let mostCallers = 1_000
+    static let maximumCallers = 1_000
 
     private struct State {
         /// The uids with a finished or running search.
@@ -53,7 +53,7 @@ final class CallerFirstReleases: Sendable {
     @discardableResult
     func released(to uid: UInt32) -> Task<Void, Never>? {
         let isNew = state.withLock { state in
-            guard !state.known.contains(uid), state.known.count < Self.mostCallers,
+            guard !state.known.contains(uid), state.known.count < Self.maximumCallers,
                 state.notBefore.map({ now() >= $0 }) ?? true
             else { return false }
             state.known.insert(uid)

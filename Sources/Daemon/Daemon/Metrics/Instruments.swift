@@ -42,13 +42,13 @@ struct Instruments: Sendable {
         labels: ["public_key_hash", "merchant"])
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
-        labels: ["public_key_hash"], mostSeries: maximumSeriesOfKeys)
+        labels: ["public_key_hash"], maximumSeries: maximumSeriesOfKeys)
     /// Counts only keys that the ledger or an HSM token has, and only after Apple's signature was verified, so made-up
     /// hashes cannot make it grow. Refusals of unknown keys are counted together, in ``requests``.
     let keyFailures = Counter(
         "paytokend_key_failures_total",
         help: "Payment tokens with Apple's signature that named the key and were refused, by the refusal's code.",
-        labels: ["public_key_hash", "code"], mostSeries: maximumSeriesOfKeys)
+        labels: ["public_key_hash", "code"], maximumSeries: maximumSeriesOfKeys)
     let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
     let insecureSettings = Gauge(
         "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])

@@ -85,7 +85,7 @@ enum LedgerDisagreement: Sendable, Equatable {
     case anotherHSMToken(keyId: AuditDigest?)
     /// The database became older while this daemon, or the one before it, was writing to it; or the file is marked as a
     /// backup or as restored from one.
-    case foundBeneath(LedgerHold.Finding)
+    case changedUnderneath(LedgerHold.Finding)
 
     /// The end of the record that is remembered outside the ledger, usually by the HSM token.
     var remembered: LedgerHold.RememberedEnd? { finding?.remembered }
@@ -105,7 +105,7 @@ enum LedgerDisagreement: Sendable, Equatable {
             LedgerHold.Finding(
                 kind: .forked, ledgerSequence: remembered.sequence, remembered: .init(remembered))
         case .anotherHSMToken: nil
-        case .foundBeneath(let finding): finding
+        case .changedUnderneath(let finding): finding
         }
     }
 
@@ -130,11 +130,11 @@ enum LedgerDisagreement: Sendable, Equatable {
             "The HSM token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that HSM token back, or the ledger that belongs "
                 + "to this one; until then nothing is released."
-        case .foundBeneath(let finding) where finding.kind == .restored:
+        case .changedUnderneath(let finding) where finding.kind == .restored:
             "The ledger is a backup, or was restored from one, and ends with record \(finding.ledgerSequence). It "
                 + "has not been accepted. "
                 + Self.whatItMeans
-        case .foundBeneath(let finding):
+        case .changedUnderneath(let finding):
             "The database is older than what this node had written to it: \(finding.sentence) " + Self.whatItMeans
         }
     }

@@ -29,7 +29,7 @@ final class LedgerGate: Sendable {
     let logger: Logger
     private let widestWindow: @Sendable () -> Duration?
     /// The window that was last published to the ledger; nil if none was.
-    private let toldWindow = Mutex<Duration??>(nil)
+    private let publishedWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
     private let firstVerdict: AsyncStream<Position>.Continuation
@@ -130,16 +130,16 @@ final class LedgerGate: Sendable {
         // restored from the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
-        return hold.map { .held(.foundBeneath($0.finding)) } ?? .open
+        return hold.map { .held(.changedUnderneath($0.finding)) } ?? .open
     }
 
     /// Stores the widest signing-time window in the ledger when it has changed. The fence after a restore depends on
     /// it.
     func publishSigningTimeWindow() async throws(Refusal) {
         let window = widestWindow()
-        guard toldWindow.withLock({ $0 != .some(window) }) else { return }
+        guard publishedWindow.withLock({ $0 != .some(window) }) else { return }
         try await refusing(ledger: await ledger.note(widestWindow: window))
-        toldWindow.withLock { $0 = .some(window) }
+        publishedWindow.withLock { $0 = .some(window) }
     }
 
     /// Compares the ledger with the HSM token.

@@ -38,9 +38,9 @@ final class RecordCheck: Sendable {
 
     /// The number of records before the end at which the first check starts, so that a break is found again after a
     /// restart.
-    static let lookBack = 10_000
+    static let recordsBeforeEnd = 10_000
     /// The largest number of records that one check reads.
-    static let mostRecords = 100_000
+    static let maximumRecords = 100_000
     private static let page = 500
     private static let pause = Duration.seconds(60)
 
@@ -141,7 +141,7 @@ final class RecordCheck: Sendable {
         {
             take(.checkpoint(sequence: progress.position, sealed.line), &progress, generation)
         }
-        let last = min(head.sequence, progress.position + Self.mostRecords)
+        let last = min(head.sequence, progress.position + Self.maximumRecords)
         while progress.position < last, progress.verifier.fault == nil {
             let lines = try await ledger.lines(progress.position + 1...last, limit: Self.page)
             guard let read = lines.last?.sequence, read > progress.position else {
@@ -171,8 +171,8 @@ final class RecordCheck: Sendable {
         var verifier = ChainVerifier(keys: CheckpointKeys(keys))
         var start = anchor
         let archived = try await ledger.lastArchive()?.last ?? 0
-        if start == nil, head.sequence > Self.lookBack || archived > 0 {
-            start = try await ledger.latestCheckpoint(below: max(head.sequence - Self.lookBack, archived + 1))
+        if start == nil, head.sequence > Self.recordsBeforeEnd || archived > 0 {
+            start = try await ledger.latestCheckpoint(below: max(head.sequence - Self.recordsBeforeEnd, archived + 1))
         }
         if let start { verifier.consume(line: start.line) }
         return Progress(verifier: verifier, position: start?.checkpoint.sequence ?? 0, keyIds: keyIds)

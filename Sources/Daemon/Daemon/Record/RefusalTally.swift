@@ -9,15 +9,15 @@ import Synchronization
 /// those of an authorized caller for which no key was used.
 ///
 /// A flood of any size becomes one record per uid and minute, or one per rule if the groups of a uid's processes match
-/// several rules. Among the accounts that one rule admits by a group, or that no rule admits, ``mostUnnamed`` have
+/// several rules. Among the accounts that one rule admits by a group, or that no rule admits, ``maximumUnnamed`` have
 /// their own records in a minute. All others share one, since an account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
     /// The number of recorded refusals without use of a key, per caller and minute. A backend that forwards everything
     /// it receives stays below this in quiet times, so that each refusal is found by its transaction.
-    static let mostRecorded = 60
+    static let maximumRecorded = 60
     /// The number of uids with their own records in a minute, among the accounts that one rule admits by a group or
     /// that no rule admits.
-    static let mostUnnamed = 8
+    static let maximumUnnamed = 8
 
     private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
 
@@ -59,7 +59,7 @@ final class RefusalTally: Sendable {
             var bucket = Bucket(minute: minute, uid: peer.uid, name: caller?.name)
             var count = counts[bucket] ?? Count(peer: peer, unnamed: unnamed)
             if let unnamed, counts[bucket] == nil,
-                counts.count(where: { $0.key.minute == minute && $0.value.unnamed == unnamed }) >= Self.mostUnnamed
+                counts.count(where: { $0.key.minute == minute && $0.value.unnamed == unnamed }) >= Self.maximumUnnamed
             {
                 bucket = Bucket(minute: minute, uid: nil, name: nil)
                 count = counts[bucket] ?? Count(peer: nil, unnamed: nil)
@@ -70,7 +70,7 @@ final class RefusalTally: Sendable {
     }
 
     /// Counts a refusal of an authorized caller if no key was used for it, and if this minute already has
-    /// ``mostRecorded`` records of such refusals. A caller needs only one payment token from Apple, for example an old
+    /// ``maximumRecorded`` records of such refusals. A caller needs only one payment token from Apple, for example an old
     /// one, to cause any number of them.
     ///
     /// - Parameter facts: the facts that are known about the request.
@@ -85,7 +85,7 @@ final class RefusalTally: Sendable {
         let isRecorded = recorded.withLock { recorded in
             if recorded.minute != minute { recorded = Recorded(minute: minute) }
             recorded.callers[caller.name, default: 0] += 1
-            return recorded.callers[caller.name, default: 0] <= Self.mostRecorded
+            return recorded.callers[caller.name, default: 0] <= Self.maximumRecorded
         }
         guard !isRecorded else { return false }
         count(code, of: caller.peer, as: caller)

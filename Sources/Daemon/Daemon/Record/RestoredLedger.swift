@@ -37,7 +37,7 @@ extension LedgerGate {
         if case .held(let found) = position {
             disagreement = found
         } else if let own = status.holds.first(where: { $0.node == ledger.node }) {
-            disagreement = .foundBeneath(own.finding)
+            disagreement = .changedUnderneath(own.finding)
         }
         return DetectedRestore(node: ledger.node, disagreement: disagreement, holds: status.holds)
     }
@@ -146,7 +146,7 @@ extension LedgerGate {
         case .rolledBack, .forked:
             guard let key = evidence.signingKey else { throw .defect }
             signing = key
-        case .foundBeneath:
+        case .changedUnderneath:
             guard let key = evidence.signingKey ?? evidence.keyOfLostLedger else {
                 throw Refusal(
                     .invalidState, "The HSM token does not show this node's audit key; restart paytokend.")
@@ -193,7 +193,7 @@ extension LedgerGate {
             return try await takenUp(own, disagreement) ? .open : .held(disagreement)
         }
         if let own {
-            let disagreement = LedgerDisagreement.foundBeneath(own.finding)
+            let disagreement = LedgerDisagreement.changedUnderneath(own.finding)
             return try await takenUp(own, disagreement) ? .open : .held(disagreement)
         }
         try await compareServer()
@@ -257,10 +257,10 @@ extension LedgerGate {
             if let own = status.holds.first(where: { $0.node == ledger.node }) {
                 // The ledger's writer found that the database is older than what this process has written.
                 checkpoints.withhold()
-                take(.held(.foundBeneath(own.finding)))
+                take(.held(.changedUnderneath(own.finding)))
             } else if let accepted = status.accepted {
                 // Another node has accepted the writer's finding since the last check.
-                let disagreement = LedgerDisagreement.foundBeneath(accepted.finding)
+                let disagreement = LedgerDisagreement.changedUnderneath(accepted.finding)
                 checkpoints.withhold()
                 take(.held(disagreement))
                 _ = try await takenUp(accepted, disagreement)

@@ -37,7 +37,7 @@ struct RouteTable: Sendable {
     }
 
     /// The body limit for a few names and a reason.
-    private static let fewWords = 4096
+    private static let smallBodyLimit = 4096
     /// The body limit for a certificate in base64.
     private static let oneCertificate = 65_536
 
@@ -79,10 +79,10 @@ struct RouteTable: Sendable {
             Endpoint("GET", "/v1/keys", on: [.admin], role: .monitor, query: ["after", "limit"], respond: keys.list),
             Endpoint("GET", "/v1/keys/{key}", on: [.admin], role: .monitor, respond: keys.show),
             Endpoint(
-                "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: keys.generate),
             Endpoint(
-                "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: keys.certificateRequest),
             Endpoint(
                 "POST", "/v1/keys/import", on: [.admin], role: .admin, bodyLimit: bodyLimit, dryRun: .offered,
@@ -104,13 +104,13 @@ struct RouteTable: Sendable {
             Endpoint("GET", "/v1/rotations", on: [.admin], role: .monitor, respond: rotations.list),
             Endpoint("GET", "/v1/rotations/{merchant}", on: [.admin], role: .monitor, respond: rotations.show),
             Endpoint(
-                "POST", "/v1/rotations", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/rotations", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: rotations.start),
             Endpoint(
                 "POST", "/v1/rotations/certificate", on: [.admin], role: .admin, bodyLimit: oneCertificate,
                 dryRun: .offered, respond: rotations.importCertificate),
             Endpoint(
-                "POST", "/v1/rotations/{merchant}/finish", on: [.admin], role: .admin, bodyLimit: fewWords,
+                "POST", "/v1/rotations/{merchant}/finish", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
                 dryRun: .offered, respond: rotations.finish),
         ]
     }
@@ -140,13 +140,15 @@ struct RouteTable: Sendable {
                 "GET", "/v1/audit/public-key", on: [.admin], role: .audit, query: [NodeQuery.parameter],
                 respond: audit.publicKey),
             Endpoint(
-                "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: ledger.backup),
             Endpoint(
-                "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
+                dryRun: .offered,
                 respond: ledger.acceptRestore),
             Endpoint(
-                "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
+                dryRun: .offered,
                 respond: ledger.acceptClock),
         ]
     }
@@ -155,7 +157,7 @@ struct RouteTable: Sendable {
     private static func auditKey(_ auditKey: AuditKeyRoute) -> [Endpoint] {
         [
             Endpoint(
-                "POST", "/v1/audit/key", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                "POST", "/v1/audit/key", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: auditKey.change)
         ]
     }

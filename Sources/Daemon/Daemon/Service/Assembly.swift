@@ -124,7 +124,7 @@ struct Assembly: Sendable {
             clock: clock, logger: logger, widestWindow: { live.widestWindow })
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
-        let arrivals = RefusedArrivals()
+        let arrivals = RefusedPaymentTokenCounts()
         let opening = FirstOpening()
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let commit = UseCommit(

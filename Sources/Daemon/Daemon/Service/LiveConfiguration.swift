@@ -58,7 +58,7 @@ final class LiveConfiguration: Sendable {
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
         let old = configuration.current
         var next = old
-        next.takeWhatMayChange(from: new)
+        next.applyReloadableParts(from: new)
         let values = next.recordedValues
         let isRecorded = next.fileDigest == old.fileDigest && values == old.recordedValues
         return recordingInDoubt.withLock { inDoubt in
@@ -73,7 +73,7 @@ final class LiveConfiguration: Sendable {
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
         recordingInDoubt.withLock { $0 = false }
-        let pending = configuration.takeWhatMayChange(from: new)
+        let pending = configuration.applyReloadableParts(from: new)
         instruments.show(warnings: warnings)
         return pending
     }
@@ -92,7 +92,7 @@ extension Configuration {
         ]
     }
 
-    mutating func takeWhatMayChange(from new: Configuration) {
+    mutating func applyReloadableParts(from new: Configuration) {
         // A section that keeps its values keeps its warnings too.
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept

@@ -25,7 +25,7 @@ final class Readiness: Sendable {
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
     private let clockProbe: ClockProbe
-    private let keptFindings = KeptFindings()
+    private let keptFindings = CachedFindings()
     private let lastVerdict = Mutex(false)
 
     init(
@@ -163,7 +163,7 @@ extension Readiness {
 
     /// Caches the findings about the HSM tokens until the key index, an HSM token's condition or a cut-off changes
     /// them: any peer may ask, and there may be thousands of keys.
-    final class KeptFindings: Sendable {
+    final class CachedFindings: Sendable {
         private struct Kept {
             let generation: Int
             let hsmTokens: [HSMTokenSnapshot]

@@ -52,7 +52,7 @@ extension GatewayClient {
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
         // paytokend receives them with each payment token, and accepts no more than these limits.
-        let (most, longest) = (DecryptRequest.mostMerchants, DecryptRequest.mostPatternBytes)
+        let (most, longest) = (DecryptRequest.maximumMerchants, DecryptRequest.maximumPatternBytes)
         if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
             section.problem(
                 "merchants",

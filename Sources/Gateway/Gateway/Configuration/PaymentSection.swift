@@ -49,7 +49,7 @@ struct ProcessorSettings: Sendable, Equatable {
 
 extension PaymentSettings {
     static let keys = ["store", "deadline", "processors"]
-    private static let mostProcessors = 100
+    private static let maximumProcessors = 100
 
     /// Returns nil if no processor is configured, so that no client can pay. A store or a deadline without a processor
     /// is a problem.
@@ -64,8 +64,8 @@ extension PaymentSettings {
             }
             return nil
         }
-        if elements.count > Self.mostProcessors {
-            root.problem("processors", "has more than \(Self.mostProcessors) entries")
+        if elements.count > Self.maximumProcessors {
+            root.problem("processors", "has more than \(Self.maximumProcessors) entries")
             return nil
         }
         // A stopping gateway waits 28 s for payments in progress.

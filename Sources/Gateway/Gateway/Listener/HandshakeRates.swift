@@ -6,7 +6,7 @@ import Synchronization
 /// returned to the bucket, so only handshakes that do not identify a client count.
 final class HandshakeRates: Sendable {
     /// The number of sources that have their own bucket; all others share one.
-    static let mostSources = 16_384
+    static let maximumSources = 16_384
     private static let others = ConnectionSource.network("others")
 
     private struct State {
@@ -55,12 +55,12 @@ final class HandshakeRates: Sendable {
     }
 
     private func key(of source: ConnectionSource, in state: State) -> ConnectionSource {
-        state.buckets[source] == nil && state.buckets.count >= Self.mostSources ? Self.others : source
+        state.buckets[source] == nil && state.buckets.count >= Self.maximumSources ? Self.others : source
     }
 
     /// Removes buckets that are full again; at most once a second, since it reads all of them.
     private func clear(_ state: inout State, _ now: ContinuousClock.Instant) {
-        guard state.buckets.count >= Self.mostSources, state.clearedAt.map({ now - $0 >= .seconds(1) }) ?? true
+        guard state.buckets.count >= Self.maximumSources, state.clearedAt.map({ now - $0 >= .seconds(1) }) ?? true
         else { return }
         state.clearedAt = now
         state.buckets = state.buckets.filter { !$0.value.filled(now).isFull }

@@ -103,7 +103,7 @@ struct DecryptionFailure: Error, Sendable {
             self.init(passed, isFinal: true)
         // The client states the members that its entry here requires. It cannot know the additional ones that
         // paytokend's rule requires.
-        case .malformedRequest where DecryptRequest.isLackOfExpected(known, details: details):
+        case .malformedRequest where DecryptRequest.isMissingExpected(known, details: details):
             self.init(
                 GatewayRefusal(
                     .daemon(.internalError), "The gateway is not set up for this payment; its log says more."),

@@ -68,7 +68,7 @@ final class PendingQuestions: Sendable {
     /// The maximum number of questions in one round.
     static let most = 100
     /// The maximum number of payments in a page.
-    private static let mostFound = 1000
+    private static let maximumFound = 1000
     /// The time limit of one question.
     private static let timeout = Duration.seconds(5)
     /// The longest pause, in seconds, between two rounds for a processor that does not respond.
@@ -93,7 +93,7 @@ final class PendingQuestions: Sendable {
         guard state.withLock({ $0.pausesUntil <= now }) else { return }
         let page = try await store.payments(
             PaymentFilter(
-                states: [.pending], processor: processorName, limit: Self.mostFound, oldestFirst: true,
+                states: [.pending], processor: processorName, limit: Self.maximumFound, oldestFirst: true,
                 after: state.withLock { $0.place }))
         let due = state.withLock { $0.take(page, at: now) }
         let answered = await withTaskGroup(of: Bool.self) { group in
@@ -101,7 +101,7 @@ final class PendingQuestions: Sendable {
             return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
         let hasFallenSilent = state.withLock { state in
-            state.end(page, isLast: page.count < Self.mostFound)
+            state.end(page, isLast: page.count < Self.maximumFound)
             return state.asked(due.count, answered: answered, at: now)
         }
         if hasFallenSilent {

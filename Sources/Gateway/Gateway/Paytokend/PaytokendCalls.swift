@@ -20,14 +20,15 @@ final class PaytokendCalls: Sendable {
     /// The owner of all connections, which belong to one account.
     private enum Owner: Hashable { case gateway }
 
-    private static let mostAnswerBytes = 1 << 20
+    private static let maximumAnswerBytes = 1 << 20
 
     init(_ settings: PaytokendSettings) {
         self.settings = settings
         places = CallPlaces(settings.maxConnections)
         pool = ConnectionPool(
             ConnectionPoolLimits(
-                most: settings.maxConnections, mostOfOwner: settings.maxConnections, mostIdle: settings.maxConnections,
+                most: settings.maxConnections, maximumOfOwner: settings.maxConnections,
+                maximumIdle: settings.maxConnections,
                 idle: .seconds(20), age: .seconds(3600)))
     }
 
@@ -61,7 +62,7 @@ final class PaytokendCalls: Sendable {
         }
         let new = try await UnixSocketConnection.open(
             UnixSocketClient(
-                path: settings.socket, maximumAnswerBytes: Self.mostAnswerBytes, deadline: try left(until: ends)))
+                path: settings.socket, maximumAnswerBytes: Self.maximumAnswerBytes, deadline: try left(until: ends)))
         return (try await send(request, on: new, until: ends, "new"), isSecond)
     }
 

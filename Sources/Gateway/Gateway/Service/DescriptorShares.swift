@@ -10,7 +10,7 @@ extension GatewayConfiguration {
         var outgoing = paytokend.maxConnections + 1 + toApple.most + toApple.reserved + HostNames.Limits().lookUps
         var submissions = 0
         if let payments {
-            if case .postgresql = payments.store { outgoing += PostgreSQLPaymentStore.mostSessions }
+            if case .postgresql = payments.store { outgoing += PostgreSQLPaymentStore.maximumSessions }
             outgoing += payments.processors.count * PendingQuestions.most
             submissions = clients.count { $0.has(.pay) } * limits.maxPaymentsPerClient
         }

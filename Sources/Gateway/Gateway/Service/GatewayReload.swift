@@ -15,7 +15,7 @@ extension GatewayConfiguration {
         ]
     }
 
-    mutating func takeWhatMayChange(from new: GatewayConfiguration) {
+    mutating func applyReloadableParts(from new: GatewayConfiguration) {
         // Every insecure setting outside `clients` is in a section that a reload does not change.
         (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
@@ -43,7 +43,7 @@ extension GatewayAssembly: ReloadableParts {
         // authorities of one generation but checked against the other, so its certificate is not accepted.
         if let settings { tls?.replace(with: settings) }
         clients.replace(with: directory)
-        let pending = live.takeWhatMayChange(from: new)
+        let pending = live.applyReloadableParts(from: new)
         instruments.show(live.current)
         instruments.reloads.increment(["ok"])
         return (pending, [])

@@ -11,7 +11,7 @@ final class AppleConnection: KeptConnection {
     private let host: String
 
     /// The size limit of a response body; a session has about 5,000 bytes.
-    private static let mostBodyBytes = 64 << 10
+    private static let maximumBodyBytes = 64 << 10
 
     private init(_ http: HTTPConnection, _ handshake: AppleHandshake, host: String) {
         self.http = http
@@ -29,7 +29,7 @@ final class AppleConnection: KeptConnection {
             case .proxy(let proxy): .host(proxy.host, port: proxy.port)
             case .testServer(let loopback): .address(loopback)
             }
-        var destination = HTTPDestination(place, mostBodyBytes: mostBodyBytes)
+        var destination = HTTPDestination(place, maximumBodyBytes: maximumBodyBytes)
         destination.names = endpoint.names
         if case .proxy = endpoint.route {
             destination.prepare = { ProxyTunnel.made(to: endpoint.host.name, on: $0) }

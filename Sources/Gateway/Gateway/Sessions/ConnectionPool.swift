@@ -14,13 +14,13 @@ struct ConnectionPoolLimits: Sendable {
     /// (``ConnectionPool/reserve(for:)``).
     var most = 64
     /// The maximum number of connections of one owner, so that no merchant can use all of them.
-    var mostOfOwner = 32
+    var maximumOfOwner = 32
     /// Connections beyond both limits, for a check by a person. A person checks when sessions fail, which may be due to
     /// a lack of connections.
     var reserved = 2
     /// The maximum number of idle connections of one owner, equal to the number of sessions that one client may have in
     /// progress. With fewer, some would be closed after each peak and cost a signature at the next.
-    var mostIdle = SessionRoutes.mostOfClient
+    var maximumIdle = SessionRoutes.maximumOfClient
     /// The time for which an idle connection is kept.
     var idle = Duration.seconds(30)
     /// The time after its handshake during which a connection is used. For that long, a connection remains usable even
@@ -68,7 +68,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
     func reserve(for newcomer: Owner, mayUseReserve: Bool = false) -> Bool {
         let more = mayUseReserve ? limits.reserved : 0
         let (isFree, victim) = state.withLock { state -> (Bool, Connection?) in
-            guard state.openByOwner[newcomer, default: 0] < limits.mostOfOwner + more else { return (false, nil) }
+            guard state.openByOwner[newcomer, default: 0] < limits.maximumOfOwner + more else { return (false, nil) }
             guard state.open >= limits.most + more else {
                 state.count(newcomer)
                 return (true, nil)
@@ -95,7 +95,9 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
     /// Keeps a connection for the owner's next request.
     func give(_ connection: Connection, to owner: Owner) {
         let (isKept, beginsToSweep) = state.withLock { state -> (Bool, Bool) in
-            guard !state.isClosed, state.idle[owner, default: []].count < limits.mostIdle else { return (false, false) }
+            guard !state.isClosed, state.idle[owner, default: []].count < limits.maximumIdle else {
+                return (false, false)
+            }
             state.idle[owner, default: []].append(connection)
             defer { state.isSwept = true }
             return (true, !state.isSwept)

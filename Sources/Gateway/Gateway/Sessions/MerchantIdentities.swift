@@ -136,7 +136,7 @@ final class IdentityCache: Sendable {
     private let entries = Mutex<[String: Entry]>([:])
 
     /// The maximum number of merchants kept; which ones are kept is random.
-    private static let mostMerchants = 1024
+    private static let maximumMerchants = 1024
 
     init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10), ofNone: Duration = .seconds(1)) {
         self.source = source
@@ -151,11 +151,11 @@ final class IdentityCache: Sendable {
         if let entry = entries.withLock({ $0[merchantIdentifier] }), entry.until > now { return entry.identities }
         let identities = try await source.identities(of: merchantIdentifier, for: origin)
         entries.withLock { entries in
-            if entries.count >= Self.mostMerchants {
+            if entries.count >= Self.maximumMerchants {
                 entries = entries.filter { $0.value.until > now }
                 // Do not let many made-up names displace merchants' certificates.
-                if entries.count >= Self.mostMerchants, identities.isEmpty { return }
-                if entries.count >= Self.mostMerchants, let any = entries.keys.first { entries[any] = nil }
+                if entries.count >= Self.maximumMerchants, identities.isEmpty { return }
+                if entries.count >= Self.maximumMerchants, let any = entries.keys.first { entries[any] = nil }
             }
             entries[merchantIdentifier] = Entry(
                 identities: identities, until: now + (identities.isEmpty ? lifetimeOfNone : lifetime))

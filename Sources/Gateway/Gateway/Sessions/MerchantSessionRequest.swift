@@ -31,7 +31,7 @@ struct MerchantSessionRequest: StrictRequest {
         guard DisplayName.isSuitable(displayName) else {
             throw Self.refusal(
                 "displayName",
-                "is not 1 to \(DisplayName.mostCharacters) characters, without control characters, and without a blank "
+                "is not 1 to \(DisplayName.maximumCharacters) characters, without control characters, and without a blank "
                     + "at either end")
         }
         _ = try context()
@@ -154,11 +154,11 @@ enum MessagingURL {
 
 /// The shop's name on the payment sheet.
 enum DisplayName {
-    static let mostCharacters = 64
+    static let maximumCharacters = 64
 
     static func isSuitable(_ text: String) -> Bool {
         let scalars = text.unicodeScalars
-        guard (1...mostCharacters).contains(scalars.count), scalars.allSatisfy(isShown),
+        guard (1...maximumCharacters).contains(scalars.count), scalars.allSatisfy(isShown),
             let first = scalars.first, let last = scalars.last
         else { return false }
         return !first.properties.isWhitespace && !last.properties.isWhitespace

@@ -45,7 +45,7 @@ final class MerchantSessions: Sendable {
     private let now: @Sendable () -> Date
     /// The TLS settings of each identity, cached because creating one reads all trusted roots.
     private let contexts = Mutex<[MerchantIdentity: IdentityTLS]>([:])
-    private static let mostContexts = 256
+    private static let maximumContexts = 256
 
     /// - Parameters:
     ///   - deadline: the time limit of a session, in total.
@@ -185,7 +185,7 @@ final class MerchantSessions: Sendable {
             throw .handshakeFailed(reason: "TLS cannot be set up with this certificate or these roots")
         }
         contexts.withLock { contexts in
-            if contexts.count >= Self.mostContexts { contexts = [:] }
+            if contexts.count >= Self.maximumContexts { contexts = [:] }
             contexts[identity] = made
         }
         return made

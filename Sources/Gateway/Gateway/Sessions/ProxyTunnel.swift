@@ -5,7 +5,7 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private static let mostHeadBytes = 8 << 10
+    private static let maximumHeadBytes = 8 << 10
 
     private let host: String
     private let made: EventLoopPromise<Void>
@@ -37,7 +37,7 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         head += unwrapInboundIn(data).readableBytesView
-        guard head.count <= Self.mostHeadBytes else { return made.fail(SessionFailure.proxyRefused(status: nil)) }
+        guard head.count <= Self.maximumHeadBytes else { return made.fail(SessionFailure.proxyRefused(status: nil)) }
         guard let end = head.firstRange(of: Array("\r\n\r\n".utf8)) else { return }
         let line = head.prefix { $0 != UInt8(ascii: "\r") }.split(separator: UInt8(ascii: " "))
         guard line.count >= 2, line[0].starts(with: Array("HTTP/1.".utf8)),

@@ -6,12 +6,12 @@ import ServerProgram
 /// `POST /merchant-sessions`, and the check on the admin socket.
 struct SessionRoutes: Sendable {
     let sessions: MerchantSessions
-    private let places = ClientPlaces(mostOfClient)
+    private let places = ClientPlaces(maximumOfClient)
     private let bodyLimit: Int
 
     /// The maximum number of sessions of one client in progress: a quarter of the connections to Apple's host. At a
     /// third of a second for each, that allows about fifty sessions per second.
-    static let mostOfClient = 16
+    static let maximumOfClient = 16
 
     /// Bodies have about 200 bytes; the limit leaves room for a URL and a name of four-byte characters.
     static let bodyLimit = 4 << 10
@@ -55,7 +55,7 @@ struct SessionRoutes: Sendable {
             throw GatewayRefusal(
                 .rateLimited,
                 "This client requests too many merchant sessions at once; wait until one of them is finished.",
-                details: "\(Self.mostOfClient) at once")
+                details: "\(Self.maximumOfClient) at once")
         }
         defer { places.leave(request.client.name) }
         do throws(SessionFailure) {

@@ -32,14 +32,14 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
 public struct ExchangeAnswer: Sendable {
     public let status: Int
     public let contentType: String?
-    /// The body; at most ``ProcessorExchange/mostAnswerBytes``.
+    /// The body; at most ``ProcessorExchange/maximumAnswerBytes``.
     public let body: [UInt8]
 }
 
 /// One request on one new connection: no retry, no redirect, no reuse, so that it is certain whether a byte of it was
 /// sent.
 public struct ProcessorExchange: Sendable {
-    public static let mostAnswerBytes = 64 << 10
+    public static let maximumAnswerBytes = 64 << 10
     /// The time after its deadline in which an answer is still received.
     static let listening = Duration.seconds(60)
 
@@ -152,7 +152,7 @@ public struct ProcessorExchange: Sendable {
             case .https(let host, let port), .loopback(let host, let port): .host(host, port: port)
             case .unix(let path): .unix(path)
             }
-        var destination = HTTPDestination(place, mostBodyBytes: Self.mostAnswerBytes)
+        var destination = HTTPDestination(place, maximumBodyBytes: Self.maximumAnswerBytes)
         destination.names = names
         if let tls, case .https(let host, _) = endpoint.place {
             // An IP address is verified as such, and not sent as a name (RFC 6066 §3).

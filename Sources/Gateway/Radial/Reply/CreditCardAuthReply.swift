@@ -7,7 +7,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
     /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: an account token in place of the account number. It
     /// is never the number itself, nor a text of that form (``AccountNumberForm``).
     public var accountToken: String
-    /// ResponseCode, from SchemaVersion 1.1 on. Like all codes here, it has at most ``mostCodeCharacters`` characters.
+    /// ResponseCode, from SchemaVersion 1.1 on. Like all codes here, it has at most ``maximumCodeCharacters`` characters.
     public var responseCode: String?
     public var authorizationResponseCode: String
     /// The bank's code; empty if the bank has not authorized the payment.
@@ -36,7 +36,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
     }
 
     /// The table has no limit for codes; the limit of the schema's AuthorizationResponseCodeType is 16.
-    public static let mostCodeCharacters = 64
+    public static let maximumCodeCharacters = 64
 
     public init(
         orderId: String, accountToken: String, responseCode: String? = nil, authorizationResponseCode: String,
@@ -128,15 +128,15 @@ extension CreditCardAuthReply {
             throw context.fault(.accountNumberNotTokenized, "PaymentAccountUniqueId")
         }
         responseCode = try Self.code("ResponseCode", fields)
-        authorizationResponseCode = try fields.requiredText("AuthorizationResponseCode", 1...Self.mostCodeCharacters)
+        authorizationResponseCode = try fields.requiredText("AuthorizationResponseCode", 1...Self.maximumCodeCharacters)
             .trimmingXMLWhiteSpace
         bankAuthorizationCode = try Self.requiredCode("BankAuthorizationCode", fields)
         cvv2ResponseCode = try Self.requiredCode("CVV2ResponseCode", fields)
         avsResponseCode = try Self.requiredCode("AVSResponseCode", fields)
         amountAuthorized = try Self.amount(fields)
-        phoneResponseCode = Self.optional("PhoneResponseCode", 0...Self.mostCodeCharacters, fields)
-        nameResponseCode = Self.optional("NameResponseCode", 0...Self.mostCodeCharacters, fields)
-        emailResponseCode = Self.optional("EmailResponseCode", 0...Self.mostCodeCharacters, fields)
+        phoneResponseCode = Self.optional("PhoneResponseCode", 0...Self.maximumCodeCharacters, fields)
+        nameResponseCode = Self.optional("NameResponseCode", 0...Self.maximumCodeCharacters, fields)
+        emailResponseCode = Self.optional("EmailResponseCode", 0...Self.maximumCodeCharacters, fields)
         tenderType = Self.optional("TenderType", 2...4, fields)
         paymentAccountInformation = try fields.element("PaymentAccountInformation").map {
             element throws(DocumentError) in
@@ -160,7 +160,7 @@ extension CreditCardAuthReply {
     }
 
     private static func code(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String? {
-        try fields.text(name, atMost: mostCodeCharacters)?.trimmingXMLWhiteSpace
+        try fields.text(name, atMost: maximumCodeCharacters)?.trimmingXMLWhiteSpace
     }
 
     /// Returns a code that must be present, but may be empty: a declined payment has no code from the bank.

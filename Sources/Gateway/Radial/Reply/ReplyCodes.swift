@@ -17,7 +17,7 @@ public struct ReplyCodes: Sendable, Equatable {
 
         /// The maximum number of letters and digits of a value. `AcceptOrderWithException` has 24; other documented
         /// codes have at most four. Values that may consist of digits alone are shorter than any account number.
-        var mostCharacters: Int {
+        var maximumCharacters: Int {
             switch self {
             case .response: 24
             case .authorization: 8
@@ -41,7 +41,7 @@ public struct ReplyCodes: Sendable, Equatable {
         }
 
         func allows(_ text: String) -> Bool {
-            (1...mostCharacters).contains(text.utf8.count)
+            (1...maximumCharacters).contains(text.utf8.count)
                 && text.utf8.allSatisfy { byte in
                     switch byte {
                     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true

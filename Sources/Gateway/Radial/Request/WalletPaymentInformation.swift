@@ -29,7 +29,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     static let name = "WalletPaymentInformation"
 
     /// The permitted lengths of base64; the largest document of ``CreditCardAuthRequest`` could not contain more.
-    private static let mostBase64 = 1...(128 << 10)
+    private static let maximumBase64 = 1...(128 << 10)
 
     /// Parses a document with this root.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
@@ -62,14 +62,14 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     private static func base64(
         _ name: String, _ fields: ElementFields, bytes count: Int? = nil
     ) throws(DocumentError) -> String {
-        let text = try fields.requiredText(name, mostBase64).removingXMLWhiteSpace
+        let text = try fields.requiredText(name, maximumBase64).removingXMLWhiteSpace
         guard let bytes = Base64.decode(text) else { throw fields.fault(.notBase64, name) }
         if let count, bytes.count != count { throw fields.fault(.notBase64OfBytes(count), name) }
         return text
     }
 
     private static func hexadecimal(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String? {
-        guard let text = try fields.filledText(name, mostBase64)?.removingXMLWhiteSpace else { return nil }
+        guard let text = try fields.filledText(name, maximumBase64)?.removingXMLWhiteSpace else { return nil }
         guard let bytes = Hexadecimal.decode(text), bytes.count == 32 else {
             throw fields.fault(.notHexadecimal(digits: 64), name)
         }

@@ -101,20 +101,20 @@ struct FailedAttempts {
 // time, so only a limited number of keys have one. Initially these are the first keys of the listing, later the most
 // used ones.
 extension OpenToken {
-    private static let mostCopies = 64
+    private static let maximumCopies = 64
     /// The number of uses after which a key is worth a copy.
     private static let usesForCopy = 8
 
     /// Serves a tested key that was listed or generated, with a working copy if there is room.
     func add(_ entry: PrivateKeyEntry) {
         keys.insert(entry)
-        guard keys.copies < Self.mostCopies else { return }
+        guard keys.copies < Self.maximumCopies else { return }
         anchor.withLock { session in
             guard let copy = session.workingCopy(of: entry) else {
                 copiesAreRefused.store(true, ordering: .relaxed)
                 return
             }
-            let unused = keys.keep(copy, of: entry, most: Self.mostCopies, insteadOfAnother: false)
+            let unused = keys.keep(copy, of: entry, most: Self.maximumCopies, insteadOfAnother: false)
             if let unused { try? session.destroyObject(unused) }
         }
     }
@@ -123,11 +123,11 @@ extension OpenToken {
     func countUse(of entry: PrivateKeyEntry) {
         let uses = keys.countUse(entry.publicKey.publicKeyHash)
         guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
-            keys.hasRoom(forCopyOf: entry, most: Self.mostCopies)
+            keys.hasRoom(forCopyOf: entry, most: Self.maximumCopies)
         else { return }
         anchor.withLock { session in
             guard let copy = session.workingCopy(of: entry) else { return }
-            let unused = keys.keep(copy, of: entry, most: Self.mostCopies, insteadOfAnother: true)
+            let unused = keys.keep(copy, of: entry, most: Self.maximumCopies, insteadOfAnother: true)
             if let unused { try? session.destroyObject(unused) }
         }
     }

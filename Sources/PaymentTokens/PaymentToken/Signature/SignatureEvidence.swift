@@ -82,23 +82,23 @@ enum SignerKey {
 
     /// The longest RSA key that is accepted for a signature. A caller can present any signer, and doubling the bits
     /// makes the check four times slower. Apple's keys have 2048 bits.
-    static let mostRSABits = 4_096
+    static let maximumRSABits = 4_096
 
-    /// Returns true for an RSA key with more than ``mostRSABits`` bits.
+    /// Returns true for an RSA key with more than ``maximumRSABits`` bits.
     ///
     /// - Parameter subjectPublicKeyInfo: DER, for any kind of key.
     static func isTooLong(subjectPublicKeyInfo: ArraySlice<UInt8>) -> Bool {
         // An RSA key of 4,096 bits takes 550 bytes, so other kinds and shorter keys need no parsing.
-        guard subjectPublicKeyInfo.count > mostRSABits / 8,
+        guard subjectPublicKeyInfo.count > maximumRSABits / 8,
             let key = try? _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo))
         else { return false }
-        return key.keySizeInBits > mostRSABits
+        return key.keySizeInBits > maximumRSABits
     }
 
     /// - Parameter subjectPublicKeyInfo: From the signer's certificate, in DER.
     init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: PaymentTokenVersion) throws {
         guard !Self.isTooLong(subjectPublicKeyInfo: subjectPublicKeyInfo)
-        else { throw CMSDefect("the signer's key has more than \(Self.mostRSABits) bits") }
+        else { throw CMSDefect("the signer's key has more than \(Self.maximumRSABits) bits") }
         do {
             switch version {
             case .ecV1:

@@ -78,7 +78,7 @@ public final class TrustPolicy: Sendable {
         guard leaf.issuer == intermediate.subject, rootNames.contains(intermediate.issuer)
         else { throw .certificateUntrusted(Self.noChain) }
         guard !SignerKey.isTooLong(subjectPublicKeyInfo: intermediate.subjectPublicKeyInfo)
-        else { throw .certificateUntrusted("the intermediate's key has more than \(SignerKey.mostRSABits) bits") }
+        else { throw .certificateUntrusted("the intermediate's key has more than \(SignerKey.maximumRSABits) bits") }
     }
 
     private static let noChain =

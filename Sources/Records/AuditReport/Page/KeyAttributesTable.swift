@@ -7,7 +7,7 @@ struct KeyAttributesTable {
     let live: LiveState
     /// The record's history of each key, by publicKeyHash in base64.
     let histories: [String: KeyHistory]
-    let mostRows: Int
+    let maximumRows: Int
 
     private struct Row {
         let key: KeySummary
@@ -45,9 +45,9 @@ struct KeyAttributesTable {
             [
                 "Key", "Token", "Strength", "Sensitive", "Extractable", "Always sensitive", "Never extractable",
                 "Local", "Came, by the record", "Warnings",
-            ], shown.prefix(mostRows).map(cells))
-        if shown.count > mostRows {
-            page.note("\((shown.count - mostRows).grouped) more rows, of \(rows.count.grouped).")
+            ], shown.prefix(maximumRows).map(cells))
+        if shown.count > maximumRows {
+            page.note("\((shown.count - maximumRows).grouped) more rows, of \(rows.count.grouped).")
         }
         writeUnread(unread, to: &page)
         page.note(
@@ -76,7 +76,7 @@ struct KeyAttributesTable {
             "Of \(unread.count.grouped) keys the attributes were not read; nothing is known of them now:")
         page.table(
             ["Key", "Why"],
-            unread, most: mostRows, "keys", in: "the daemon's list"
+            unread, most: maximumRows, "keys", in: "the daemon's list"
         ) { key in
             [
                 .code(key.publicKeyHash),

@@ -10,7 +10,7 @@ struct KeysSection {
     let others: [OtherLedger]
     let now: AuditTime
 
-    private static let mostShown = 5_000
+    private static let maximumShown = 5_000
 
     func write(to page: inout PageWriter) {
         page.heading("3. Inventory of keys", id: "keys")
@@ -26,18 +26,18 @@ struct KeysSection {
                     .joined(separator: ", ") + ".")
         page.table(
             ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Served", "Certificate ends", "Tokens"],
-            keys, most: Self.mostShown, "keys"
+            keys, most: Self.maximumShown, "keys"
         ) { row($0, summaries[$0.key.base64]) }
         if builder.stepsOfMoreKeys > 0 {
             page.note(
-                "The report takes the first \(ReportBuilder.mostKeys.grouped) keys of an export. "
+                "The report takes the first \(ReportBuilder.maximumKeys.grouped) keys of an export. "
                     + "\(builder.stepsOfMoreKeys.grouped) steps of more keys are in the export, and their states are not here."
             )
         }
         page.subheading("Each key's life")
         page.table(
             ["Key", "Step", "Time", "By", "Second person", "Reason", "Record"],
-            keys.prefix(Self.mostShown).flatMap { key in Self.shown(key).map { row(key, $0) } })
+            keys.prefix(Self.maximumShown).flatMap { key in Self.shown(key).map { row(key, $0) } })
         let omitted = keys.reduce(0) { $0 + $1.omitted }
         if omitted > 0 {
             page.note("\(omitted.grouped) more signing requests and certificates are in the export.")
@@ -48,7 +48,7 @@ struct KeysSection {
         if let live {
             let histories = Dictionary(
                 keys.map { ($0.key.base64, $0) }, uniquingKeysWith: { first, _ in first })
-            KeyAttributesTable(live: live, histories: histories, mostRows: Self.mostShown).write(to: &page)
+            KeyAttributesTable(live: live, histories: histories, maximumRows: Self.maximumShown).write(to: &page)
         }
         writeOthers(keys, to: &page)
         writeDifferences(keys, summaries, to: &page)
@@ -130,7 +130,7 @@ struct KeysSection {
                 let both = own.intersection(other.keys).sorted()
                 return [
                     .text(other.name), .count(other.keys.count),
-                    .text(both.isEmpty ? "none" : both.prefix(Self.mostShown).joined(separator: ", ")),
+                    .text(both.isEmpty ? "none" : both.prefix(Self.maximumShown).joined(separator: ", ")),
                 ]
             })
     }
@@ -165,6 +165,6 @@ struct KeysSection {
             guard let remark = summary.remark, known.contains(summary.publicKeyHash) else { continue }
             rows.append([.code(summary.publicKeyHash), .text(remark)])
         }
-        page.table(["Key", "Difference"], rows, most: Self.mostShown, "differences", in: "record and daemon") { $0 }
+        page.table(["Key", "Difference"], rows, most: Self.maximumShown, "differences", in: "record and daemon") { $0 }
     }
 }

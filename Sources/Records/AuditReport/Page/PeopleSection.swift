@@ -5,7 +5,7 @@ import Encodings
 struct PeopleSection {
     let builder: ReportBuilder
 
-    private static let mostRows = 5_000
+    private static let maximumRows = 5_000
 
     func write(to page: inout PageWriter) {
         page.heading("5. People", id: "people")
@@ -16,7 +16,7 @@ struct PeopleSection {
         page.subheading("Who looked at the record")
         page.table(
             ["Who", "How", "Times"],
-            builder.acts.readings.sorted { $0.key < $1.key }, most: Self.mostRows, "readers"
+            builder.acts.readings.sorted { $0.key < $1.key }, most: Self.maximumRows, "readers"
         ) { reading, references in
             [
                 .name(reading.by), .code(reading.event),
@@ -90,7 +90,7 @@ struct PeopleSection {
                     separator: ", "))
         page.table(
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
-            approvals, most: Self.mostRows, omitted: builder.acts.omittedApprovals, "requests"
+            approvals, most: Self.maximumRows, omitted: builder.acts.omittedApprovals, "requests"
         ) { approval, request in
             [
                 .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
@@ -107,7 +107,7 @@ struct PeopleSection {
         let acts = builder.acts.acts.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
         page.table(
             ["Time", "Who", "Act", "Outcome", "Key", "Merchant", "Reason", "Second person", "Record"],
-            acts, most: Self.mostRows, omitted: builder.acts.omitted, "acts"
+            acts, most: Self.maximumRows, omitted: builder.acts.omitted, "acts"
         ) { act in
             [
                 .time(act.time), .name(Self.who(act)),

@@ -5,7 +5,7 @@ import Encodings
 struct ReconciliationSection {
     let builder: ReportBuilder
 
-    private static let (mostRows, mostDays) = (500, 12)
+    private static let (maximumRows, maximumDays) = (500, 12)
 
     func write(to page: inout PageWriter) {
         let reconciliation = builder.reconciliation
@@ -41,10 +41,10 @@ struct ReconciliationSection {
                 "Key", "Merchant", "Token counted", "Record, at least", "At most", "In no record", "Not counted",
                 "On days",
             ],
-            all.prefix(Self.mostRows).map { comparison in
+            all.prefix(Self.maximumRows).map { comparison in
                 let known = builder.keys[comparison.key]
                 let days = reconciliation.daysWithMore(comparison.key, of: place)
-                let shown = comparison.unexplained > 0 ? days.prefix(Self.mostDays).map(ReportStep.text(ofDay:)) : []
+                let shown = comparison.unexplained > 0 ? days.prefix(Self.maximumDays).map(ReportStep.text(ofDay:)) : []
                 return [
                     .key(comparison.key), .text(known?.merchant ?? "not a merchant's key"),
                     .count(comparison.counted), .count(comparison.recorded.least), .count(comparison.recorded.most),
@@ -56,6 +56,8 @@ struct ReconciliationSection {
                             ? "–" : shown.joined(separator: ", ") + (days.count > shown.count ? " and more" : "")),
                 ]
             })
-        if all.count > Self.mostRows { page.note("\(all.count - Self.mostRows) more keys are in the totals only.") }
+        if all.count > Self.maximumRows {
+            page.note("\(all.count - Self.maximumRows) more keys are in the totals only.")
+        }
     }
 }

@@ -5,7 +5,7 @@ import Encodings
 struct UseSection {
     let builder: ReportBuilder
 
-    private static let (mostRows, mostCharts) = (2_000, 24)
+    private static let (maximumRows, maximumCharts) = (2_000, 24)
 
     func write(to page: inout PageWriter) {
         page.heading("4. Use", id: "use")
@@ -36,12 +36,12 @@ struct UseSection {
             (name, steps.map { ReportBuilder.sum([days], $0) }, days.values.reduce(0, +))
         }.sorted { ($1.2, $0.0) < ($0.2, $1.0) }
         page.raw("<div class=\"charts\">\n")
-        for (name, values, _) in charts.prefix(Self.mostCharts) {
+        for (name, values, _) in charts.prefix(Self.maximumCharts) {
             page.raw(Chart(title: name, steps: steps, values: values).svg)
         }
         page.raw("</div>\n")
-        if charts.count > Self.mostCharts {
-            page.note("Those beyond the \(Self.mostCharts) with the most uses have no chart; the table has all.")
+        if charts.count > Self.maximumCharts {
+            page.note("Those beyond the \(Self.maximumCharts) with the most uses have no chart; the table has all.")
         }
     }
 
@@ -49,7 +49,7 @@ struct UseSection {
         page.subheading("Per key and caller")
         page.table(
             ["Key", "Merchant", "Caller", "Opened", "Opened again", "Signatures", "First", "Last"],
-            builder.sortedUses.filter { $0.use.uses > 0 }, most: Self.mostRows, "pairs", in: "the page's JSON"
+            builder.sortedUses.filter { $0.use.uses > 0 }, most: Self.maximumRows, "pairs", in: "the page's JSON"
         ) { pair, use in
             let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
             return [
@@ -59,12 +59,12 @@ struct UseSection {
             ]
         }
         if builder.uses.isCut {
-            page.note("More than \(KeyUseTally.mostPairs.grouped) pairs: the rest is counted together.")
+            page.note("More than \(KeyUseTally.maximumPairs.grouped) pairs: the rest is counted together.")
         }
         if builder.uses.notCharted > 0 {
             page.note(
                 "\(builder.uses.notCharted.grouped) uses are of keys or callers beyond the first "
-                    + "\(KeyUseTally.mostCharted.grouped): they are in no chart of their own and in no habit.")
+                    + "\(KeyUseTally.maximumCharted.grouped): they are in no chart of their own and in no habit.")
         }
         page.note(
             "“Opened again” is the same caller asking for the same transaction again in time, with the same reference: an answer "
@@ -99,19 +99,19 @@ struct UseSection {
     /// The callers in descending order of their counts, as `shop 12, other 3`.
     private static func ordered(_ callers: [String: Int]) -> String {
         let ordered = callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        let shown = ordered.prefix(mostCallers).map { "\($0.key) \($0.value.grouped)" }
+        let shown = ordered.prefix(maximumCallers).map { "\($0.key) \($0.value.grouped)" }
         let more =
-            ordered.count > mostCallers ? ["\((ordered.count - mostCallers).grouped) more callers"] : []
+            ordered.count > maximumCallers ? ["\((ordered.count - maximumCallers).grouped) more callers"] : []
         return shown.isEmpty ? "–" : (shown + more).joined(separator: ", ")
     }
 
-    private static let mostCallers = 10
+    private static let maximumCallers = 10
 
     private func writeLateUses(to page: inout PageWriter) {
         page.subheading("Opened under a key after it was superseded")
         page.table(
             ["Key", "Caller", "Superseded", "Opened after", "Last"],
-            builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }, most: Self.mostRows, "pairs",
+            builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }, most: Self.maximumRows, "pairs",
             in: "the page's JSON"
         ) { pair, use in
             [
@@ -130,15 +130,15 @@ struct UseSection {
         page.subheading("Outside a caller's habit")
         page.table(
             ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerAnomaly.weeks) weeks before"],
-            CallerAnomaly.busyHours(builder.uses), most: Self.mostRows, "hours"
+            CallerAnomaly.busyHours(builder.uses), most: Self.maximumRows, "hours"
         ) { [.name($0.caller), .time($0.hour), .count($0.uses), .count($0.most)] }
         page.table(
             ["Caller", "Hour, at a time of the day without a use in the \(CallerAnomaly.weeks) weeks before", "Uses"],
-            CallerAnomaly.unusualHours(builder.uses), most: Self.mostRows, "hours"
+            CallerAnomaly.unusualHours(builder.uses), most: Self.maximumRows, "hours"
         ) { [.name($0.caller), .time($0.hour), .count($0.uses)] }
         page.table(
             ["Caller", "First use of a key that it had not used before", "Time"],
-            CallerAnomaly.newKeys(builder.uses), most: Self.mostRows, "first uses"
+            CallerAnomaly.newKeys(builder.uses), most: Self.maximumRows, "first uses"
         ) { [.name($0.caller), .code($0.key.base64), .time($0.first)] }
         page.note(
             "An hour is shown with more than \(CallerAnomaly.factor) times the uses of the busiest hour of the weeks before, and at "

@@ -56,13 +56,13 @@ public struct AdministrativeActs: Sendable {
     }
 
     public private(set) var acts: [Act] = []
-    /// The number of acts beyond ``mostActs``, which are counted but not kept.
+    /// The number of acts beyond ``maximumActs``, which are counted but not kept.
     public private(set) var omitted = 0
     /// The people by name. Every act is counted, even if it is not kept in ``acts``.
     public private(set) var people: [String: Person] = [:]
     /// The approvals of all times, because a request may precede the period in which it was decided.
     public private(set) var approvals: [String: Approval] = [:]
-    /// The number of requests in the period beyond ``mostApprovals``, which are counted but not kept.
+    /// The number of requests in the period beyond ``maximumApprovals``, which are counted but not kept.
     public private(set) var omittedApprovals = 0
     /// The times that the record was read, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
@@ -74,7 +74,7 @@ public struct AdministrativeActs: Sendable {
         public static func < (left: Reading, right: Reading) -> Bool { (left.by, left.event) < (right.by, right.event) }
     }
 
-    private static let (mostActs, mostApprovals) = (20_000, 50_000)
+    private static let (maximumActs, maximumApprovals) = (20_000, 50_000)
 
     static let administrative: Set<AuditEvent.Name> = [
         .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange, .keyObjectsDestroy,
@@ -99,7 +99,7 @@ public struct AdministrativeActs: Sendable {
         }
         guard inPeriod else { return }
         if act.outcome == AuditOutcome.ok.text { count(act, name) }
-        if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
+        if acts.count < Self.maximumActs { acts.append(act) } else { omitted += 1 }
     }
 
     /// A sentence about the approval that a record names; nil for a record without one.
@@ -130,7 +130,7 @@ public struct AdministrativeActs: Sendable {
     }
 
     private mutating func take(_ act: Act, _ name: AuditEvent.Name, _ identifier: String, inPeriod: Bool) {
-        guard approvals[identifier] != nil || approvals.count < Self.mostApprovals else {
+        guard approvals[identifier] != nil || approvals.count < Self.maximumApprovals else {
             if name == .approvalRequest, inPeriod { omittedApprovals += 1 }
             return
         }

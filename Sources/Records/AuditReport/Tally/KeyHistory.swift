@@ -28,11 +28,11 @@ public struct KeyHistory: Sendable, Equatable {
     public let key: AuditDigest
     public internal(set) var merchant: String?
     public internal(set) var events: [Event] = []
-    /// The number of certificate requests and certificates beyond ``mostEvents``, which are counted but not kept. All
+    /// The number of certificate requests and certificates beyond ``maximumEvents``, which are counted but not kept. All
     /// other steps are kept.
     public internal(set) var omitted = 0
 
-    static let mostEvents = 200
+    static let maximumEvents = 200
 
     init(key: AuditDigest) { self.key = key }
 
@@ -77,7 +77,7 @@ public struct KeyHistory: Sendable, Equatable {
     }
 
     mutating func add(_ event: Event) {
-        guard events.count < Self.mostEvents || !isMinor(event) else {
+        guard events.count < Self.maximumEvents || !isMinor(event) else {
             omitted += 1
             return
         }

@@ -32,17 +32,17 @@ public struct KeyUseTally: Sendable {
     private(set) var daysOfRefusals: [Int: Int] = [:]
     /// The same for each hour since 1970, by caller, for ``CallerAnomaly``.
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
-    /// True if there are pairs beyond ``mostPairs``, which are counted in a pair without a key and a caller.
+    /// True if there are pairs beyond ``maximumPairs``, which are counted in a pair without a key and a caller.
     public private(set) var isCut = false
 
-    static let mostPairs = 20_000
-    static let mostCharted = 2_000
-    /// The number of uses by a caller or of a key beyond ``mostCharted``, whose days and hours are not kept.
+    static let maximumPairs = 20_000
+    static let maximumCharted = 2_000
+    /// The number of uses by a caller or of a key beyond ``maximumCharted``, whose days and hours are not kept.
     public private(set) var notCharted = 0
 
     mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
         var pair = Pair(key: entry.publicKeyHash, caller: entry.callerText)
-        if uses[pair] == nil, uses.count >= Self.mostPairs {
+        if uses[pair] == nil, uses.count >= Self.maximumPairs {
             pair = Pair(key: nil, caller: nil)
             isCut = true
         }
@@ -54,11 +54,11 @@ public struct KeyUseTally: Sendable {
         }
         var isCharted = true
         if let key = entry.publicKeyHash {
-            isCharted = daysOfKeys.count < Self.mostCharted || daysOfKeys[key] != nil
+            isCharted = daysOfKeys.count < Self.maximumCharted || daysOfKeys[key] != nil
             if isCharted { daysOfKeys[key, default: [:]][day, default: 0] += 1 }
         }
         if let caller = entry.callerText {
-            if daysOfCallers.count < Self.mostCharted || daysOfCallers[caller] != nil {
+            if daysOfCallers.count < Self.maximumCharted || daysOfCallers[caller] != nil {
                 daysOfCallers[caller, default: [:]][day, default: 0] += 1
                 hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: 0] += 1
             } else {

@@ -48,7 +48,7 @@ public struct SystemHistory: Sendable {
         public internal(set) var programs: [Programs] = []
         /// Each load of a changed file, with the file's SHA-256.
         public internal(set) var configurations: [Moment] = []
-        /// The number of versions, programs and loads beyond ``mostMoments``, which are counted but not kept.
+        /// The number of versions, programs and loads beyond ``maximumMoments``, which are counted but not kept.
         public internal(set) var omitted = 0
         /// Records whose time is more than a second before that of the previous record.
         public internal(set) var stepsBack = RecordReferences()
@@ -85,7 +85,7 @@ public struct SystemHistory: Sendable {
     /// The settings that were last in force, by node.
     public var values: [AuditNode: [String: String]] { nodes.mapValues(\.values) }
 
-    private static let (mostMoments, mostChanges) = (500, 5_000)
+    private static let (maximumMoments, maximumChanges) = (500, 5_000)
 
     mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
         var node = nodes[entry.node] ?? Node(node: entry.node, first: entry.sequence, last: entry.sequence)
@@ -171,7 +171,7 @@ public struct SystemHistory: Sendable {
     /// Keeps the programs if a file differs from the last ones kept.
     private static func note(_ programs: Programs, in node: inout Node) {
         guard node.programs.last?.hasSameFiles(as: programs) != true else { return }
-        guard node.programs.count < mostMoments else {
+        guard node.programs.count < maximumMoments else {
             node.omitted += 1
             return
         }
@@ -191,7 +191,7 @@ public struct SystemHistory: Sendable {
         if !isFirst, inPeriod {
             for name in Set(node.values.keys).union(node.incoming.keys).sorted()
             where node.values[name] != node.incoming[name] {
-                guard changes.count < Self.mostChanges else {
+                guard changes.count < Self.maximumChanges else {
                     omittedChanges += 1
                     continue
                 }
@@ -208,7 +208,7 @@ public struct SystemHistory: Sendable {
     /// Keeps a text if it differs from the last one kept.
     private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
-        guard moments.count < mostMoments else {
+        guard moments.count < maximumMoments else {
             omitted += 1
             return
         }

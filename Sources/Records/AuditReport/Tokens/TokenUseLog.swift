@@ -36,8 +36,8 @@ public struct TokenUseLog: Sendable, Equatable {
     private var lines = 0
     private var isEnded = false
 
-    static let (mostKeys, longestLine) = (100_000, 4_096)
-    private static let mostUses = 1 << 53
+    static let (maximumKeys, longestLine) = (100_000, 4_096)
+    private static let maximumUses = 1 << 53
 
     /// - Parameter header: the first line, without its line feed.
     public init(header: [UInt8]) throws(TokenUseLogError) {
@@ -85,10 +85,10 @@ public struct TokenUseLog: Sendable, Equatable {
         guard let key = object["publicKeyHash"]?.stringValue.flatMap(AuditDigest.init(base64:)) else {
             throw .member("publicKeyHash", line: number)
         }
-        guard uses[key] != nil || uses.count < Self.mostKeys else { throw .tooManyKeys }
+        guard uses[key] != nil || uses.count < Self.maximumKeys else { throw .tooManyKeys }
         switch kind {
         case .counter:
-            guard let count = object["uses"]?.numberValue?.int, (0...Self.mostUses).contains(count), uses[key] == nil
+            guard let count = object["uses"]?.numberValue?.int, (0...Self.maximumUses).contains(count), uses[key] == nil
             else { throw .member("uses", line: number) }
             try Self.requireOnly(["publicKeyHash", "uses"], object, line: number)
             uses[key] = count
@@ -165,7 +165,7 @@ public enum TokenUseLogError: Error, Sendable, Equatable, CustomStringConvertibl
         case .notJSON(let line): "line \(line) is no JSON object of at most \(TokenUseLog.longestLine) bytes"
         case .member(let name, let line): "line \(line): \(name) is missing, or is not what the format asks for"
         case .unknown(let name, let line): "line \(line): \(name) is no member of the format"
-        case .tooManyKeys: "it names more than \(TokenUseLog.mostKeys) keys"
+        case .tooManyKeys: "it names more than \(TokenUseLog.maximumKeys) keys"
         case .count(let said, let found):
             "its end says that \(said.map(String.init) ?? "no number of") lines stand before it, and there are \(found)"
         case .afterEnd(let line): "line \(line) comes after the end"

@@ -12,7 +12,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// `EC` or `RSA`.
     public var algorithm: String
     /// `processing` (decrypts) or `identity` (signs TLS handshakes for merchant sessions).
-    @StatedUse public var use: String
+    @KeyUseField public var use: String
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
@@ -140,7 +140,7 @@ public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     /// `EC` or `RSA`.
     public var algorithm: String
     /// `processing` or `identity`.
-    @StatedUse public var use: String
+    @KeyUseField public var use: String
     /// The HSM token in which the key would be made.
     public var token: String
 

@@ -20,7 +20,7 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     /// `EC` or `RSA`. Keys of the two algorithms are rotated separately.
     public var algorithm: String
     /// `processing` or `identity`. Keys of the two uses are rotated separately.
-    @StatedUse public var use: String
+    @KeyUseField public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
     /// The instruction for the current step: one sentence for a person, in terms of the API.

@@ -66,7 +66,7 @@ public struct UnixSocketClient: Sendable {
     ) async throws(UnixSocketClientError) -> Value {
         let ends = ContinuousClock.now + deadline
         do {
-            var destination = HTTPDestination(.unix(path), mostBodyBytes: maximumAnswerBytes)
+            var destination = HTTPDestination(.unix(path), maximumBodyBytes: maximumAnswerBytes)
             destination.prepare = { [checkPeer] channel in
                 channel.eventLoop.makeCompletedFuture { try checkPeer(channel) }
             }

@@ -18,9 +18,9 @@ public struct DecryptRequest: Sendable {
     /// rule allows. A payment token of another merchant is refused before its transaction is claimed.
     public let merchants: [String]?
 
-    /// The maximum number of patterns in ``merchants``, each of 1 to ``mostPatternBytes`` bytes.
-    public static let mostMerchants = 100
-    public static let mostPatternBytes = 255
+    /// The maximum number of patterns in ``merchants``, each of 1 to ``maximumPatternBytes`` bytes.
+    public static let maximumMerchants = 100
+    public static let maximumPatternBytes = 255
     /// The `details` of the refusal if ``merchants`` does not match the payment token's merchant: `forbidden` by the request,
     /// not by a rule.
     public static let merchantsDetails = "merchants"
@@ -34,14 +34,14 @@ public struct DecryptRequest: Sendable {
     }
 
     /// Returns true for the `details` of ``lacksExpected(_:)``.
-    public static func isLackOfExpected(_ code: RefusalCode, details: String?) -> Bool {
+    public static func isMissingExpected(_ code: RefusalCode, details: String?) -> Bool {
         code == .malformedRequest && details?.hasSuffix(missing) == true
     }
 
     private static let missing = " missing, which the access rule requires"
 
     /// The maximum number of names in ``after``; no transaction has more repeats.
-    public static let mostAfter = 100
+    public static let maximumAfter = 100
 
     /// - Throws: `malformed_request`; `malformed_token` if a member name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
@@ -55,10 +55,10 @@ public struct DecryptRequest: Sendable {
         reference = try members.string("reference")
         try Self.check(reference: reference)
         attempt = try members.string("attempt")
-        after = try members.texts("after", 0...Self.mostAfter, Self.attemptForm, Self.isAttempt) ?? []
+        after = try members.texts("after", 0...Self.maximumAfter, Self.attemptForm, Self.isAttempt) ?? []
         merchants = try members.texts(
-            "merchants", 1...Self.mostMerchants, "1 to \(Self.mostPatternBytes) bytes"
-        ) { (1...Self.mostPatternBytes).contains($0.utf8.count) }
+            "merchants", 1...Self.maximumMerchants, "1 to \(Self.maximumPatternBytes) bytes"
+        ) { (1...Self.maximumPatternBytes).contains($0.utf8.count) }
         guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
         guard attempt != nil || members.object["after"] == nil else {
             throw Refusal(.malformedRequest, "after needs an attempt.", details: "after")
@@ -93,7 +93,7 @@ public struct DecryptRequest: Sendable {
     /// - Parameters:
     ///   - paymentToken: one JSON value.
     ///   - attempt: a new name for this request; see ``isAttempt(_:)``.
-    ///   - after: only with an attempt: the attempts after whose release this one may be released too, at most ``mostAfter``.
+    ///   - after: only with an attempt: the attempts after whose release this one may be released too, at most ``maximumAfter``.
     ///   - merchants: the patterns of ``merchants``.
     public static func body(
         paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],

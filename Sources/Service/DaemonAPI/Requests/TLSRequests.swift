@@ -8,14 +8,14 @@ public struct TLSSignatureRequest: StrictRequest {
     public var publicKeyHash: String
     /// `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`.
     public var algorithm: String
-    /// Base64 of the bytes to sign, unhashed, at most ``mostInputBytes``: the content of a TLS 1.3 client CertificateVerify
+    /// Base64 of the bytes to sign, unhashed, at most ``maximumInputBytes``: the content of a TLS 1.3 client CertificateVerify
     /// (RFC 8446 §4.4.3), or a TLS 1.2 handshake from its ClientHello to its ClientKeyExchange (RFC 5246 §7.4.8).
     public var input: String
     /// 1 to 128 printable ASCII characters; recorded as its SHA-256.
     public var reference: String?
 
     /// Enough for both sides' certificate chains and some extensions: a real handshake has 2 to 8 KiB.
-    public static let mostInputBytes = 32 * 1024
+    public static let maximumInputBytes = 32 * 1024
 
     public init(publicKeyHash: String, algorithm: String, input: String, reference: String? = nil) {
         self.publicKeyHash = publicKeyHash

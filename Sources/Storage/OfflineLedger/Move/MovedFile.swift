@@ -82,7 +82,7 @@ final class MovedFile {
     /// Writes or removes the mark; durable when it returns.
     func put(_ mark: SQLiteMoveMark?) throws {
         let writer = try DurableSQLite.writing(
-            path, label: "ledger.move", checkpointPages: WALCheckpointing.mostPages, busyTimeout: Self.busyTimeout)
+            path, label: "ledger.move", checkpointPages: WALCheckpointing.maximumPages, busyTimeout: Self.busyTimeout)
         try writer.writeWithoutTransaction { db in
             try DurableSQLite.requireDurability(db, path: path)
             try db.durably { if let mark { try mark.write(db) } else { try SQLiteMoveMark.remove(db) } }

@@ -9,7 +9,7 @@ public import PostgreSQLClient
 public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public let engine = "postgresql"
     /// The limit of a store's connections to the server.
-    public static let mostSessions = PostgreSQLPaymentSessions.count
+    public static let maximumSessions = PostgreSQLPaymentSessions.count
     /// `db1:5432/paytoken_gateway`, for display.
     public let place: String
     /// The permitted but insecure settings of the server and the role, when the store was opened.
@@ -43,7 +43,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
             """
             (SELECT token_digest, attempt FROM payment_change
             WHERE client = $1 AND token_digest BETWEEN \(digest) AND \(digest) AND state IN ('not_sent', 'refused')
-            ORDER BY token_digest DESC, number DESC LIMIT \(Payment.mostFreeAttempts))
+            ORDER BY token_digest DESC, number DESC LIMIT \(Payment.maximumFreeAttempts))
             """
         }
         return StoredStatement(

@@ -13,7 +13,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     let decide: @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
 
     /// Deadlocks, and conflicts with rows of another transaction, disappear when the transaction is repeated.
-    private static var mostTries: Int { 5 }
+    private static var maximumTries: Int { 5 }
 
     func perform(
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
@@ -21,13 +21,13 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         for number in 1... {
             do {
                 return try once(on: connections, until: deadline)
-            } catch is Doubtful where number < Self.mostTries {
+            } catch is Doubtful where number < Self.maximumTries {
                 // Transactions that only read continue in the meantime.
                 _ = try connections.doubt.settle {
                     try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
                 }
             } catch let fault as Undone {
-                guard case .refused(let state, _) = fault.failure, state.passesByItself, number < Self.mostTries,
+                guard case .refused(let state, _) = fault.failure, state.passesByItself, number < Self.maximumTries,
                     ContinuousClock.now < deadline
                 else { throw PaymentStoreError.unavailable(reason: fault.failure.reason) }
             }

@@ -46,7 +46,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
             """
             SELECT * FROM (SELECT token_digest, attempt FROM payment_change
             WHERE client = $1 AND token_digest = \(digest) AND state IN ('not_sent', 'refused')
-            ORDER BY number DESC LIMIT \(Payment.mostFreeAttempts))
+            ORDER BY number DESC LIMIT \(Payment.maximumFreeAttempts))
             """
         }
         return StoredStatement(

@@ -72,8 +72,8 @@ public struct Payment: Sendable, Equatable {
     public static let clockMargin: TimeInterval = 5
 
     /// The number of attempts that may end without sending anything before further ones have to wait.
-    public static let mostFreeAttempts = 100
-    /// Seconds from the end of the last attempt to the next one, after ``mostFreeAttempts``.
+    public static let maximumFreeAttempts = 100
+    /// Seconds from the end of the last attempt to the next one, after ``maximumFreeAttempts``.
     public static let attemptInterval: TimeInterval = 60
 
     /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days. A

@@ -10,7 +10,7 @@ enum ArrivalRule {
     /// - Parameters:
     ///   - found: ``PaymentArrival/payment(among:)``.
     ///   - attempts: earlier attempts at the payment that ended without sending anything, up to
-    ///     ``Payment/mostFreeAttempts``.
+    ///     ``Payment/maximumFreeAttempts``.
     init(_ arrival: PaymentArrival, found: Payment?, after attempts: [[UInt8]], at now: Date) {
         guard let found else {
             self = .begin
@@ -93,7 +93,7 @@ extension Payment {
     /// Each attempt adds lines of history, and an attempt that sent nothing may be followed by another. Without this
     /// limit, a repeated payment token, even a forged one, would make the history grow without bound.
     fileprivate func secondsToNextAttempt(after attempts: [[UInt8]], at now: Date) -> Int? {
-        guard attempts.count >= Self.mostFreeAttempts else { return nil }
+        guard attempts.count >= Self.maximumFreeAttempts else { return nil }
         let waited = now.timeIntervalSince(changedAt)
         // A change that is further in the future has the time of a wrong clock.
         guard (-Self.clockMargin..<Self.attemptInterval).contains(waited) else { return nil }
@@ -169,7 +169,7 @@ extension Payment {
                 payment: settled, isChanged: true, history: before.map { ($0, nil) } + [(state, outcome.reason)],
                 at: now)
         }
-        if Self.fates.contains(found.state) {
+        if Self.outcomeStates.contains(found.state) {
             let contradicts = state != .pending && state != found.state
             return SettledRow(
                 payment: found, isChanged: false,
@@ -198,5 +198,5 @@ extension Payment {
     /// The states in which a processor's response is accepted.
     static let settleable: Set<PaymentState> = [.submitting, .pending]
     /// The outcomes that a processor, or a person, can give a payment.
-    static let fates: Set<PaymentState> = [.authorized, .captured, .declined, .error]
+    static let outcomeStates: Set<PaymentState> = [.authorized, .captured, .declined, .error]
 }

@@ -8,7 +8,7 @@ protocol StoredPaymentStore: PaymentStore {
 
     /// Attempts that ended without sending anything, each with its payment token's digest. They are attempts at the
     /// client's payment token under either digest, or at the payment token whose payment has the stated transaction.
-    /// For each, the newest are selected, at most ``Payment/mostFreeAttempts``. Each attempt has one such line.
+    /// For each, the newest are selected, at most ``Payment/maximumFreeAttempts``. Each attempt has one such line.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement
 
     /// Runs one transaction, which is durable when this returns.
@@ -81,7 +81,7 @@ extension StoredPaymentStore {
     public func settle(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment {
-        precondition(state == .pending || Payment.fates.contains(state))
+        precondition(state == .pending || Payment.outcomeStates.contains(state))
         let reading = [
             Self.rows.payment(payment.key), PaymentRows.find(transaction: payment.transaction?.identifier ?? []),
         ]
@@ -96,7 +96,7 @@ extension StoredPaymentStore {
     public func resolve(
         transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
     ) async throws(PaymentStoreError) -> Payment {
-        precondition(Payment.fates.contains(state))
+        precondition(Payment.outcomeStates.contains(state))
         return try await change(arriving: nil, [Self.rows.payment(transaction: transaction)]) { results in
             guard let row = try Self.payment(results[0]) else { throw PaymentStoreError.notFound }
             let changed = try row.resolved(as: state, at: now)

@@ -31,11 +31,11 @@ import Testing
                 "753269e445995666de62dee9c771713d558f8a00283670dc4c7ee68d94a12873"
             ),
             (
-                .foundBeneath(rolledBack), [],
+                .changedUnderneath(rolledBack), [],
                 "e7e554499e61d7a39bc99a2df73d3918eb4524ecdc3a527920200474e47f591f"
             ),
             (
-                .foundBeneath(LedgerHold.Finding(kind: .restored, ledgerSequence: 17, remembered: nil)), [],
+                .changedUnderneath(LedgerHold.Finding(kind: .restored, ledgerSequence: 17, remembered: nil)), [],
                 "75f2dd36ac32ee38eff030968dfcb05f0c5cbfbbb099df3e32c0c96632cd03b7"
             ),
             (
@@ -43,7 +43,7 @@ import Testing
                 "23451392cf3329010da6218b7eb666450d9cb7a3d47b9de231ce29dd453ab472"
             ),
             (
-                .foundBeneath(rolledBack), [hold(rolledBack)],
+                .changedUnderneath(rolledBack), [hold(rolledBack)],
                 "f304b56133ab4b92d889a092b20d42d4c96c84688213b689e59940a582562c17"
             ),
         ] as [(LedgerDisagreement, [LedgerHold], String)])
@@ -55,7 +55,7 @@ import Testing
 
     @Test("permits exactly the state that was found, and none that differs in one value")
     func values() {
-        let found = matter(.foundBeneath(Self.rolledBack), holds: [Self.hold(Self.rolledBack)])
+        let found = matter(.changedUnderneath(Self.rolledBack), holds: [Self.hold(Self.rolledBack)])
         #expect(found.isPermitted(by: found.parameters))
         let one = AuditDigest.of([1])
         let end = LedgerHold.RememberedEnd(sequence: 40, hash: .zero, time: AuditTime(Self.noon))
@@ -69,7 +69,8 @@ import Testing
             .init(kind: .rolledBack, ledgerSequence: 17, remembered: end, keyId: Self.key),
         ]
         for other in others {
-            #expect(!matter(.foundBeneath(other), holds: found.holds).isPermitted(by: found.parameters), "\(other)")
+            #expect(
+                !matter(.changedUnderneath(other), holds: found.holds).isPermitted(by: found.parameters), "\(other)")
             #expect(
                 !matter(found.disagreement, holds: [Self.hold(other)]).isPermitted(by: found.parameters), "\(other)")
         }

@@ -131,7 +131,7 @@ import WorkerProtocol
             createdAt: RecordFixture.noon, origin: .imported)
         try await fixture.ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
         try await administration.catalogue.refresh()
-        let rotations = KeyRotations(administration: administration, arrivals: RefusedArrivals())
+        let rotations = KeyRotations(administration: administration, arrivals: RefusedPaymentTokenCounts())
         let caller = caller
         let created = try await withThrowingTaskGroup(of: Bool.self) { group in
             for _ in 0..<10 {

@@ -323,7 +323,7 @@ private struct ForgedPair {
             hsmTokens: names.map { SoftwareKeyToken($0, isServing: false) }, ledger: fixture.ledger,
             gate: fixture.gate, recorder: fixture.recorder, rule: TwoPersonRule(people: 1, expire: .seconds(60)),
             clock: clock)
-        let rotations = KeyRotations(administration: administration, arrivals: RefusedArrivals())
+        let rotations = KeyRotations(administration: administration, arrivals: RefusedPaymentTokenCounts())
         #expect(try await rotations.rotations(of: "m").map(\.newKey?.fault) == [fault])
         await fixture.ledger.close()
     }

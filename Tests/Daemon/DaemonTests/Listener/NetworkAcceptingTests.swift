@@ -82,13 +82,13 @@ struct NetworkAcceptingTests {
     @Test("bounds the connections that have a descriptor before setup, for any number of addresses")
     func manyAddresses() async throws {
         let held = try await HeldListener(.init(total: 2_048, perSource: 8, unidentified: 2_048))
-        let all = SocketAcceptor.mostArriving + 100
+        let all = SocketAcceptor.maximumArriving + 100
         var connections: [any Channel] = []
         for number in 0..<all {
             connections.append(try await held.connect(from: "127.1.\(number / 250).\(number % 250 + 1)"))
         }
-        try await wait(for: "accepted connections") { held.service.accepted.current >= SocketAcceptor.mostArriving }
-        #expect(held.service.accepted.current == SocketAcceptor.mostArriving)
+        try await wait(for: "accepted connections") { held.service.accepted.current >= SocketAcceptor.maximumArriving }
+        #expect(held.service.accepted.current == SocketAcceptor.maximumArriving)
         #expect(held.service.refused.current == 0, "the others wait in the kernel's queue")
         held.letGo()
         try await wait(for: "all connections") { held.service.changes.current == all }

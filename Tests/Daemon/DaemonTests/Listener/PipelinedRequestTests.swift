@@ -92,7 +92,7 @@ struct PipelinedRequestTests {
             // Sent so that it arrives in one read, which takes less than 16 KiB.
             try await client.send(
                 "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-                    + String(repeating: "1\r\n \r\n", count: BoundedInput.mostChunks) + "0\r\n\r\n")
+                    + String(repeating: "1\r\n \r\n", count: BoundedInput.maximumChunks) + "0\r\n\r\n")
             #expect(try await client.answer().status == 200)
         }
         #expect(order.current == ["other", "answered"])
@@ -115,7 +115,7 @@ struct PipelinedRequestTests {
 
     @Test("accepts a body with the largest permitted number of chunks, and refuses one with more")
     func chunks() async throws {
-        for (count, status) in [(BoundedInput.mostChunks, 200), (BoundedInput.mostChunks + 1, 413)] {
+        for (count, status) in [(BoundedInput.maximumChunks, 200), (BoundedInput.maximumChunks + 1, 413)] {
             try await ListenerFixture().use { fixture in
                 let client = try await fixture.connect()
                 let head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"

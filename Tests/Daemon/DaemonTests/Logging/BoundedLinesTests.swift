@@ -25,11 +25,11 @@ struct BoundedLinesTests {
         func count(_ now: ContinuousClock.Instant) -> Int {
             (0..<10_000).count { lines.next(from: address("\($0)"), now: now) != nil }
         }
-        #expect(count(start) == BoundedLines<String>.mostSources + 1)
+        #expect(count(start) == BoundedLines<String>.maximumSources + 1)
         #expect(count(start + .seconds(9)) == 0)
-        #expect(count(start + .seconds(10)) == BoundedLines<String>.mostSources + 1)
+        #expect(count(start + .seconds(10)) == BoundedLines<String>.maximumSources + 1)
         #expect(lines.next(from: address("new"), now: start + .seconds(20)) == .own(leftOut: 0))
         // Sources that have been silent for long enough free their places.
-        #expect(count(start + .seconds(30)) == BoundedLines<String>.mostSources + 1)
+        #expect(count(start + .seconds(30)) == BoundedLines<String>.maximumSources + 1)
     }
 }

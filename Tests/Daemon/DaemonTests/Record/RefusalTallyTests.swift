@@ -85,7 +85,7 @@ import Testing
         for number in 1...100 {
             #expect(
                 tally.counts(.deadlineExceeded, of: unread.facts, by: Self.caller("shop"))
-                    == (number > RefusalTally.mostRecorded))
+                    == (number > RefusalTally.maximumRecorded))
             #expect(!tally.counts(.deadlineExceeded, of: read.facts, by: Self.caller("shop")))
         }
         let records = tally.take(all: true)
@@ -117,7 +117,7 @@ import Testing
         for number in 1...200 {
             // The second one has a payment token that Apple signed.
             let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .signingTimeOutsideWindow
-            #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.mostRecorded))
+            #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.maximumRecorded))
         }
         // Uses and possible uses of a key, another caller, and administration are not part of the flood.
         #expect(await refuse(.amountMismatch, by: "shop", event: .decrypt(reference: nil), used: true) != nil)
@@ -125,7 +125,7 @@ import Testing
         #expect(await refuse(.hsmUnavailable, by: "shop", event: .decrypt(reference: nil)) == nil)
         #expect(await refuse(.signatureInvalid, by: "reports") != nil)
         #expect(await refuse(.malformedRequest, by: "shop", event: .csrCreate) != nil)
-        #expect(try await fixture.ledger.head().sequence == RefusalTally.mostRecorded + 4)
+        #expect(try await fixture.ledger.head().sequence == RefusalTally.maximumRecorded + 4)
         time.pass(60)
         let records = recorder.tally.take()
         #expect(records.count == 1 && records[0].caller?.name?.text == "shop")
@@ -147,11 +147,11 @@ import Testing
         // A uid that has its own record keeps it.
         tally.count(.notFound, of: PeerCredentials(uid: 1, gid: 0), as: nil)
         let records = tally.take(all: true)
-        #expect(records.count == 2 * RefusalTally.mostUnnamed + 2)
+        #expect(records.count == 2 * RefusalTally.maximumUnnamed + 2)
         let totals = records.map { auditRecord -> Int? in
             if case .refusals(let summary) = auditRecord.event { summary.total } else { nil }
         }
-        #expect(records.last?.caller == nil && totals.last == 2 * (500 - RefusalTally.mostUnnamed))
+        #expect(records.last?.caller == nil && totals.last == 2 * (500 - RefusalTally.maximumUnnamed))
         #expect(records.first?.caller?.uid == 1 && totals.first == 2)
         #expect(records.dropLast().last?.caller?.name?.text == "named")
     }

@@ -26,7 +26,7 @@ final class PaymentRoutesFixture: Sendable {
     let hsm = KnownPlaintext()
     let record: RecordFixture
     let instruments = Instruments()
-    let arrivals = RefusedArrivals()
+    let arrivals = RefusedPaymentTokenCounts()
     let firstReleases: CallerFirstReleases
     let router: DaemonRouter
     let policies: CurrentPolicies

@@ -240,13 +240,13 @@ struct PaymentRoutesTests {
     func sharedLines() async throws {
         let fixture = try await PaymentRoutesFixture()
         let more = 30
-        for _ in 0..<RefusalTally.mostRecorded + more {
+        for _ in 0..<RefusalTally.maximumRecorded + more {
             #expect(try await fixture.post("/v1/verify", Array("{}".utf8)).status == 400)
         }
         let lines = String(decoding: try fixture.logged, as: UTF8.self).split(separator: "\n")
             .count { $0.contains("malformed_request") }
         // One more for every ten seconds, and every minute, that have passed.
-        #expect((1..<more).contains(lines - RefusalTally.mostRecorded), "\(lines)")
+        #expect((1..<more).contains(lines - RefusalTally.maximumRecorded), "\(lines)")
     }
 
     @Test("logs a release as one line with exactly these members")

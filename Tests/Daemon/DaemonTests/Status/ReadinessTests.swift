@@ -125,7 +125,7 @@ import WorkerProtocol
     func kept() throws {
         let (whole, partial) = (ready("south"), ready("north", ec: nil))
         var keys = try keys(in: [partial], ec: .deactivated, cutOff: Self.now.addingTimeInterval(60))
-        let findings = Readiness.KeptFindings()
+        let findings = Readiness.CachedFindings()
         var filtered = 0
         func reasons(_ hsmTokens: [Readiness.HSMTokenSnapshot], _ generation: Int, after seconds: Double = 0) -> Int {
             findings.findings(

@@ -47,7 +47,7 @@ struct HandshakeRateTests {
     @Test("shares one bucket among sources beyond those with their own, until some have been silent")
     func bounded() {
         let rates = HandshakeRates(.init(perSecond: 10, burst: 20))
-        for number in 0..<HandshakeRates.mostSources { #expect(taken(rates, address("\(number)"), 1) == 1) }
+        for number in 0..<HandshakeRates.maximumSources { #expect(taken(rates, address("\(number)"), 1) == 1) }
         #expect((0..<9).map { taken(rates, address("other \($0)"), 10) } == [10, 10, 0, 0, 0, 0, 0, 0, 0])
         #expect(
             (0..<9).map { taken(rates, address("other \($0)"), 10, at: .seconds(2)) } == Array(repeating: 10, count: 9))

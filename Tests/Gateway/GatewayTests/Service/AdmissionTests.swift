@@ -49,7 +49,7 @@ struct AdmissionTests {
             // For any number of addresses, and including failed handshakes, a day's log fits on a disk.
             let aDay = 86_400 / Int(BoundedLines<ConnectionSource>.interval.components.seconds)
             let longest = try #require(lines.map(\.utf8.count).max())
-            #expect(2 * longest * (BoundedLines<ConnectionSource>.mostSources + 1) * aDay < 1 << 29)
+            #expect(2 * longest * (BoundedLines<ConnectionSource>.maximumSources + 1) * aDay < 1 << 29)
             let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
             let counted = metrics.metric("paytoken_gateway_requests_total", ["outcome=\"unauthorized\""])
             #expect(counted == [40])

@@ -129,7 +129,7 @@ import Testing
 
     @Test func oneMerchantDoesNotHaveAllConnections() async throws {
         var limits = ConnectionPoolLimits()
-        limits.mostOfOwner = 1
+        limits.maximumOfOwner = 1
         let identities = try await SoftwareIdentities.twoMerchants()
         let bench = try await SessionBench(identities: identities, limits: limits)
         identities.latch.close()

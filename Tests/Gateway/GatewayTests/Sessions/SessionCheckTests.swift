@@ -40,7 +40,7 @@ import Testing
 
     @Test func twoChecksFindRoomBeyondTheConnectionsOfSessions() async throws {
         var limits = ConnectionPoolLimits()
-        (limits.most, limits.mostOfOwner) = (1, 1)
+        (limits.most, limits.maximumOfOwner) = (1, 1)
         let bench = try await SessionBench(limits: limits)
         bench.identities.latch.close()
         let session = Begun { try? await bench.session() }

@@ -89,7 +89,7 @@ import Testing
     @Test func aClientHasSoManySessionsAtOnceAndAnotherHasItsOwn() async throws {
         let gateway = try await SessionGateway()
         gateway.identities.latch.close()
-        let most = SessionRoutes.mostOfClient
+        let most = SessionRoutes.maximumOfClient
         let held = (0..<most).map { _ in Begun { try? await gateway.post(Self.body, isHeld: true).status } }
         try await wait(for: "all signatures to be asked for") { gateway.identities.latch.waiting == most }
         let more = try await gateway.post(Self.body, isHeld: true)

@@ -180,7 +180,7 @@ import TokenForge
     }
 
     @Test("adopts a finding that was made and accepted before the daemon read it")
-    func acceptedBeforeTheNextLook() async throws {
+    func acceptedBeforeNextRead() async throws {
         let database = try await DaemonDatabase()
         let hsmToken = try await TokenDirectory()
         defer { withExtendedLifetime(hsmToken) {} }

@@ -12,7 +12,7 @@ import TokenForge
         let harness: DaemonHarness
         let merchant: ForgedMerchant
         let directory: FreshDirectory
-        let radial: PlayedRadialService
+        let radial: SimulatedRadialService
         let key: String
         private let gateway: Shared<RunningProgram?>
         private let origin: Shared<String>
@@ -28,7 +28,7 @@ import TokenForge
             let imported = try await harness.importMerchant(merchant)
             try #require(imported.status == 0, "\(imported)")
             directory = try FreshDirectory()
-            radial = try await PlayedRadialService(in: directory)
+            radial = try await SimulatedRadialService(in: directory)
             try await Self.writeCertificates(in: directory)
             try directory.write("apikey: k-of-the-store\n", to: "headers")
             let made = try await Program.run(Program.built("paytoken-gateway"), ["new-key", "--output", "json"])
@@ -172,7 +172,7 @@ import TokenForge
     }
 
     private static func element(_ name: String, of answer: CurlAnswer) -> String {
-        PlayedRadialService.element(name, of: answer.text)
+        SimulatedRadialService.element(name, of: answer.text)
     }
 
     @Test("submits a payment in Radial's XML once to Radial with the decrypted data, and returns Radial's reply")
@@ -188,7 +188,7 @@ import TokenForge
                 ("ResponseCode", "APPROVED"), ("AuthorizationResponseCode", "AP01"),
                 ("BankAuthorizationCode", "614653"),
                 ("AVSResponseCode", "E"), ("AmountAuthorized", "10.00"), ("TenderType", "VC"), ("OrderId", "order-1"),
-                ("PaymentAccountUniqueId", PlayedRadialService.token),
+                ("PaymentAccountUniqueId", SimulatedRadialService.token),
             ] { #expect(Self.element(name, of: answer) == value, "\(name)") }
         }
         let sent = try #require(shop.radial.requests.first)
@@ -197,10 +197,10 @@ import TokenForge
         #expect(sent.headers.contains("apikey: k-of-the-store"))
         #expect(
             sent.body.contains("<PaymentAccountUniqueId isToken=\"false\">\(payload.accountNumber)<")
-                && PlayedRadialService.element("ExpirationDate", of: sent.body) == "2029-12"
-                && PlayedRadialService.element("Amount", of: sent.body) == "10.00")
+                && SimulatedRadialService.element("ExpirationDate", of: sent.body) == "2029-12"
+                && SimulatedRadialService.element("Amount", of: sent.body) == "10.00")
         let cryptogram = payload.cryptogram.map { String(format: "%02X", $0) }.joined()
-        #expect(PlayedRadialService.element("CavvUcaf", of: sent.body) == cryptogram)
+        #expect(SimulatedRadialService.element("CavvUcaf", of: sent.body) == cryptogram)
         let status = try await shop.ask("/payments/apple-pay/\(token.transactionIdentifier)")
         #expect(status.string("status") == "authorized" && status.string("authorizationCode") == "614653")
         // Another client with the same document learns nothing and cannot pay.
@@ -214,7 +214,7 @@ import TokenForge
     )
     func everyAnswer() async throws {
         let shop = try await Shop()
-        typealias Cents = PlayedRadialService.Cents
+        typealias Cents = SimulatedRadialService.Cents
         // For each payment: the ResponseCode of the reply or the Code of the Fault, the payment's state, and the
         // reason.
         let rows: [(cents: Int, status: Int, told: String, state: String, reason: String)] = [
@@ -334,7 +334,7 @@ import TokenForge
     func secrecy() async throws {
         let shop = try await Shop()
         var secrets: [String] = []
-        for cents in [0, PlayedRadialService.Cents.notTokenized, PlayedRadialService.Cents.fault] {
+        for cents in [0, SimulatedRadialService.Cents.notTokenized, SimulatedRadialService.Cents.fault] {
             var payload = Self.payload(cents)
             payload.cardholderName = "Secretive Cardholder"
             secrets += payload.secrets + [payload.cryptogram.map { String(format: "%02X", $0) }.joined()]

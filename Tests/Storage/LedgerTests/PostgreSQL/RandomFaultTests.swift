@@ -96,7 +96,8 @@ struct RandomFaultTests {
         // it back. The number of such transactions depends on the duration of a read compared with the time between two
         // faults.
         #expect(refused.isSuperset(of: Set(1...count).subtracting(released.keys)))
-        #expect(!released.isEmpty)
+        // On a slow host, each answer of the rounds may be lost. Without faults, one arrives.
+        #expect(try await answer(count + 1, nodes[0], fixture).verdict == .released)
         let signer = CheckpointSigner()
         for node in nodes {
             try await signer.seal(node.ledger)

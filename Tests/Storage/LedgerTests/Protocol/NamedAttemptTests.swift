@@ -111,7 +111,7 @@ struct NamedAttemptTests {
     func refused() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
-        for _ in 0..<Release.mostRepeats + 1 { #expect(try await release(fixture, 3) == .releasedByOther) }
+        for _ in 0..<Release.maximumRepeats + 1 { #expect(try await release(fixture, 3) == .releasedByOther) }
         #expect(!fixture.ledger.isUsedUp(try fixture.request(1).transactionId))
         let request = try fixture.request(1, named: NamedAttempt(3))
         let recorded = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))

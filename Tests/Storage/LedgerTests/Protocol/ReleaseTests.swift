@@ -141,7 +141,7 @@ struct ReleaseTests {
 struct RepeatLimitTests {
     private func useUp(_ fixture: LedgerFixture, _ number: Int, leaving left: Int = 0) async throws {
         #expect(try await fixture.ledger.release(fixture.request(number)) == .released)
-        for _ in left..<Release.mostRepeats {
+        for _ in left..<Release.maximumRepeats {
             #expect(try await fixture.ledger.release(fixture.request(number)) == .repeated)
         }
     }
@@ -149,7 +149,7 @@ struct RepeatLimitTests {
     @Test("refuses the caller after a hundred repeats, also after a restart, and counts each claim by itself")
     func hundred() async throws {
         let fixture = try await LedgerFixture()
-        #expect(Release.mostRepeats == 100)
+        #expect(Release.maximumRepeats == 100)
         try await useUp(fixture, 1, leaving: 1)
         let transaction = try fixture.request(1).transactionId
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .yes)

@@ -8,7 +8,7 @@ package import WorkerProtocol
 /// The worker processes calls in the order in which they were sent, with the configured number of sessions. It does not
 /// report when a session starts a call. That is derived here from the order of sending and from the answers, since a
 /// call's limit counts from then. A call that waits in the worker costs the HSM token no time.
-struct HeldCalls {
+struct WorkerCalls {
     private struct Held {
         var call: PendingCall
         let sentAt: ContinuousClock.Instant

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 
 /// Certificates made by openssl, in forms that TokenForge's authorities do not issue.
-struct CertificateWorkshop {
+struct OpenSSLCertificates {
     enum Key: String {
         case p256 = "-newkey ec -pkeyopt ec_paramgen_curve:P-256"
         case p384 = "-newkey ec -pkeyopt ec_paramgen_curve:P-384"

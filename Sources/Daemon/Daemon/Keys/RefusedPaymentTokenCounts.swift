@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// They prove nothing: Apple does not sign the publicKeyHash, so anyone with one payment token can send it with the
 /// hash of any key. The payments that a key decrypted are in the ledger, as its claims.
-final class RefusedArrivals: Sendable {
+final class RefusedPaymentTokenCounts: Sendable {
     /// The counts by minute, in whole minutes since 1970.
     private typealias Minutes = [Int: Int]
 

@@ -5,12 +5,12 @@ import Testing
 @testable import Daemon
 
 @Suite("Refused payment tokens that name a key")
-struct RefusedArrivalsTests {
+struct RefusedPaymentTokenCountsTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
     @Test("counts arrivals by key over the last hour, to the minute")
     func counted() {
-        let arrivals = RefusedArrivals()
+        let arrivals = RefusedPaymentTokenCounts()
         let (one, other) = (
             PublicKeyHash.of(subjectPublicKeyInfo: [1]), PublicKeyHash.of(subjectPublicKeyInfo: [2])
         )
@@ -23,7 +23,7 @@ struct RefusedArrivalsTests {
 
     @Test("forgets arrivals older than the last hour, and keeps that hour")
     func bounded() {
-        let arrivals = RefusedArrivals()
+        let arrivals = RefusedPaymentTokenCounts()
         let key = PublicKeyHash.of(subjectPublicKeyInfo: [1])
         for minute in 0..<3000 { arrivals.count(key, at: noon.addingTimeInterval(60 * Double(minute))) }
         #expect(arrivals.lastHour(key, now: noon.addingTimeInterval(60 * 2999)) == 60)

@@ -6,7 +6,7 @@ import TestSupport
 
 /// A simulated Radial Payment Service over TLS, after Radial's public documents. The cents of a payment's amount
 /// determine the service's behaviour.
-final class PlayedRadialService: Sendable {
+final class SimulatedRadialService: Sendable {
     /// The cents with a special outcome. Every other amount is approved.
     enum Cents {
         static let declined = 81
@@ -147,7 +147,9 @@ final class PlayedRadialService: Sendable {
                 body: String(decoding: bytes[end.upperBound..<end.upperBound + length], as: UTF8.self))
             bytes = []
             received.change { $0.append(request) }
-            guard let (status, body) = PlayedRadialService.answer(request) else { return context.close(promise: nil) }
+            guard let (status, body) = SimulatedRadialService.answer(request) else {
+                return context.close(promise: nil)
+            }
             let text =
                 "HTTP/1.1 \(status) X\r\nContent-Type: text/xml\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
