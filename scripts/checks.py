@@ -26,6 +26,7 @@ CHECKS = [["scripts/check-structure"], ["scripts/check-language"], ["scripts/che
           ["scripts/check-openapi-clients", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
+          ["scripts/test-images", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # Suites that run many programs. They run alone, since with hundreds of other tests on two cores each would wait for the others.
 ALONE = ["HSMWorkerTests", "DaemonTests|WorkerSupervisionTests", "SystemTests"]
