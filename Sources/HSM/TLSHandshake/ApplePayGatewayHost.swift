@@ -1,4 +1,5 @@
-/// The hosts that give Apple's merchant sessions, by environment; a session of one is of no use in another.
+/// The Apple hosts that issue merchant sessions, one for each environment. A session from one environment is not valid
+/// in another.
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session" and "Setting up your server".
 public enum ApplePayGatewayHost: String, Sendable, CaseIterable {

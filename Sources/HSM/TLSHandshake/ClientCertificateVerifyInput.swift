@@ -1,21 +1,23 @@
-// The input that the private key of a TLS client's certificate signs, parsed strictly. A caller that may ask for such
-// a signature can have nothing else signed: no certificate request, no audit checkpoint, no server's handshake.
+// A strict parser for the input that the private key of a TLS client's certificate signs. A caller that may request
+// such a signature cannot obtain one over anything else: no certificate request, audit checkpoint or server's
+// handshake.
 //
-// Callers: the worker, for each input before its key signs; the daemon, before it asks a worker; the gateway, which
-// asks for the signatures of its own handshakes. Guarantees: time and memory linear in at most 32 KiB, every length
-// exact, no byte without a meaning. Start at `ClientCertificateVerifyInput(parsing:)` here, then
-// TLS12Transcript.swift.
+// Three programs use it. The worker parses each input before its key signs. The daemon parses the input before it asks
+// a worker. The gateway requests the signatures for its handshakes. Parsing takes time and memory linear in the input,
+// which has at most 32 KiB. Every length must be exact, and every byte must have a meaning. Start at
+// `ClientCertificateVerifyInput(parsing:)` in this file, then read TLS12Transcript.swift.
 
 /// The input that a TLS client signs to prove that it holds its certificate's key.
 public enum ClientCertificateVerifyInput: Sendable, Equatable {
     /// The content that a TLS 1.3 client's CertificateVerify signs (RFC 8446 §4.4.3): 64 spaces, a context string, a
-    /// zero byte, and this transcript hash of 32 (SHA-256) or 48 (SHA-384) bytes. The server's name is not in it.
+    /// zero byte, and a transcript hash. The hash has 32 bytes (SHA-256) or 48 (SHA-384). The content does not include
+    /// the server's name.
     case tls13(transcriptHash: [UInt8])
     /// All handshake messages that a TLS 1.2 client's CertificateVerify signs (RFC 5246 §7.4.8).
     case tls12(TLS12Transcript)
 
-    /// The largest number of bytes that is parsed. Handshakes with Apple's hosts have about 5,000; four certificates
-    /// with long lists of authorities have fewer than 16,000.
+    /// The largest accepted input, in bytes. A handshake with one of Apple's hosts has about 5,000; one with four
+    /// certificates and long lists of authorities has fewer than 16,000.
     public static let maximumBytes = 32 << 10
 
     public init(parsing bytes: [UInt8]) throws(TLSInputError) {
@@ -29,8 +31,8 @@ public enum ClientCertificateVerifyInput: Sendable, Equatable {
         }
     }
 
-    /// Returns true if a signature by this algorithm belongs to this input. In TLS 1.3 that is PSS alone (RFC 8446
-    /// §4.2.3); in TLS 1.2 the server's CertificateRequest lists the algorithms (RFC 5246 §7.4.8).
+    /// Returns true if this input may be signed with the algorithm. TLS 1.3 permits only PSS (RFC 8446 §4.2.3). In TLS
+    /// 1.2 the server's CertificateRequest lists the permitted algorithms (RFC 5246 §7.4.8).
     public func permits(_ algorithm: TLSSignatureAlgorithm) -> Bool {
         switch self {
         case .tls13: algorithm == .pssSHA256
@@ -38,7 +40,7 @@ public enum ClientCertificateVerifyInput: Sendable, Equatable {
         }
     }
 
-    /// The 98 bytes before the transcript hash. A server's differ in the context string.
+    /// The 98 bytes before the transcript hash. A server's input has another context string.
     private static let prefix =
         [UInt8](repeating: space, count: 64) + Array("TLS 1.3, client CertificateVerify".utf8) + [0]
     private static let space = UInt8(ascii: " ")

@@ -1,8 +1,8 @@
-/// Reads the fields of TLS's presentation language (RFC 5246 §4) from left to right. The fields remain in the original
-/// bytes, so that nothing is copied and no length causes an allocation.
+/// Reads fields of the TLS presentation language (RFC 5246 §4) in order. Each field is a slice of the original bytes,
+/// so nothing is copied and no length causes an allocation.
 struct HandshakeFields {
     private var rest: ArraySlice<UInt8>
-    /// The message that the fields are of, for errors.
+    /// The message that contains the fields, for errors.
     private let message: HandshakeMessage
 
     init(_ bytes: ArraySlice<UInt8>, of message: HandshakeMessage) {
@@ -13,19 +13,20 @@ struct HandshakeFields {
     var isAtEnd: Bool { rest.isEmpty }
     var malformed: TLSInputError { .malformed(message) }
 
-    /// A number of one, two or three bytes, the most significant first.
+    /// Reads a big-endian number of one, two or three bytes.
     mutating func number(bytes count: Int) throws(TLSInputError) -> Int {
         try opaque(bytes: count).reduce(0) { $0 << 8 | Int($1) }
     }
 
-    /// A field of fixed length.
+    /// Reads a field of fixed length.
     mutating func opaque(bytes count: Int) throws(TLSInputError) -> ArraySlice<UInt8> {
         guard rest.count >= count else { throw malformed }
         defer { rest = rest.dropFirst(count) }
         return rest.prefix(count)
     }
 
-    /// A vector whose length in bytes is within `range`, after a number of `lengthBytes` bytes that gives it.
+    /// Reads a vector: a length field of `lengthBytes` bytes, then as many bytes as it states. The length must be
+    /// within `range`.
     mutating func vector(
         lengthBytes: Int, _ range: ClosedRange<Int>
     ) throws(TLSInputError) -> ArraySlice<UInt8> {
@@ -34,12 +35,12 @@ struct HandshakeFields {
         return try opaque(bytes: length)
     }
 
-    /// The fields within such a vector.
+    /// Reads a vector as ``vector(lengthBytes:_:)`` does, and returns the fields in it.
     mutating func fields(lengthBytes: Int, _ range: ClosedRange<Int>) throws(TLSInputError) -> HandshakeFields {
         HandshakeFields(try vector(lengthBytes: lengthBytes, range), of: message)
     }
 
-    /// A vector of two-byte numbers: at least one, at most as many as its length field can express.
+    /// Reads a vector of two-byte numbers that has at least one element.
     mutating func numbers16() throws(TLSInputError) -> [UInt16] {
         var fields = try fields(lengthBytes: 2, 2...0xFFFE)
         var numbers: [UInt16] = []
@@ -47,7 +48,7 @@ struct HandshakeFields {
         return numbers
     }
 
-    /// Requires that no byte is left.
+    /// Throws if any bytes remain.
     func end() throws(TLSInputError) {
         guard isAtEnd else { throw malformed }
     }

@@ -1,16 +1,16 @@
-/// The extensions that are parsed here (IANA, "TLS ExtensionType Values").
+/// The numbers of the extensions that this parser reads (IANA, "TLS ExtensionType Values").
 private enum HelloExtension {
-    /// RFC 6066 §3.
+    /// The extension that names the server (RFC 6066 §3).
     static let serverName: UInt16 = 0
-    /// RFC 8446 §4.2.1: in a ServerHello it says that TLS 1.3 was chosen.
+    /// The extension that, in a ServerHello, selects TLS 1.3 (RFC 8446 §4.2.1).
     static let supportedVersions: UInt16 = 43
-    /// RFC 5746 §3.2.
+    /// The extension that marks a renegotiation (RFC 5746 §3.2).
     static let renegotiationInfo: UInt16 = 0xFF01
 }
 
 private let tls12 = 0x0303
 
-/// ClientHello (RFC 5246 §7.4.1.2).
+/// The client's first message (RFC 5246 §7.4.1.2).
 enum ClientHello {
     static func serverName(in message: HandshakeFields) throws(TLSInputError) -> String {
         var message = message
@@ -18,16 +18,17 @@ enum ClientHello {
         _ = try message.opaque(bytes: 32)
         _ = try message.vector(lengthBytes: 1, 0...32)
         _ = try message.numbers16()
-        // Compression methods; the null method is always among them.
+        // Compression methods, which always include the null method.
         guard try message.vector(lengthBytes: 1, 1...255).contains(0) else { throw message.malformed }
-        // A hello without extensions has no server name either.
+        // A ClientHello without extensions names no server.
         guard !message.isAtEnd else { throw .noServerName }
         let extensions = try message.extensions()
         guard let content = extensions[HelloExtension.serverName] else { throw .noServerName }
         return try serverName(of: content)
     }
 
-    /// `ServerNameList` (RFC 6066 §3) with one `host_name`, the only type there is.
+    /// Returns the name in a `ServerNameList` (RFC 6066 §3), which must contain one `host_name`. No other type of name
+    /// is defined.
     private static func serverName(
         of content: ArraySlice<UInt8>
     ) throws(TLSInputError) -> String {
@@ -40,8 +41,9 @@ enum ClientHello {
         return String(decoding: name, as: UTF8.self)
     }
 
-    /// Labels of 1 to 63 lower-case letters, digits and inner hyphens, 253 bytes in all, no dot at the end (RFC 1123 §2.1).
-    /// The last label has a letter, so that no IPv4 address passes for a name.
+    /// Returns true if the name is a lower-case DNS name (RFC 1123 §2.1): at most 253 bytes, without a final dot.
+    /// Labels have 1 to 63 lower-case letters, digits and inner hyphens. The last label must contain a letter, which
+    /// excludes IPv4 addresses.
     static func isDNSName(_ name: ArraySlice<UInt8>) -> Bool {
         guard name.count <= 253 else { return false }
         let labels = name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -55,15 +57,15 @@ enum ClientHello {
     }
 }
 
-/// ServerHello (RFC 5246 §7.4.1.3).
+/// The server's first message (RFC 5246 §7.4.1.3).
 enum ServerHello {
-    /// Checks that the server chose TLS 1.2, in a first handshake.
+    /// Throws unless the server chose TLS 1.2 and this is a connection's first handshake.
     static func check(_ message: HandshakeFields) throws(TLSInputError) {
         var message = message
         guard try message.number(bytes: 2) == tls12 else { throw .otherVersion }
         _ = try message.opaque(bytes: 32)
         _ = try message.vector(lengthBytes: 1, 0...32)
-        // 0x13..: the cipher suites of TLS 1.3 (RFC 8446 §B.4).
+        // Cipher suites 0x13.. belong to TLS 1.3 (RFC 8446 §B.4).
         guard try message.number(bytes: 2) >> 8 != 0x13 else { throw .otherVersion }
         guard try message.number(bytes: 1) == 0 else { throw message.malformed }
         guard !message.isAtEnd else { return }
@@ -72,7 +74,7 @@ enum ServerHello {
 }
 
 extension HandshakeFields {
-    /// The extensions that end a hello (RFC 5246 §7.4.1.4), none of them twice.
+    /// Reads the extensions at the end of a hello message (RFC 5246 §7.4.1.4). Throws if one occurs twice.
     fileprivate mutating func extensions() throws(TLSInputError) -> [UInt16: ArraySlice<UInt8>] {
         var list = try fields(lengthBytes: 2, 0...0xFFFF)
         try end()
@@ -82,7 +84,7 @@ extension HandshakeFields {
             let content = try list.vector(lengthBytes: 2, 0...0xFFFF)
             guard found.updateValue(content, forKey: type) == nil else { throw malformed }
         }
-        // A first handshake continues no other one: an empty `renegotiated_connection` (RFC 5746 §3.4, §3.6).
+        // In a first handshake `renegotiated_connection` is empty (RFC 5746 §3.4, §3.6).
         if let info = found[HelloExtension.renegotiationInfo], !info.elementsEqual([0]) { throw .renegotiation }
         return found
     }

@@ -7,22 +7,22 @@ import Encodings
 ///     ClientHello
 ///                     ServerHello
 ///                     Certificate            always: an anonymous server cannot ask for a certificate (§7.4.4)
-///                     CertificateStatus      a stapled OCSP answer (RFC 6066 §8)
-///                     ServerKeyExchange      all key exchanges but RSA's
+///                     CertificateStatus      optional: a stapled OCSP response (RFC 6066 §8)
+///                     ServerKeyExchange      absent in an RSA key exchange
 ///                     CertificateRequest
 ///                     ServerHelloDone
 ///     Certificate
 ///     ClientKeyExchange
 ///
-/// A HelloRequest is in no transcript (§7.4.1.1), a NewSessionTicket comes later (RFC 5077 §3.3), and with any other
-/// message the bytes are not this handshake.
+/// A transcript never contains a HelloRequest (§7.4.1.1), and a NewSessionTicket comes later (RFC 5077 §3.3). Any other
+/// message is an error.
 public struct TLS12Transcript: Sendable, Equatable {
-    /// The one host name of the ClientHello's `server_name` (RFC 6066 §3), a DNS name in lower case.
+    /// The only host name in the ClientHello's `server_name` extension (RFC 6066 §3), a DNS name in lower case.
     public let serverName: String
-    /// The `supported_signature_algorithms` of the CertificateRequest (RFC 5246 §7.4.4) in the server's order, with
-    /// IANA's numbers of the schemes: for TLS 1.2's own pairs the upper byte is the hash.
+    /// The CertificateRequest's `supported_signature_algorithms` (RFC 5246 §7.4.4), in the server's order. Each is
+    /// IANA's number of the scheme; in a pair that TLS 1.2 itself defines, the upper byte is the hash.
     public let signatureSchemes: [UInt16]
-    /// The client's own certificate, the first of its Certificate message: one element in DER.
+    /// The client's certificate in DER: the first in its Certificate message.
     public let clientCertificate: [UInt8]
 
     init(parsing bytes: [UInt8]) throws(TLSInputError) {
@@ -34,7 +34,8 @@ public struct TLS12Transcript: Sendable, Equatable {
         }
         if messages.nextType == .certificateStatus { try Self.checkStatus(messages.next(.certificateStatus)) }
         if messages.nextType == .serverKeyExchange {
-            // Parameters and a signature by the server, which depend on the key exchange.
+            // The form of the server's parameters and signature depends on the key exchange, so only their presence is
+            // checked.
             var fields = try messages.next(.serverKeyExchange)
             _ = try fields.number(bytes: 1)
         }
@@ -48,16 +49,16 @@ public struct TLS12Transcript: Sendable, Equatable {
         guard messages.isAtEnd else { throw .trailingBytes }
     }
 
-    /// The one of Apple's hosts that the ClientHello names.
+    /// Returns the Apple host that the ClientHello names.
     ///
-    /// - Throws: ``TLSInputError/otherHost``.
+    /// - Throws: ``TLSInputError/otherHost`` if the name is not one of Apple's hosts.
     @discardableResult
     public func requireAppleHost() throws(TLSInputError) -> ApplePayGatewayHost {
         guard let host = ApplePayGatewayHost(rawValue: serverName) else { throw .otherHost }
         return host
     }
 
-    /// The first certificate of a Certificate message (§7.4.2), nil when it holds none.
+    /// Returns the first certificate of a Certificate message (§7.4.2), or nil if the message contains none.
     private static func certificates(in message: HandshakeFields) throws(TLSInputError) -> [UInt8]? {
         var message = message
         var list = try message.fields(lengthBytes: 3, 0...ClientCertificateVerifyInput.maximumBytes)
@@ -73,7 +74,7 @@ public struct TLS12Transcript: Sendable, Equatable {
         return first
     }
 
-    /// CertificateStatus (RFC 6066 §8): one OCSP answer.
+    /// Checks the form of a CertificateStatus message (RFC 6066 §8): one OCSP response.
     private static func checkStatus(_ message: HandshakeFields) throws(TLSInputError) {
         var message = message
         guard try message.number(bytes: 1) == 1 else { throw message.malformed }
@@ -81,7 +82,7 @@ public struct TLS12Transcript: Sendable, Equatable {
         try message.end()
     }
 
-    /// CertificateRequest (§7.4.4).
+    /// Returns the signature schemes that a CertificateRequest message lists (§7.4.4).
     private static func signatureSchemes(in message: HandshakeFields) throws(TLSInputError) -> [UInt16] {
         var message = message
         _ = try message.vector(lengthBytes: 1, 1...255)
@@ -92,7 +93,8 @@ public struct TLS12Transcript: Sendable, Equatable {
         return schemes
     }
 
-    /// ClientKeyExchange (§7.4.7): one vector, of a one-byte length for a curve's point (RFC 8422 §5.7), else of two.
+    /// Checks the form of a ClientKeyExchange message (§7.4.7): one vector. Its length field has one byte for a point
+    /// on a curve (RFC 8422 §5.7), otherwise two.
     private static func checkKeyExchange(_ message: HandshakeFields) throws(TLSInputError) {
         for (lengthBytes, longest) in [(1, 255), (2, 0xFFFF)] {
             var fields = message
@@ -102,7 +104,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 }
 
-/// Reads one handshake message after the other: type, a length of three bytes, body (§7.4).
+/// Reads handshake messages in sequence. Each has a type, a length of three bytes, and a body (§7.4).
 private struct MessageReader {
     private var rest: ArraySlice<UInt8>
 

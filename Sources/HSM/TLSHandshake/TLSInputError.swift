@@ -1,31 +1,32 @@
-/// The reasons why bytes are not an input that a TLS client's certificate key signs. None of the cases carries a piece
-/// of the bytes.
+/// The reason why bytes are not an input that a TLS client's certificate key may sign. No case contains any of the
+/// bytes.
 public enum TLSInputError: Error, Sendable, Equatable {
     /// The input is longer than ``ClientCertificateVerifyInput/maximumBytes``.
     case tooLong
-    /// The input begins neither with the content of a TLS 1.3 CertificateVerify nor with a ClientHello.
+    /// The input begins neither like the content of a TLS 1.3 CertificateVerify nor with a ClientHello.
     case notHandshake
-    /// The input begins with TLS 1.3's content of a CertificateVerify, but is not a client's, or its hash has neither
-    /// 32 nor 48 bytes.
+    /// The input begins like the content of a TLS 1.3 CertificateVerify, but its fixed part is not a client's or its
+    /// hash has neither 32 nor 48 bytes.
     case notClientContent
-    /// A message, or a length in it, does not end at its stated end, or a field has a value that the RFC does not
+    /// A message, or a vector in it, does not have its stated length, or a field has a value that the RFC does not
     /// allow.
     case malformed(HandshakeMessage)
-    /// The message does not belong in this place; nil where the bytes end too early.
+    /// Another message was expected in this position. `found` is the message's type, or nil if the input ends too
+    /// early.
     case outOfOrder(expected: HandshakeMessage, found: UInt8?)
     /// Bytes follow the ClientKeyExchange.
     case trailingBytes
-    /// The server chose another version than TLS 1.2.
+    /// The server chose a version other than TLS 1.2.
     case otherVersion
-    /// One of the hellos continues an earlier connection, so this is a renegotiation (RFC 5746 §3.5).
+    /// The ClientHello or ServerHello continues an earlier connection, so this is a renegotiation (RFC 5746 §3.5).
     case renegotiation
     /// The ClientHello names no server (RFC 6066 §3).
     case noServerName
     /// The ClientHello names several servers, or its name is not a lower-case DNS name.
     case unsuitableServerName
-    /// The client's Certificate message is empty: then no signature follows (RFC 5246 §7.4.8).
+    /// The client's Certificate message is empty. Such a client sends no signature (RFC 5246 §7.4.8).
     case noClientCertificate
-    /// The server named is none of Apple's hosts for merchant sessions.
+    /// The ClientHello names a server that is not one of Apple's hosts for merchant sessions.
     case otherHost
 }
 
@@ -50,7 +51,8 @@ extension TLSInputError: CustomStringConvertible {
     }
 }
 
-/// The messages of a TLS 1.2 handshake up to the ClientKeyExchange, by their `HandshakeType` (RFC 5246 §7.4; RFC 6066 §8).
+/// The messages of a TLS 1.2 handshake up to the ClientKeyExchange, by their `HandshakeType` (RFC 5246 §7.4; RFC 6066
+/// §8).
 public enum HandshakeMessage: UInt8, Sendable, CustomStringConvertible {
     case clientHello = 1
     case serverHello = 2
@@ -61,7 +63,7 @@ public enum HandshakeMessage: UInt8, Sendable, CustomStringConvertible {
     case clientKeyExchange = 16
     case certificateStatus = 22
 
-    /// The RFCs' spelling.
+    /// The message's name as the RFCs spell it.
     public var description: String {
         switch self {
         case .clientHello: "ClientHello"
