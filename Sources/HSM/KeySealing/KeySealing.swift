@@ -3,35 +3,36 @@ internal import FoundationEssentials
 internal import Glibc
 public import SecretMemory
 
-/// Seals a merchant's private key in the command line for the worker, which opens it.
+/// The encryption of a merchant's private key on its way from the command line to the worker.
 ///
-/// The daemon is between the two and must never hold a private key. So the command line seals the key to a public key
-/// that the worker made at its start. The daemon forwards bytes that it cannot read.
+/// The key passes through the daemon, which must never hold a private key. So the command line seals it to a public key
+/// that the worker generates when it starts. The daemon forwards bytes that it cannot read.
 ///
-/// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is ``KeySealing/info``.
-/// The certificate that the key belongs to, in DER, is the associated data, so a sealed key cannot be moved to another
+/// The scheme is HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. Its `info` is
+/// ``KeySealing/info``. The associated data is the key's certificate in DER, so a sealed key cannot be moved to another
 /// certificate. Base mode does not authenticate the sender: the daemon's access rules decide who may import.
 public enum KeySealing {
-    /// The `info` of the key schedule (RFC 9180 §5.1): this purpose and this version of it, nothing else.
+    /// The `info` of the key schedule (RFC 9180 §5.1). It binds a sealed key to this purpose and to this version of the
+    /// format.
     public static let info: [UInt8] = Array("paytokend key import v1".utf8)
 
-    /// The length of a recipient's public key and of an encapsulated key: an uncompressed P-256 point
-    /// (SEC 1 §2.3.3), 65 bytes.
+    /// The length in bytes of a recipient's public key and of an encapsulated key. Both are uncompressed P-256 points
+    /// (SEC 1 §2.3.3).
     public static let pointByteCount = 65
 
-    /// The number of bytes that sealing adds to the private key: the GCM tag, 16 bytes.
+    /// The number of bytes that sealing adds to the private key: the GCM tag.
     public static let overheadByteCount = 16
 
-    /// The longest private key that is sealed or opened: 8 KiB, four times an RSA-4096 key in PKCS#8.
+    /// The longest private key that can be sealed or opened, in bytes: 8 KiB, more than any RSA-4096 key in PKCS#8.
     public static let maximumPrivateKeyByteCount = 8192
 
     static let ciphersuite = HPKE.Ciphersuite.P256_SHA256_AES_GCM_256
 
-    /// Seals a private key to one worker.
+    /// Seals a private key for one worker.
     ///
     /// - Parameters:
-    ///   - privateKey: PKCS#8 PrivateKeyInfo in DER (RFC 5958).
-    ///   - certificate: The certificate that the key belongs to, DER.
+    ///   - privateKey: The private key as a PKCS#8 PrivateKeyInfo in DER (RFC 5958).
+    ///   - certificate: The key's certificate in DER.
     ///   - importKey: The worker's public key, ``Recipient/publicKey``, 65 bytes.
     public static func seal(
         privateKey: borrowing SecretBytes, certificate: [UInt8], to importKey: [UInt8]
@@ -70,17 +71,17 @@ public enum KeySealingError: Error, Sendable, Equatable {
     case unsuitableLength
     /// The recipient's public key is not an uncompressed point of 65 bytes on P-256.
     case unsuitableImportKey
-    /// The cryptographic library did not seal.
+    /// The cryptographic library failed to seal the key.
     case notSealed
-    /// The sealed key does not open. It was sealed to another worker, to this one before a restart, or for another
-    /// certificate, or it was changed on the way. HPKE does not distinguish these.
+    /// The sealed key cannot be opened. It was sealed for another worker, for this worker before a restart, or for
+    /// another certificate, or it was changed in transit. HPKE does not distinguish these causes.
     case notOpened
 }
 
 extension KeySealing {
-    /// The worker's end: a key pair made for one life of the worker and never stored.
+    /// The worker's key pair, which exists only while the worker runs and is never stored.
     ///
-    /// A sealed key that was recorded on the way cannot be opened once the worker has ended. The private scalar is in
+    /// A sealed key that was intercepted cannot be opened once the worker has ended. The private scalar is in
     /// swift-crypto's memory, which is wiped when released but not locked.
     public struct Recipient: Sendable {
         private let privateKey: P256.KeyAgreement.PrivateKey
@@ -89,17 +90,19 @@ extension KeySealing {
             privateKey = P256.KeyAgreement.PrivateKey()
         }
 
-        /// A given scalar, 32 bytes: for tests that need both halves.
+        /// Creates a recipient with the given scalar of 32 bytes, for tests that need both the private and the public
+        /// key.
         init(scalar: [UInt8]) throws {
             privateKey = try P256.KeyAgreement.PrivateKey(rawRepresentation: scalar)
         }
 
-        /// An uncompressed point on P-256, 65 bytes.
+        /// The public key, an uncompressed P-256 point of 65 bytes.
         public var publicKey: [UInt8] { Array(privateKey.publicKey.x963Representation) }
 
-        /// Opens the result of ``KeySealing/seal(privateKey:certificate:to:)`` for ``publicKey``.
+        /// Opens a private key that ``KeySealing/seal(privateKey:certificate:to:)`` sealed for ``publicKey``.
         ///
-        /// - Returns: PKCS#8 PrivateKeyInfo in DER, the sender's bytes: not parsed, not trusted.
+        /// - Returns: A PKCS#8 PrivateKeyInfo in DER as the sender supplied it. It has not been parsed and must not be
+        ///   trusted.
         /// - Throws: ``KeySealingError/unsuitableLength`` or ``KeySealingError/notOpened``.
         public func open(
             encapsulatedKey: [UInt8], sealed: [UInt8], certificate: [UInt8]
@@ -118,7 +121,7 @@ extension KeySealing {
             } catch {
                 throw .notOpened
             }
-            // HPKE returns plain memory: it is copied once to memory that is wiped, and overwritten here at once.
+            // HPKE returns ordinary memory. It is copied to memory that is wiped on release, and then overwritten.
             defer {
                 unsafe opened.withUnsafeMutableBytes { bytes in
                     if let start = bytes.baseAddress { unsafe explicit_bzero(start, bytes.count) }
