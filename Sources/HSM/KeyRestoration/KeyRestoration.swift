@@ -2,28 +2,27 @@ internal import CLibcrypto
 internal import Crypto
 public import SecretMemory
 
-/// The only error for payment data that does not open. Its causes in the input are a point off the curve, a wrapped
-/// key that does not open, a wrong tag or a wrong size. It does not name the cause, on purpose: an attacker who
-/// learned which check failed could use the answer as an oracle.
+/// The only error for payment data that cannot be decrypted. Causes in the input are a point off the curve, a wrapped
+/// key that cannot be unwrapped, a wrong tag and a wrong size. The error deliberately does not name the cause: an
+/// attacker who learned which check failed could use the answer as an oracle.
 ///
-/// This target is the worker's part of restoring a payment's symmetric key, for HSM tokens that do not do all of it
-/// (tier C). It also checks the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then
-/// ``OneStepKDF``. RSA_v1 on HSM tokens that only do the bare RSA operation: ``OAEP``. Both: ``GCM``. Secrets are kept
-/// in locked memory, and no operation takes a time that depends on them.
+/// This target restores a payment's symmetric key in the worker, for HSM tokens that cannot do all of it (tier C). It
+/// also checks the ephemeral point in every tier. Only HSMWorker calls it. EC_v1 uses ``P256Point``, then
+/// ``OneStepKDF``. RSA_v1 uses ``OAEP`` on HSM tokens that can do only the bare RSA operation. Both use ``GCM``.
+/// Secrets are kept in locked memory, and the time of an operation does not depend on them.
 public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public init() {}
 
     public var description: String { "the payment data could not be decrypted" }
 }
 
-/// A public key on P-256 (FIPS 186-5, SP 800-186 §3.2.1.3) that was checked: it is on the curve and is not the point
-/// at infinity. An ECDH with a point off the curve would reveal the private key bit by bit, and not every HSM token
-/// checks.
+/// A checked public key on P-256 (FIPS 186-5, SP 800-186 §3.2.1.3): a point on the curve other than the point at
+/// infinity. An ECDH with a point off the curve could reveal the private key, and not every HSM token checks.
 public struct P256Point: Sendable, Hashable {
     /// The uncompressed form of SEC 1 §2.3.3, 65 bytes: 0x04 ‖ x ‖ y.
     public let bytes: [UInt8]
 
-    /// Takes the uncompressed form and no other.
+    /// Accepts only the uncompressed form. Throws if the point is not on the curve.
     public init(uncompressed bytes: [UInt8]) throws(RestorationFailure) {
         guard bytes.count == 65, bytes[0] == 0x04,
             (try? P256.KeyAgreement.PublicKey(x963Representation: bytes)) != nil
@@ -32,14 +31,14 @@ public struct P256Point: Sendable, Hashable {
     }
 }
 
-/// The one-step key derivation of SP 800-56A rev. 3 §5.8.2.1 (SP 800-56C rev. 2 §4) with SHA-256 as its hash.
+/// The one-step key derivation function of SP 800-56A rev. 3 §5.8.2.1 (SP 800-56C rev. 2 §4) with SHA-256.
 public enum OneStepKDF {
-    /// SHA-256(00 00 00 01 ‖ Z ‖ OtherInfo): one round of the KDF, 32 bytes.
+    /// Returns SHA-256(00 00 00 01 ‖ Z ‖ OtherInfo): one round of the function, 32 bytes.
     ///
-    /// Apple's EC_v1 takes the whole of it as the AES-256 key. The counter comes first, unlike in ANSI X9.63's KDF.
+    /// Apple's EC_v1 uses all 32 bytes as the AES-256 key. The counter comes first, unlike in the KDF of ANSI X9.63.
     /// - Parameters:
     ///   - z: The shared secret with all its leading zeros: 32 bytes for P-256.
-    ///   - otherInfo: The context, public.
+    ///   - otherInfo: The context of the derivation, which is public.
     public static func sha256(z: borrowing SecretBytes, otherInfo: [UInt8]) throws(RestorationFailure) -> SecretBytes {
         let counter: [UInt8] = [0, 0, 0, 1]
         var key = SecretBytes(count: 32)
@@ -50,16 +49,16 @@ public enum OneStepKDF {
                     otherInfo.count, key.baseAddress?.assumingMemoryBound(to: UInt8.self))
             }
         }
-        // It fails only for want of memory.
+        // The digest fails only if memory cannot be allocated.
         guard done == 1 else { throw RestorationFailure() }
         return key
     }
 }
 
-/// The decoding of RSA-OAEP (RFC 8017 §7.1.2, step 3) for HSM tokens that only do the bare RSA operation.
+/// The decoding of RSA-OAEP (RFC 8017 §7.1.2, step 3) for HSM tokens that can do only the bare RSA operation.
 public enum OAEP {
-    /// Decodes in constant time, with SHA-256 as hash and in MGF1, and the empty label. Neither the answer nor the
-    /// time reveals the kind or the place of a wrong padding (Manger's attack).
+    /// Decodes a block in constant time. The hash, also in MGF1, is SHA-256, and the label is empty. Neither the error
+    /// nor the time shows an attacker which part of the padding was wrong (Manger's attack).
     /// - Parameters:
     ///   - block: The RSA operation's result with all its leading zeros.
     ///   - modulusByteCount: The size of the key's modulus in bytes; a block of another size is refused.
@@ -84,21 +83,21 @@ public enum OAEP {
 
 /// AES-GCM decryption (SP 800-38D §7.2) with a tag of 16 bytes at the ciphertext's end and no associated data.
 ///
-/// It uses libcrypto and not swift-crypto, because libcrypto wipes the key schedule and writes the plaintext where the
-/// caller wants it, into one buffer.
+/// It uses libcrypto rather than swift-crypto, because libcrypto wipes the key schedule and writes the plaintext
+/// directly into the caller's buffer.
 public enum GCM {
-    /// The initialisation vector of Apple's payment tokens: 16 zero bytes. It is sound only because each payment
-    /// token's key is used once.
+    /// The initialisation vector of Apple's payment tokens: 16 zero bytes. A fixed vector is safe only because each
+    /// payment token's key is used once.
     public static let paymentTokenVector = [UInt8](repeating: 0, count: 16)
     /// The tag's size in bytes.
     public static let tagByteCount = 16
 
     /// Checks the tag and decrypts.
     /// - Parameters:
-    ///   - ciphertextAndTag: At least 16 bytes.
-    ///   - key: 16 or 32 bytes; a key of another size opens nothing.
-    ///   - initializationVector: 1 to 16 bytes.
-    /// - Returns: The plaintext; no part of it is returned when the tag is wrong.
+    ///   - ciphertextAndTag: The ciphertext, followed by its tag: at least 16 bytes.
+    ///   - key: The AES key, 16 or 32 bytes. Any other size throws.
+    ///   - initializationVector: The vector, 1 to 16 bytes.
+    /// - Returns: The plaintext. Nothing is returned if the tag is wrong.
     public static func open(
         _ ciphertextAndTag: [UInt8], key: borrowing SecretBytes,
         initializationVector: [UInt8] = paymentTokenVector
