@@ -1,22 +1,23 @@
-/// The algorithm of a merchant key. Raw values are the worker's frames' octets.
+/// The algorithm of a merchant key. The raw value is its byte in the worker's frames.
 public enum KeyAlgorithm: UInt8, Sendable, Equatable {
-    /// EC on P-256.
+    /// Elliptic curve P-256.
     case ec = 1
     /// RSA with 2048 bits.
     case rsa = 2
 }
 
-/// The purpose of a merchant key, which never changes: an identity key never decrypts, a processing key signs nothing but
-/// the request for its own certificate. Raw values are the worker's frames' octets.
+/// The purpose of a merchant key, which never changes. An identity key never decrypts. A processing key signs only the
+/// request for its own certificate. The raw value is its byte in the worker's frames.
 public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {
-    /// Apple Pay Payment Processing: restores payment tokens' symmetric keys.
+    /// An Apple Pay Payment Processing key, which restores the symmetric keys of payment tokens.
     case processing = 1
-    /// Apple Pay Merchant Identity: signs TLS handshakes as a client. RSA only.
+    /// An Apple Pay Merchant Identity key, which signs TLS handshakes as a client. RSA only.
     case identity = 2
 }
 
-/// The data that leave an HSM token when it opens a payment token. These are the payment data alone (A, B), or one
-/// transaction's symmetric key, for the worker's wiped memory (C). The merchant private key never leaves.
+/// A class of HSM tokens, by the data that leave the HSM token when a payment token is decrypted. In tiers A and B only
+/// the payment data leave. In tier C one transaction's symmetric key leaves, for memory that the worker wipes. The
+/// merchant's private key never leaves.
 public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
     case a = "A"
     case b = "B"
