@@ -1,17 +1,17 @@
-// p11-kit's PKCS#11 header with the standard's own names (CRYPTOKI_GNU stays undefined). Its CK_GCM_PARAMS has the six
-// fields of PKCS#11 v2.40 errata 01 (with ulIvBits), which SoftHSM and NSS read. The path is the whole one under
-// /usr/include: p11-kit's library is not used.
+// p11-kit's PKCS#11 header. CRYPTOKI_GNU stays undefined, so the names are the standard's. CK_GCM_PARAMS has the six
+// fields of PKCS#11 v2.40 errata 01, with ulIvBits, as SoftHSM and NSS expect. The include path begins at /usr/include
+// because only the header is used: p11-kit's library is not linked.
 #ifndef CPKCS11_SHIM_H
 #define CPKCS11_SHIM_H
 
 #include <p11-kit-1/p11-kit/pkcs11.h>
 
-// PKCS#11 v3.0 §2.3.1 (EC KDFs): p11-kit 0.24.1's header lacks the SP 800-56A one-step KDFs.
+// The SP 800-56A one-step KDFs (PKCS#11 v3.0 §2.3.1), which p11-kit 0.24.1's header lacks.
 #ifndef CKD_SHA256_KDF_SP800
 #define CKD_SHA256_KDF_SP800 (0x00000010UL)
 #endif
 
-// The first form of CK_GCM_PARAMS in PKCS#11 v2.40 (current mechanisms §2.12.3), which some HSM tokens still want.
+// The first form of CK_GCM_PARAMS in PKCS#11 v2.40 (current mechanisms §2.12.3), which some HSM tokens still require.
 struct cpkcs11_gcm_params_without_vector_bits {
     CK_BYTE_PTR pIv;
     CK_ULONG ulIvLen;
@@ -20,8 +20,8 @@ struct cpkcs11_gcm_params_without_vector_bits {
     CK_ULONG ulTagBits;
 };
 
-// NSS's softoken reads its parameter string from a member between `flags` and `pReserved` that the standard's
-// CK_C_INITIALIZE_ARGS does not have (NSS, lib/util/pkcs11t.h, member LibraryParameters).
+// The initialisation arguments of NSS's softoken (NSS, lib/util/pkcs11t.h, LibraryParameters). Unlike the standard's
+// CK_C_INITIALIZE_ARGS they have a parameter string between `flags` and `pReserved`.
 struct cpkcs11_initialize_args_with_parameters {
     CK_CREATEMUTEX CreateMutex;
     CK_DESTROYMUTEX DestroyMutex;
