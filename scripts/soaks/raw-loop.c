@@ -133,7 +133,10 @@ int main(int count, char **arguments) {
 
     char pin[256] = "";
     FILE *file = fopen(arguments[3], "r");
-    if (file == NULL || fgets(pin, sizeof pin, file) == NULL) return 66;
+    if (file == NULL) return 66;
+    char *line = fgets(pin, sizeof pin, file);
+    fclose(file);
+    if (line == NULL) return 66;
     pin[strcspn(pin, "\n")] = 0;
     CK_SESSION_HANDLE session = open_session();
     check(hsm->C_Login(session, CKU_USER, (CK_UTF8CHAR_PTR)pin, strlen(pin)), "C_Login");

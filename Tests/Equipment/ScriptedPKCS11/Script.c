@@ -235,7 +235,8 @@ static void refresh(void) {
     memset(settings, 0, sizeof settings);
     log_path[0] = syslog_path[0] = uses_path[0] = 0;
     char text[8192];
-    for (int line = 1; fgets(text, sizeof text, file) != NULL; line++) {
+    // The lock is held while the file is read, so that no call sees half a script.
+    __attribute__((suppress)) for (int line = 1; fgets(text, sizeof text, file) != NULL; line++) {
         read_line(text, line);
     }
     fclose(file);
@@ -305,6 +306,9 @@ static void attempt(enum what what) {
     } else {
         struct sockaddr_un nowhere = {.sun_family = AF_UNIX, .sun_path = "/nonexistent/socket"};
         int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (descriptor < 0) {
+            give_up("no socket can be made", 0);
+        }
         int result = connect(descriptor, (struct sockaddr *)&nowhere, sizeof nowhere);
         script_log("connect", result < 0 ? (CK_RV)errno : 0);
         close(descriptor);
