@@ -17,7 +17,8 @@ import time
 
 SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", "derives", "differential", "sessions", "payments",
          "upgrade"]
-CHECKS = [["scripts/check-structure"], ["scripts/check-language"], ["scripts/check-documents"], ["scripts/test-docs"],
+CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
+          ["scripts/check-structure"], ["scripts/check-language"], ["scripts/check-documents"], ["scripts/test-docs"],
           ["scripts/check-openapi"],
           ["scripts/sbom", "--try"], ["scripts/test-release"], ["scripts/test-clients"], ["scripts/test-readme"],
           ["scripts/sample-report", "--check"], ["scripts/test-demo"], ["scripts/test-demo-page"],

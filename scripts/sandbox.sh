@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Functions that scripts share: arguments, failures, and a paytokend of the script's own in a fresh directory, with a SoftHSM token
 # and a root made for the run. Sourced; nothing outside the directory is touched.
 #
@@ -130,7 +131,7 @@ sandbox_open() {
     sandbox_directory=$(mktemp -d /tmp/paytokend.XXXXXX)
     export PATH="$programs:$PATH" SOAK_MODULE
     SOAK_MODULE=$(sandbox_module)
-    cd "$sandbox_directory"
+    cd "$sandbox_directory" || return
     mkdir -m 0700 tokens
     sed "s|^directories.tokendir = .*|directories.tokendir = $sandbox_directory/tokens|" "$template" >softhsm2.conf
     export SOFTHSM2_CONF="$sandbox_directory/softhsm2.conf"
@@ -219,6 +220,8 @@ sandbox_daemon() {
 }
 
 sandbox_block() {
+    # The script that sources this file sets scripts.
+    # shellcheck disable=SC2154
     awk -v mark="<!-- scripts/$1 runs this as $2 -->" '
         $0 == mark { found = 1; next }
         found && /^```/ { if (inside) exit; inside = 1; next }

@@ -75,9 +75,9 @@ class Member(database.Server):
     def start(self):
         """Starts as the primary, or as its partner's standby if the directory says so."""
         self.settings = [f"listen_addresses={'*' if self.network.addresses else ''}",
-                         f"cluster_name={self.name}", f"primary_conninfo=host={self.partner.host} "
+                         f"cluster_name={self.name}", (f"primary_conninfo=host={self.partner.host} "
                          f"port={database.PORT} user={database.SUPERUSER} application_name={self.name} connect_timeout=3 "
-                         "tcp_user_timeout=3000"]
+                         "tcp_user_timeout=3000")]
         super().start()
 
     def kill(self):

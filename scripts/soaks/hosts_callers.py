@@ -216,7 +216,8 @@ class Payments(load.Asking):
 
     def answered(self, connection, answer):
         self._close(connection)
-        self._take(connection.tag, *(answer or (None, b""))[:2], connection.began)
+        status, body = (answer or (None, b""))[:2]
+        self._take(connection.tag, status, body, connection.began)
 
     def _waited(self, node, began):
         """Returns the seconds since `began`, without those in which the daemon was stopped."""

@@ -266,7 +266,7 @@ def faults_of_certificates(test, main):
 
 def faults_of_the_token(test, main):
     since = time.monotonic()
-    for number in range(3):
+    for _ in range(3):
         before = main.restarts(reason="died")
         main.kill_workers()
         service.wait("a new worker", lambda: main.restarts(reason="died") > before and main.daemon.is_ready())

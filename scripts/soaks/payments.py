@@ -233,7 +233,7 @@ def resolve(shop):
 def resolve_by_hand(shop, identifiers):
     """Returns their number."""
     count = 0
-    for count, identifier in enumerate(identifiers, 1):
+    for count, identifier in enumerate(identifiers, 1):  # noqa: B007 (the function returns count)
         service.run("paytoken-gateway", "payment", "resolve", identifier, "--status", "error", "--reason",
                     "no trace at the simulator", "--socket", shop.admin)
     return count
