@@ -307,7 +307,7 @@ static void attempt(enum what what) {
         struct sockaddr_un nowhere = {.sun_family = AF_UNIX, .sun_path = "/nonexistent/socket"};
         int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (descriptor < 0) {
-            give_up("no socket can be made", 0);
+            abort_with_message("no socket can be made", 0);
         }
         int result = connect(descriptor, (struct sockaddr *)&nowhere, sizeof nowhere);
         script_log("connect", result < 0 ? (CK_RV)errno : 0);
