@@ -39,6 +39,7 @@ let indirect: [Target.Dependency] = [
 /// Targets without Swift.
 let languageC: Set = [
     "CLinux", "CLibcrypto", "CLibxml2", "CLibpq", "CPKCS11", "CEpoll", "ScriptedPKCS11", "HangingResolver",
+    "ProgramStart",
 ]
 
 /// The targets of a folder, each in a subfolder of its own name and with the settings of `house`. The line above a target
@@ -338,12 +339,14 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "processor-simulator",
                 dependencies: ["HTTPListener", "ProcessorSimulator", "ProductVersion", arguments, signals]),
+            /// The start of a program with files as its standard descriptors and no other descriptor.
+            .target(name: "ProgramStart"),
             /// Starts real components in fresh directories.
             .target(
                 name: "TestSupport",
                 dependencies: [
-                    "CLinux", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, grdb, sqlite,
-                    nioCore, nioPosix, nioSSL, x509, logging,
+                    "CLinux", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras,
+                    grdb, sqlite, nioCore, nioPosix, nioSSL, x509, logging,
                 ] + indirect),
             .testTarget(
                 name: "TokenForgeTests",

@@ -1,4 +1,5 @@
 import Foundation
+import ProgramStart
 import Synchronization
 
 /// A program's exit status and output.
@@ -16,11 +17,13 @@ public struct ProgramResult: Sendable, CustomStringConvertible {
 /// Failures to run a program, as distinguished from failures of the program.
 public enum ProgramFailure: Error, CustomStringConvertible {
     case notFound(String)
+    case notStarted(String, errno: Int32)
     case deadline(String, seconds: Double, output: String)
 
     public var description: String {
         switch self {
         case .notFound(let path): "\(path) is not there; build it first"
+        case .notStarted(let path, let errno): "\(path) was not started: errno \(errno)"
         case .deadline(let name, let seconds, let output): "\(name) did not end within \(seconds) s: \(output)"
         }
     }
@@ -28,8 +31,11 @@ public enum ProgramFailure: Error, CustomStringConvertible {
 
 /// A running program. Its output goes to files instead of pipes. So it needs no reader, a descriptor that another child
 /// inherits blocks no reader, and a test can search the output at any time.
+///
+/// Foundation's Process is not used. Up to Swift 6.3, its `run()` copies 256 bytes from each entry of /proc/self/fd,
+/// which are more than the entry has. From 1355 open descriptors on, the copy passes the end of readdir's buffer, and
+/// the process crashes if the next page is unmapped (swift-corelibs-foundation, pull request 5472).
 public final class RunningProgram: Sendable {
-    private let process: Process
     private let directory: FreshDirectory
     private let ended = Mutex<Ending>(.running([]))
 
@@ -39,7 +45,7 @@ public final class RunningProgram: Sendable {
     }
 
     public let name: String
-    public var processIdentifier: Int32 { process.processIdentifier }
+    public let processIdentifier: Int32
 
     /// Starts `path` with `arguments`.
     ///
@@ -53,34 +59,31 @@ public final class RunningProgram: Sendable {
         guard FileManager.default.isExecutableFile(atPath: path) else { throw ProgramFailure.notFound(path) }
         name = URL(filePath: path).lastPathComponent
         directory = try FreshDirectory()
-        process = Process()
-        process.executableURL = URL(filePath: path)
-        process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        if let workingDirectory { process.currentDirectoryURL = URL(filePath: workingDirectory) }
         try directory.write(input, to: "in")
         try directory.write([], to: "out")
         try directory.write([], to: "err")
-        let handles = [
-            try FileHandle(forReadingFrom: URL(filePath: directory.path("in"))),
-            try FileHandle(forWritingTo: URL(filePath: directory.path("out"))),
-            try FileHandle(forWritingTo: URL(filePath: directory.path("err"))),
-        ]
-        // The child has copies of the descriptors. This process closes its own, because it may run a thousand programs.
-        defer { for handle in handles { try? handle.close() } }
-        (process.standardInput, process.standardOutput, process.standardError) = (handles[0], handles[1], handles[2])
-        process.terminationHandler = { [weak self] process in
-            let status = process.terminationStatus
-            self?.finish(process.terminationReason == .uncaughtSignal ? 128 + status : status)
+        let path = URL(filePath: path).path
+        let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0.key)=\($0.value)" }
+        let (input, output, errors) = (directory.path("in"), directory.path("out"), directory.path("err"))
+        var process: pid_t = 0
+        let error = unsafe withCStrings([path] + arguments) { arguments in
+            unsafe withCStrings(variables) { variables in
+                unsafe program_start(path, arguments, variables, workingDirectory, input, output, errors, &process)
+            }
         }
-        try process.run()
-        ExitCleanup.add(program: process.processIdentifier)
+        guard error == 0 else { throw ProgramFailure.notStarted(path, errno: error) }
+        processIdentifier = process
+        ExitCleanup.add(program: process)
+        Thread.detachNewThread { [weak self, process] in
+            let status = Self.reap(process)
+            ExitCleanup.remove(program: process)
+            self?.finish(status)
+        }
     }
 
-    deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+    deinit { if isRunning { kill(processIdentifier, SIGKILL) } }
 
     private func finish(_ status: Int32) {
-        ExitCleanup.remove(program: process.processIdentifier)
         let waiting = ended.withLock { ending -> [CheckedContinuation<Int32, Never>] in
             guard case .running(let waiting) = ending else { return [] }
             ending = .ended(status)
@@ -89,11 +92,12 @@ public final class RunningProgram: Sendable {
         for continuation in waiting { continuation.resume(returning: status) }
     }
 
-    private func reap() {
+    /// Blocks until the process has ended; returns ``ProgramResult/status``.
+    private static func reap(_ process: pid_t) -> Int32 {
         var status: Int32 = 0
-        guard unsafe waitpid(process.processIdentifier, &status, WNOHANG) == process.processIdentifier else { return }
+        while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
         let byItself = status & 0x7f == 0
-        finish(byItself ? status >> 8 & 0xff : 128 + (status & 0x7f))
+        return byItself ? status >> 8 & 0xff : 128 + (status & 0x7f)
     }
 
     /// The bytes written to standard output so far.
@@ -110,27 +114,16 @@ public final class RunningProgram: Sendable {
         (try? Data(contentsOf: URL(filePath: directory.path(name)))).map(Array.init) ?? []
     }
 
-    public func signal(_ number: Int32) { kill(process.processIdentifier, number) }
+    public func signal(_ number: Int32) { kill(processIdentifier, number) }
 
     /// Waits until the program exits. At the deadline, kills it and throws.
     public func result(within seconds: Double = 180) async throws -> ProgramResult {
         let expired = Mutex(false)
         let deadline = ContinuousClock.now + .seconds(seconds)
         let alarm = Task { [weak self] in
-            var wasZombie = false
-            while true {
-                try await Task.sleep(for: .milliseconds(200))
-                guard let self else { return }
-                if ContinuousClock.now > deadline {
-                    expired.withLock { $0 = true }
-                    signal(SIGKILL)
-                }
-                // Process detects the exit by a descriptor. If another child, such as a daemon, has inherited that,
-                // Process detects nothing until that child exits.
-                let isZombie = ProcessState.hasEnded(processIdentifier)
-                if isZombie, wasZombie { reap() }
-                wasZombie = isZombie
-            }
+            try await Task.sleep(until: deadline)
+            expired.withLock { $0 = true }
+            self?.signal(SIGKILL)
         }
         let status = await withCheckedContinuation { continuation in
             let known = ended.withLock { ending -> Int32? in
@@ -148,6 +141,19 @@ public final class RunningProgram: Sendable {
             throw ProgramFailure.deadline(name, seconds: seconds, output: String(error.suffix(2000)))
         }
         return ProgramResult(status: status, outputBytes: outputBytes, errorBytes: errorBytes)
+    }
+}
+
+/// Calls `body` with a copy of `strings` as C strings, ended by NULL.
+private func withCStrings<Result>(
+    _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+) -> Result {
+    var copies: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
+    unsafe copies.append(nil)
+    defer { for index in unsafe copies.indices { unsafe free(copies[index]) } }
+    return unsafe copies.withUnsafeBufferPointer {
+        // An array that ends in nil has a first element.
+        unsafe body($0.baseAddress.unsafelyUnwrapped)
     }
 }
 
