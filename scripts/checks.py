@@ -26,7 +26,8 @@ CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
           ["scripts/check-openapi-clients", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
-          ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
+          ["scripts/test-restore", "--skip-build"], ["scripts/test-database-upgrade", "--skip-build"],
+          ["scripts/test-install", "--if-possible"], ["scripts/test-install", "--if-possible", "--release", "trixie"],
           ["scripts/test-images", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # Suites that run many programs. They run alone, since with hundreds of other tests on two cores each would wait for the others.

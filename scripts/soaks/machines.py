@@ -23,6 +23,10 @@ class Machine:
         service.run("mount", "-t", "overlay", "-o", f"lowerdir=/,upperdir={place}/changes,workdir={place}/work", name, self.root)
         for directory in ("proc", "dev"):
             service.run("mount", "--rbind", f"/{directory}", self.root / directory)
+        # The toolchain, if it is mounted here: an overlay does not have what is mounted in its lower directory.
+        for directory in os.environ.get("RESTORE_MOUNTED", "").split():
+            (self.root / directory.lstrip("/")).mkdir(parents=True, exist_ok=True)
+            service.run("mount", "--bind", directory, self.root / directory.lstrip("/"))
         # As at its first start: without the processes and sockets of this machine.
         for directory, mode in (("run", 0o755), ("tmp", 0o1777)):
             service.run("mount", "-t", "tmpfs", "-o", f"mode={mode:o}", name, self.root / directory)

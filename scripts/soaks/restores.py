@@ -19,9 +19,10 @@ WINDOW = 86_400
 SERVER = "db1.example"
 
 
-def block(name):
-    """Returns the fenced block after the comment that names it, in any article, with today's date for the article's."""
-    mark = f"<!-- scripts/test-restore runs this as {name} -->\n```sh\n"
+def block(name, script="test-restore"):
+    """Returns the fenced block after the comment that names it and the script, in any article, with today's date for the
+    article's."""
+    mark = f"<!-- scripts/{script} runs this as {name} -->\n```sh\n"
     found = {text.partition(mark)[2].partition("\n```\n")[0] for article in ARTICLES.glob("*.md")
              if mark in (text := article.read_text())}
     if len(found) != 1:
@@ -177,11 +178,11 @@ class Shop:
 
 
 class Server(machines.Machine):
-    """A PostgreSQL cluster, as Debian installs it."""
+    """A PostgreSQL cluster, as Debian installs it. version: the newest installed one if None."""
 
-    def __init__(self):
+    def __init__(self, version=None):
         super().__init__("server")
-        self.version = max(os.listdir("/usr/lib/postgresql"), key=int)
+        self.version = version or max(os.listdir("/usr/lib/postgresql"), key=int)
         self.data = f"/var/lib/postgresql/{self.version}/main"
         self.write("/etc/hosts", f"127.0.0.1 localhost {SERVER}\n")
         self.passwords = {role: os.urandom(12).hex() for role in ("ledger_owner", "paytokend")}
@@ -431,4 +432,5 @@ def main():
         try_cluster()
 
 
-main()
+if __name__ == "__main__":
+    main()
