@@ -1,6 +1,7 @@
 """HSM tokens, a configuration and a daemon in a directory of their own, on which faults are tried."""
 import concurrent.futures
 import contextlib
+import glob
 import os
 import pathlib
 import re
@@ -73,12 +74,12 @@ class InMemoryToken(SoftHSMToken):
 
 class NSSToken(SoftHSMToken):
     """An NSS softoken with a database of its own."""
-    LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libsoftokn3.so", "/usr/lib/x86_64-linux-gnu/nss/libsoftokn3.so",
-                 "/usr/lib/aarch64-linux-gnu/libsoftokn3.so", "/usr/lib64/libsoftokn3.so"]
+    # Debian's directory of the processor, and the others.
+    LIBRARIES = ["/usr/lib/*/libsoftokn3.so", "/usr/lib/*/nss/libsoftokn3.so", "/usr/lib64/libsoftokn3.so"]
 
     @classmethod
     def library(cls):
-        return next((path for path in cls.LIBRARIES if os.path.exists(path)), None)
+        return next((path for pattern in cls.LIBRARIES for path in sorted(glob.glob(pattern))), None)
 
     @classmethod
     def is_installed(cls):
@@ -129,12 +130,11 @@ class OneStepToken(ScriptedToken):
 
 class RemoteToken(SoftHSMToken):
     """A SoftHSM token in another process: `p11-kit server`, reached through its client module."""
-    CLIENTS = ["/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so",
-               "/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so"]
+    CLIENTS = ["/usr/lib/*/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so"]
 
     @classmethod
     def client(cls):
-        found = [path for path in cls.CLIENTS if os.path.exists(path)]
+        found = [path for pattern in cls.CLIENTS for path in sorted(glob.glob(pattern))]
         return found[0] if found and shutil.which("p11-kit") else None
 
     @classmethod
