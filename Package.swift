@@ -345,7 +345,8 @@ let folders: [[Target]] = [
             .target(
                 name: "TestSupport",
                 dependencies: [
-                    "CLinux", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras,
+                    "CLinux", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto,
+                    cryptoExtras,
                     grdb, sqlite, nioCore, nioPosix, nioSSL, x509, logging,
                 ] + indirect),
             .testTarget(
