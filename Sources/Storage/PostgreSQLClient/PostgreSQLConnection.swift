@@ -22,9 +22,10 @@ import Synchronization
     /// Connects. ``PostgreSQLHosts`` does this for the hosts of a URL.
     ///
     /// - Parameters:
-    ///   - parameters: libpq's, by their keywords. A host needs `hostaddr` with it: libpq's resolver may block beyond
-    ///     `deadline`.
-    ///   - passwordFile: read again for each connection; nil for authentication without a password.
+    ///   - parameters: the parameters of libpq by keyword. A `host` also needs its `hostaddr`, because libpq's resolver
+    ///     may block beyond `deadline`.
+    ///   - passwordFile: the file that has the password, read for each connection; nil for authentication without a
+    ///     password.
     package init(
         _ parameters: [String: String], passwordFile: String?, until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) {
@@ -33,7 +34,7 @@ import Synchronization
         unsafe PQsetNoticeReceiver(
             handle, { context, result in unsafe Warnings.receive(context, result) },
             Unmanaged.passUnretained(warnings).toOpaque())
-        // If this throws, deinit ends the connection: all properties are initialised.
+        // All properties are initialised, so deinit ends the connection if this throws.
         try finishConnecting(until: deadline)
         guard serverVersion >= PostgreSQLSessionRules.oldestServer else { throw .oldServer }
     }
@@ -61,13 +62,13 @@ import Synchronization
             unsafe places.map { unsafe UnsafePointer(words[$0 + 1].characters) as UnsafePointer<CChar>? } + [nil]
         let handle = unsafe withExtendedLifetime(words) { unsafe PQconnectStartParams(keywords, values, 0) }
         guard let handle = unsafe handle else { throw .unreachable }
-        // With the SQLSTATE, which is the same in every language of a server.
+        // Errors then contain the SQLSTATE, which does not depend on the server's language.
         unsafe PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
         return unsafe handle
     }
 
     private func finishConnecting(until deadline: ContinuousClock.Instant) throws(PostgreSQLOpeningFailure) {
-        // As libpq's documentation of PQconnectPoll requires, the first poll is as if it had just asked to write.
+        // The documentation of PQconnectPoll requires to begin as if it had returned PGRES_POLLING_WRITING.
         var state = PGRES_POLLING_WRITING
         while state != PGRES_POLLING_OK {
             guard state != PGRES_POLLING_FAILED, unsafe PQstatus(handle) != CONNECTION_BAD else {
@@ -82,14 +83,14 @@ import Synchronization
         }
     }
 
-    /// The reason of a failed connection. libpq keeps a refused login as text only. It is recognised by its SQLSTATE,
-    /// or by libpq's own words if there is none; the text itself is not passed on.
+    /// The reason of a failed connection. libpq reports a refused login as text only. This property reads the SQLSTATE
+    /// in that text, or libpq's own words if there is none, and never passes the text on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
     }
 
     package static func openingFailure(saying text: String) -> PostgreSQLOpeningFailure {
-        // A server that disappears during the TLS handshake comes back; a disagreement about TLS is permanent.
+        // A server that disappears during the TLS handshake may come back. A disagreement about TLS is permanent.
         let isBroken = ["SSL SYSCALL", "closed the connection", "has been closed", "reset by peer"].contains(
             where: text.contains)
         if text.contains("certificate") || (!isBroken && (text.contains("SSL") || text.contains("TLS"))) { return .tls }
@@ -112,12 +113,12 @@ import Synchronization
         return .unreachable
     }
 
-    /// The parameters in force, including those of a service file and libpq's own choices; without secrets.
+    /// The parameters in force without secrets, including those of a service file and libpq's defaults.
     package var parameters: [String: String] { unsafe Self.parameters(of: handle) }
 
-    /// The parameters that would be in force, found without connecting; none if libpq refuses them.
+    /// Returns the parameters that a connection would use, without connecting; none if libpq refuses them.
     static func parametersInForce(_ parameters: [String: String]) -> [String: String] {
-        // libpq completes all of them before it refuses this value.
+        // libpq completes all parameters before it refuses this value.
         let refused = parameters.merging(["sslmode": "none-such"]) { $1 }
         guard let handle = unsafe try? start(refused, passwordFile: nil) else { return [:] }
         defer { unsafe PQfinish(handle) }
@@ -130,7 +131,7 @@ import Synchronization
         return unsafe PostgreSQLURL.values(options).filter { !["password", "sslpassword"].contains($0.key) }
     }
 
-    /// The host in use, with its port; a socket's directory.
+    /// The host in use with its port, or the directory of a Unix socket.
     package var host: String {
         let name = unsafe PQhost(handle).map { unsafe String(cString: $0) } ?? ""
         let port = unsafe PQport(handle).map { unsafe String(cString: $0) } ?? ""
@@ -139,17 +140,17 @@ import Synchronization
 
     package var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
 
-    /// The server process that serves this session, by the program that accepted the connection.
+    /// The process number that the program at the other end reported: the server's own, or a pooler's.
     package var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
 
-    /// A number such as 150018.
+    /// The server's version as libpq encodes it: 150018 is 15.18.
     private var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
 
     /// Sends statements together, and reads all their results: one round trip.
     ///
-    /// The first refused statement ends the exchange, and the server does not carry out the later ones.
+    /// After a refused statement, the server skips the later ones.
     ///
-    /// - Returns: a result for each, in their order.
+    /// - Returns: one result for each statement, in order.
     package func exchange(
         _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
@@ -185,13 +186,13 @@ import Synchronization
 
     /// The commands whose results libpq returns one after the other.
     private enum Command {
-        /// The session keeps it under this name, even if the transaction fails.
+        /// The preparation of a statement. The session keeps it under this name, even if the transaction fails.
         case preparation(of: String)
         /// The statement's position in the exchange.
         case statement(Int)
     }
 
-    /// True if a warning came with the last exchange.
+    /// True if the server sent a warning during the last exchange.
     package var hasWarned: Bool { warnings.any }
 
     private func send(prepare statement: PostgreSQLStatement, as name: String) throws(PostgreSQLFailure) {
@@ -205,8 +206,8 @@ import Synchronization
         let encoded = statement.values.map(\.encoded)
         let lengths = encoded.map { Int32($0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: encoded.count)
-        // All values in one piece of memory, so that there is one pointer to keep valid. Each is followed by a byte, so
-        // that an empty one has an address too.
+        // One piece of memory holds all values, so one pointer must stay valid. A byte follows each value, so that an
+        // empty value has an address too.
         let bytes = encoded.reduce(into: [UInt8]()) { $0 += ($1 ?? []) + [0] }
         let sent = unsafe bytes.withUnsafeBytes { buffer in
             var offset = 0
@@ -223,7 +224,7 @@ import Synchronization
         guard sent == 1 else { throw lost() }
     }
 
-    /// Writes the remaining bytes, and reads until the answer to the pipeline's end.
+    /// Writes the remaining bytes, and reads until the server confirms the end of the pipeline.
     private func receive(
         _ commands: [Command], until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
@@ -235,7 +236,7 @@ import Synchronization
             guard unsent >= 0 else { throw lost() }
             while unsafe PQisBusy(handle) == 0 {
                 guard let result = unsafe PQgetResult(handle) else {
-                    // The end of one command's results; without a connection they never end.
+                    // This ends one command's results. After the connection is lost, libpq reports this without end.
                     guard unsafe PQstatus(handle) == CONNECTION_OK else { throw lost() }
                     command += 1
                     continue
@@ -254,9 +255,9 @@ import Synchronization
                 case PGRES_PIPELINE_ABORTED: break
                 default:
                     let state = unsafe Self.state(of: result)
-                    // FATAL and PANIC end the session, even if libpq does not know it yet.
+                    // FATAL and PANIC end the session, even if libpq has not noticed yet.
                     guard unsafe Self.severity(of: result) == "ERROR", let state else { throw .lost(state) }
-                    // The first refusal counts: all statements before it have their results.
+                    // Keep the first refusal, whose position is the number of results before it.
                     refusal = refusal ?? .refused(state, statement: results.count)
                 }
             }
@@ -274,7 +275,7 @@ import Synchronization
             var descriptor = pollfd(fd: unsafe PQsocket(handle), events: events, revents: 0)
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero else { return nil }
-            // Rounded up, so that less than a millisecond is a wait and not a busy loop.
+            // Round up: a wait of 0 ms would be a busy loop.
             let milliseconds = min(left.wholeMilliseconds + 1, 60_000)
             let count = unsafe poll(&descriptor, 1, Int32(milliseconds))
             if count > 0 { return descriptor.revents }
@@ -314,7 +315,7 @@ import Synchronization
     }
 }
 
-/// A null-terminated string for C, wiped at its end.
+/// A null-terminated C string that is wiped when it is released.
 @safe private final class CString {
     let characters: UnsafeMutablePointer<CChar>
     private let count: Int
@@ -332,7 +333,7 @@ import Synchronization
     }
 }
 
-/// Notes the server's warnings. libpq calls back on the thread that reads the connection.
+/// Remembers that the server sent a warning. libpq calls back on the thread that reads the connection.
 private final class Warnings: Sendable {
     private let state = Mutex(false)
 
@@ -349,7 +350,7 @@ private final class Warnings: Sendable {
     }
 }
 
-/// The reason why there is no session.
+/// The reason why a session was not opened.
 package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     case unreachable
     case late
@@ -359,11 +360,11 @@ package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     /// No host accepts writes.
     case readOnly
     case tooManyConnections
-    /// Older than PostgreSQL 13.
+    /// The server is older than PostgreSQL 13.
     case oldServer
     case passwordFile(SecretFileError)
 
-    /// True if it may end without a change of the configuration.
+    /// True if a later attempt may succeed with the same configuration.
     package var isPassing: Bool {
         switch self {
         case .unreachable, .late, .readOnly, .tooManyConnections: true
@@ -385,7 +386,7 @@ package struct ServerIdentity: Sendable, Equatable {
 }
 
 extension Duration {
-    /// Rounded down.
+    /// The whole milliseconds, rounded down.
     fileprivate var wholeMilliseconds: Int64 {
         components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
     }

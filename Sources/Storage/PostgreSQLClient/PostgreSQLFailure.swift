@@ -1,7 +1,7 @@
 /// The reason why an exchange with the server did not complete. It contains no value of any row: of the server's
 /// message only the SQLSTATE is kept, because its texts may quote values.
 package enum PostgreSQLFailure: Error, Sendable, Equatable {
-    /// The server refused a statement and continues: its position in the exchange, from 0.
+    /// The server refused the statement at this position in the exchange, counted from 0. The session continues.
     case refused(SQLState, statement: Int)
     /// The session has ended, or never began.
     case lost(SQLState?)
@@ -36,15 +36,15 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
     package static let undefinedObject = SQLState(known: "42704")
     package static let noDatabase = SQLState(known: "3D000")
 
-    /// True if the row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22,
-    /// 23, P0).
+    /// True if a row's values caused the error, and not the server: invalid values, violated constraints, and
+    /// exceptions of functions (classes 22, 23 and P0).
     package var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
 
-    /// True if the server temporarily ends or refuses sessions: it stops, starts, or is out of connections or memory
-    /// (classes 08, 53, 57).
+    /// True if the server ends or refuses sessions for a time: it stops, starts, has a fault of its system, or has no
+    /// connections or memory left (classes 08, 53, 57 and 58).
     package var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
 
-    /// True if the role, its password, its certificate or pg_hba.conf is the reason (class 28).
+    /// True if the server refused the login: role, password, certificate or pg_hba.conf (class 28).
     package var refusesLogin: Bool { code.hasPrefix("28") }
 
     package var description: String {

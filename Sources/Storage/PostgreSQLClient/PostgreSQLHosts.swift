@@ -4,19 +4,20 @@ import Synchronization
 
 /// The hosts of one URL, and the sessions with the one that accepts writes.
 ///
-/// libpq's asynchronous calls have no time-out for a host and ignore `connect_timeout`, so that one silent host would
-/// take all the time. Here each session is opened with one address of one host at a time, which gets a part of the time.
-/// The host of the newest session is tried first, and those that did not answer are tried last.
+/// libpq's asynchronous calls ignore `connect_timeout`, so one silent host would use up all the time. This type tries
+/// one address at a time and gives each a part of the time. It tries the host of the newest session first, and hosts
+/// that did not answer last.
 package final class PostgreSQLHosts: Sendable {
-    /// A host of the list, or one of its addresses. What is nil is left to libpq.
+    /// A host of the list, or one of its addresses. libpq uses its default for a nil member.
     struct Place: Hashable, Sendable {
         /// The name that the server's certificate must have, an address, or a socket's directory.
         var host: String?
-        /// Numeric; nil until a name is resolved.
+        /// The numeric address; nil until the name is resolved.
         var address: String?
         var port: String?
 
-        /// The name to resolve. A socket begins with a slash, or with an at sign if it is abstract.
+        /// The name to resolve; nil for an address and for a Unix socket, which begins with `/`, or with `@` if it is
+        /// abstract.
         fileprivate var name: String? {
             guard address == nil, let host, !host.hasPrefix("/"), !host.hasPrefix("@") else { return nil }
             return host
@@ -26,7 +27,7 @@ package final class PostgreSQLHosts: Sendable {
             ["host": host, "hostaddr": address, "port": port].compactMapValues(\.self)
         }
 
-        /// True if this is the other one, or the host of which the other one is an address.
+        /// Returns true if the places are equal, or if `other` is one address of this host.
         fileprivate func contains(_ other: Place) -> Bool {
             host == other.host && port == other.port && (address == nil || address == other.address)
         }
@@ -47,10 +48,11 @@ package final class PostgreSQLHosts: Sendable {
     private let memory = Mutex(Memory())
 
     /// - Parameters:
-    ///   - passwordFile: read again for each session; nil for authentication without a password.
-    ///   - timeout: the limit for opening a session.
-    ///   - application: the name of the sessions on the server.
-    ///   - resolve: returns the numeric addresses of a name; may block.
+    ///   - passwordFile: the file that has the password, read for each session; nil for authentication without a
+    ///     password.
+    ///   - timeout: the longest time to open a session.
+    ///   - application: the name that the server shows for the sessions.
+    ///   - resolve: a function that returns the numeric addresses of a name, and may block.
     package init(
         _ url: PostgreSQLURL, passwordFile: String?, timeout: Duration, application: String,
         resolve: @escaping @Sendable (String) -> [String] = PostgreSQLHosts.addresses(of:)
@@ -68,7 +70,7 @@ package final class PostgreSQLHosts: Sendable {
         until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) -> PostgreSQLConnection {
         let deadline = min(deadline, .now + timeout)
-        // Read each time, because a service file may change.
+        // A service file may change, so the parameters are read each time.
         let inForce = PostgreSQLConnection.parametersInForce(parameters)
         let limit = inForce["connect_timeout"].flatMap { Int64($0) }.map { $0 > 0 ? Duration.seconds($0) : timeout }
         var places = ordered(Self.places(inForce))
@@ -86,7 +88,8 @@ package final class PostgreSQLHosts: Sendable {
                 places = ordered(addresses) + places
                 continue
             }
-            // A part for each place that is left, and one for the statements that follow; all of it for an only place.
+            // Each remaining place gets one part of the time, and the statements that follow get one. An only place
+            // gets all of it.
             let isOnly = places.isEmpty && failures.isEmpty
             let share = now.duration(to: deadline) / (isOnly ? 1 : places.count + 2)
             do throws(PostgreSQLOpeningFailure) {
@@ -131,7 +134,7 @@ package final class PostgreSQLHosts: Sendable {
             (parameters[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
         }
         let count = max(lists[0].count, lists[1].count)
-        // libpq refuses lists of other lengths. Without a port it has refused the parameters.
+        // libpq refuses lists of other lengths. If it refused the parameters, there is no port.
         guard parameters["port"] != nil, [1, count].contains(lists[2].count),
             lists[...1].allSatisfy({ $0.count == count || $0 == [""] })
         else { return [Place()] }
@@ -143,10 +146,10 @@ package final class PostgreSQLHosts: Sendable {
         }
     }
 
-    /// The port of a host for which the list of ports has an empty place.
+    /// The port of a host whose entry in the list of ports is empty.
     private static let defaultPort = "5432"
 
-    /// Returns the addresses of a name in the resolver's order (RFC 6724 §6); none if it is not found. Blocks.
+    /// Returns the addresses of a name in the resolver's order (RFC 6724 §6); none if the name does not exist. Blocks.
     package static func addresses(of name: String) -> [String] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -169,9 +172,9 @@ package final class PostgreSQLHosts: Sendable {
 }
 
 extension PostgreSQLOpeningFailure {
-    /// The reason to report after all hosts have failed.
+    /// Returns the reason to report after all hosts have failed.
     static func combined(_ failures: [Self]) -> Self {
-        // A login that one host refuses is the reason only if no other host was silent.
+        // A silent host may be the one to log in to, so a refused login on another host is not reported then.
         let isSilent = failures.contains { [.unreachable, .late].contains($0) }
         let logins: [Self] = isSilent ? [] : [.login, .noDatabase]
         let order: [Self] = [.tls, .tooManyConnections] + logins + [.oldServer, .readOnly, .late]

@@ -4,12 +4,12 @@ import DatabaseKit
 package struct PostgreSQLSchemaChange {
     /// The reason why a program's tables were not created.
     package enum Refusal: Error {
-        /// The server warned at the commit: it took place, but may not be safe.
+        /// The server committed with a warning, so the change may not be durable.
         case warned
-        /// A schema of this name exists, and is not the program's.
+        /// A schema with this name belongs to another program.
         case notOurs
         case newer(found: Int)
-        /// The account, the schema's owner or the role is wrong; the reason says what to do.
+        /// The account, the schema's owner or the role is unsuitable. The reason says what to do.
         case cannot(reason: String)
     }
 
@@ -28,15 +28,15 @@ package struct PostgreSQLSchemaChange {
         try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
     }
 
-    /// Carries out everything or nothing; nothing in a dry run. If `body` throws, the end of the session ends the
-    /// transaction.
+    /// Commits all changes of `body`, or none: a dry run rolls them back. If `body` throws, the transaction ends with
+    /// the session.
     package func perform<Value>(isDryRun: Bool = false, _ body: (Self) throws -> Value) throws -> Value {
-        // Before any function is called: a schema in which others may create objects, such as public, could contain a
-        // function of that name, which would run with the owner's rights.
+        // This comes before any function call. In a schema in which others may create objects, such as public, an
+        // attacker's function with the same name would run with the owner's rights.
         _ = try run("SET search_path = pg_catalog, pg_temp")
         _ = try run("SET lock_timeout = '30s'")
         _ = try run("BEGIN")
-        // Waits for another owner's change.
+        // Wait for a change that another session of the owner makes.
         _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(schema)'))")
         let value = try explaining(
             .insufficientPrivilege,
@@ -47,7 +47,8 @@ package struct PostgreSQLSchemaChange {
         return value
     }
 
-    /// - Parameter reason: the advice for a statement that the server refuses with this state.
+    /// - Parameter reason: a function that returns the advice for an SQLSTATE with which the server refuses a
+    ///   statement.
     private func explaining<Value>(
         _ refused: SQLState, _ reason: String, _ body: () throws -> Value
     ) throws -> Value {
@@ -63,9 +64,9 @@ package struct PostgreSQLSchemaChange {
     ///
     /// - Parameters:
     ///   - table: the table whose one row has the version.
-    ///   - steps: the statements that lead from each version to the next; the first create version 1.
-    ///   - beforeUpgrade: called before older tables are changed.
-    /// - Returns: the owner's role, and the version before; nil if there was none.
+    ///   - steps: the statements that lead from each version to the next; the first ones create version 1.
+    ///   - beforeUpgrade: a function that is called before older tables are changed.
+    /// - Returns: the owner's role, and the previous version, or nil if there were no tables.
     package func make(
         versionIn table: String, _ steps: [[String]], beforeUpgrade: () throws -> Void = {}
     ) throws -> (owner: String, found: Int?) {
@@ -79,7 +80,7 @@ package struct PostgreSQLSchemaChange {
         ).first
         guard let facts else { throw Refusal.notOurs }
         let isThere = try facts.boolean(2)
-        // Does not write into another program's schema of this name.
+        // A schema with this name and without our table belongs to another program.
         guard try isThere || facts.integer(3) == 0 else { throw Refusal.notOurs }
         guard try facts.boolean(4) else { throw Refusal.cannot(reason: Self.anotherOwner(of: schema)) }
         var found: Int?
@@ -102,8 +103,8 @@ package struct PostgreSQLSchemaChange {
         return (try facts.text(0), found)
     }
 
-    /// An expression that is true if the session's role owns the schema, or if there is none. The owner can drop the
-    /// tables, so it must be the role that maintains them and no other.
+    /// Returns an SQL expression that is true if the session's role owns the schema, or if the schema does not exist.
+    /// An owner can drop the tables, so only the role that maintains them may be the owner.
     package static func isOwner(of schema: String) -> String {
         """
         coalesce((SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
@@ -115,22 +116,22 @@ package struct PostgreSQLSchemaChange {
         "its schema \(schema) belongs to another role: log in as that one, or give it to this one."
     }
 
-    /// Creates the tables, or upgrades them. From here on names are resolved in the schema.
+    /// Runs the steps with the schema as the search path.
     ///
-    /// - Parameter steps: the statements of each version, from the existing one on.
+    /// - Parameter steps: the statements of each version after the existing one.
     private func take(_ steps: some Sequence<[String]>) throws(PostgreSQLFailure) {
         _ = try run("SET LOCAL search_path = \(schema), pg_temp")
         for statement in steps.joined() { _ = try run(statement) }
-        // PostgreSQL lets every role run a new function.
+        // By default, PostgreSQL lets every role run a new function.
         _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC")
     }
 
-    /// Grants rights to a role that they bind.
+    /// Grants rights to a role that has no others in the schema.
     ///
     /// - Parameters:
-    ///   - connections: the role's CONNECTION LIMIT; nil leaves it unchanged.
-    ///   - users: the programs that log in with the role, for people.
-    ///   - statements: makes the statements for the role's name, quoted as an identifier.
+    ///   - connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.
+    ///   - users: the programs that log in with the role, for messages.
+    ///   - statements: a function that returns the statements for the role's name, which is quoted as an identifier.
     package func grant(
         to role: String, connections: Int?, for users: String, _ statements: (String) -> [String]
     ) throws {
@@ -157,8 +158,8 @@ package struct PostgreSQLSchemaChange {
         ) { _ = try run(limit) }
     }
 
-    /// Returns true if rights bind a role: not PUBLIC, no superuser, and no role that can act as the owner. A role that
-    /// does not exist is refused at the first grant.
+    /// Returns true if the role's rights limit it. PUBLIC, a superuser and a role that can act as the owner return
+    /// false. The server refuses the first grant to a role that does not exist.
     private func binds(_ role: String) throws -> Bool {
         // PostgreSQL reads this name as PUBLIC, quoted or not.
         guard role != "public" else { return false }

@@ -1,21 +1,21 @@
-/// The rules of every session of this project's programs, for any kind of database.
+/// The parameters of every session of this project's programs.
 package enum PostgreSQLSessionRules {
-    /// PostgreSQL 13.
+    /// The oldest supported server, PostgreSQL 13.
     static let oldestServer = 130_000
 
-    /// libpq's parameters: the URL's, and those that durable answers depend on.
+    /// Returns the parameters of libpq: those of the URL, and those on which durable answers depend.
     package static func parameters(
         _ url: PostgreSQLURL, timeout: Duration, application: String
     ) -> [String: String] {
         let milliseconds = timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000
         var parameters = [
-            // A machine that leaves the network is noticed while there is time left for another one. Two seconds allow
-            // for packets that are lost and sent again.
+            // A host that left the network is noticed while there is time left for another host. In two seconds, TCP
+            // can repeat lost packets.
             "tcp_user_timeout": String(min(milliseconds, max(2000, milliseconds / 4))),
             "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3",
         ]
         parameters.merge(url.parameters) { _, chosen in chosen }
-        // Never a replica, whose rows may be older; and no GSSAPI, whose calls block.
+        // A replica's rows may be older, and GSSAPI's calls block.
         parameters["target_session_attrs"] = "read-write"
         parameters["gssencmode"] = "disable"
         parameters["client_encoding"] = "UTF8"
@@ -23,11 +23,11 @@ package enum PostgreSQLSessionRules {
         return parameters
     }
 
-    /// Sets parameters that a role, a database or a server may have changed.
+    /// Returns a statement that sets parameters which a role, a database or a server may have changed.
     ///
     /// - Parameters:
-    ///   - schema: the program's own, in which alone names are resolved.
-    ///   - others: parameters in addition to those of all sessions.
+    ///   - schema: the program's schema, which becomes the search path.
+    ///   - others: additional parameters of this session.
     package static func setting(
         schema: String, _ others: [(name: String, value: String)] = []
     ) -> PostgreSQLStatement {
@@ -42,13 +42,13 @@ package enum PostgreSQLSessionRules {
             "SELECT " + calls.joined(separator: ", "), all.flatMap { [.text($0.0), .text($0.1)] })
     }
 
-    /// Returns true if an attacker in the network could read and change the traffic: over TCP, with less than
-    /// `sslmode=verify-full`.
+    /// Returns true if an attacker in the network could read and change the traffic: the session uses TCP with less
+    /// than `sslmode=verify-full`.
     ///
-    /// - Parameter parameters: libpq's, by their keywords.
+    /// - Parameter parameters: the parameters of libpq by keyword.
     package static func hasUnverifiedServer(_ parameters: [String: String]) -> Bool {
         let hosts = PostgreSQLURL.list(parameters["host"])
-        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; so is none.
+        // A host that begins with `/` or `@` is a Unix socket. Without a host, libpq uses a Unix socket too.
         let isLocal =
             hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") }
             && PostgreSQLURL.list(parameters["hostaddr"]).isEmpty
@@ -57,18 +57,18 @@ package enum PostgreSQLSessionRules {
 }
 
 extension PostgreSQLURL {
-    /// ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` by the URL alone, without reading a service file.
+    /// The result of ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` for the URL alone, without its service file.
     package var hasUnverifiedServer: Bool {
-        // A service file may set everything that the URL leaves open; it is read when there is a connection.
+        // A service file may set sslmode. It is read when a session is opened.
         if service != nil, parameters["sslmode"] == nil { return false }
         return PostgreSQLSessionRules.hasUnverifiedServer(parameters)
     }
 }
 
 extension PostgreSQLOpeningFailure {
-    /// A sentence.
+    /// Returns a sentence for the operator.
     ///
-    /// - Parameter setting: the configuration's name for the URL, such as `ledger.url`.
+    /// - Parameter setting: the configuration's name of the URL, such as `ledger.url`.
     package func reason(_ setting: String) -> String {
         switch self {
         case .unreachable: "no host of \(setting) can be reached."
@@ -85,7 +85,7 @@ extension PostgreSQLOpeningFailure {
 }
 
 extension PostgreSQLFailure {
-    /// A sentence, without a value of any row.
+    /// A sentence for the operator, without a value of any row.
     package var reason: String {
         switch self {
         case .refused(let state, _): "PostgreSQL says \(state)."

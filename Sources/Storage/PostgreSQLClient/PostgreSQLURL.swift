@@ -6,14 +6,14 @@ import CLibpq
 /// It contains no secrets, because a URL is printed, logged, and visible in backups of the configuration.
 public struct PostgreSQLURL: Sendable, Equatable {
     public let text: String
-    /// libpq's parameters that the URL sets, by their keywords.
+    /// The parameters of libpq that the URL sets, by keyword.
     package let parameters: [String: String]
 
-    /// The length limit in bytes.
+    /// The length limit of a URL in bytes.
     static let maximumBytes = 2048
 
-    /// Parameters that are secrets, and those with which the engine could not keep its promises.
     private static let secrets = ["password", "sslpassword"]
+    /// The parameters that the program sets itself, because durability or the bounds of waits depend on them.
     private static let fixed = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
 
     /// Parameters with a fixed set of values, which libpq checks only when it connects (PostgreSQL documentation,
@@ -37,7 +37,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         }
         let counts = ["host", "hostaddr", "port"].map { parameters[$0].map(Self.count) }
         let (addressed, ports) = (max(counts[0] ?? 0, counts[1] ?? 0), counts[2] ?? 1)
-        // A single port is for all hosts.
+        // A single port applies to all hosts.
         guard ports == 1 || ports == max(addressed, 1) else { throw .ports(ports, hosts: max(addressed, 1)) }
         if let hosts = counts[0], let addresses = counts[1], hosts != addresses {
             throw .addresses(addresses, hosts: hosts)
@@ -47,10 +47,10 @@ public struct PostgreSQLURL: Sendable, Equatable {
         self.parameters = parameters
     }
 
-    /// The role for the login; nil for libpq's choice, the account's own name.
+    /// The role to log in as; nil for libpq's default, the name of the process's account.
     public var user: String? { parameters["user"] }
 
-    /// `db1:5432,db2:5432/paytokend`, for people.
+    /// The hosts and the database for messages, such as `db1:5432,db2:5432/paytokend`.
     public var server: String {
         let hosts = hosts.isEmpty ? ["local socket"] : hosts
         let ports = (parameters["port"] ?? "").split(separator: ",").map(String.init)
@@ -66,15 +66,15 @@ public struct PostgreSQLURL: Sendable, Equatable {
         Self.list(parameters["host"]).isEmpty ? Self.list(parameters["hostaddr"]) : Self.list(parameters["host"])
     }
 
-    /// The files that the URL names for libpq, with their parameters.
+    /// The files that the URL names for libpq, with the names of their parameters.
     public var files: [(parameter: String, path: String)] {
         ["passfile", "sslcert", "sslcrl", "sslkey", "sslrootcert"].compactMap { name in
-            // sslrootcert=system means OpenSSL's own roots, and no file.
+            // sslrootcert=system stands for OpenSSL's own roots and names no file.
             parameters[name].flatMap { $0 == "system" ? nil : (name, $0) }
         }
     }
 
-    /// The service in a service file that sets what the URL leaves open; nil if none is named.
+    /// The name of the section in libpq's service file that completes the URL; nil if the URL names none.
     public var service: String? { parameters["service"] }
 
     /// The number of elements that libpq finds in a list, including empty ones.
@@ -86,14 +86,15 @@ public struct PostgreSQLURL: Sendable, Equatable {
         (text ?? "").split(separator: ",").map(String.init)
     }
 
-    /// Nil if libpq does not accept it. libpq's message may quote the text, and so a password: it is not passed on.
+    /// Returns the parameters of a URL; nil if libpq refuses the URL. libpq's message may quote a password from the
+    /// URL, so it is not passed on.
     private static func parse(_ text: String) -> [String: String]? {
         guard let options = unsafe PQconninfoParse(text, nil) else { return nil }
         defer { unsafe PQconninfoFree(options) }
         return unsafe values(options)
     }
 
-    /// Those of libpq's options that have a value.
+    /// Returns the values of the options that have one, by keyword.
     static func values(_ options: UnsafePointer<PQconninfoOption>) -> [String: String] {
         var values: [String: String] = [:]
         var next = unsafe options

@@ -9,7 +9,7 @@ package enum PostgreSQLValue {
     case texts([String?])
     case byteStrings([[UInt8]?])
 
-    /// The type's number in pg_type, the same in every database.
+    /// The type, whose number is the same in every database.
     var type: PostgreSQLType {
         switch self {
         case .integer: .int8
@@ -21,7 +21,7 @@ package enum PostgreSQLValue {
         }
     }
 
-    /// Nil for NULL.
+    /// The value in PostgreSQL's binary format; nil for NULL.
     var encoded: [UInt8]? {
         switch self {
         case .integer(let number): number?.bigEndianBytes
@@ -33,8 +33,9 @@ package enum PostgreSQLValue {
         }
     }
 
-    /// An array of one dimension (array_recv in PostgreSQL's arrayfuncs.c): number of dimensions, a flag for NULLs, the
-    /// elements' type, their number, the first one's index; then each with its length, -1 for NULL.
+    /// Encodes an array of one dimension (array_recv in PostgreSQL's arrayfuncs.c): the number of dimensions, a flag
+    /// for NULLs, the elements' type, the number of elements, and the first index. Then each element follows its
+    /// length, which is -1 for NULL.
     private static func array(of type: PostgreSQLType, _ elements: [[UInt8]?]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1?.count ?? 0) })
@@ -78,7 +79,7 @@ extension FixedWidthInteger {
 
 /// A statement and its parameters.
 package struct PostgreSQLStatement {
-    /// The name under which the connection keeps it prepared; nil if it is not worth preparing.
+    /// The name under which the connection keeps the prepared statement; nil to send it unprepared.
     package let name: String?
     package let sql: String
     package let values: [PostgreSQLValue]
@@ -91,7 +92,7 @@ package struct PostgreSQLStatement {
 }
 
 extension PostgreSQLStatement {
-    /// A statement that the engines share.
+    /// Makes a statement from one that all engines share.
     package init(_ sql: String, shared values: [StoredValue], prepared name: String? = nil) {
         self.init(
             sql,
@@ -114,12 +115,12 @@ package struct PostgreSQLResult: Sendable {
     package let rows: [PostgreSQLRow]
     /// The completed command, such as `COMMIT` or `INSERT 0 3`.
     package let tag: String
-    /// The number of rows that it changed.
+    /// The number of rows that the statement changed.
     package let changes: Int
 }
 
-/// A row of a result. Columns are read by their positions. A column of another type than requested throws, because a
-/// database may contain anything.
+/// A row of a result. Callers read columns by position. Reading a column as another type than its own throws, because
+/// another program may have changed the database.
 package struct PostgreSQLRow: StoredRow, Sendable {
     package let types: [UInt32]
     package let cells: [[UInt8]?]
