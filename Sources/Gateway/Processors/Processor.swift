@@ -1,33 +1,31 @@
 public import Payments
 
-/// A payment processor, as the gateway sees it: submits a payment once, and perhaps tells its result later.
+/// A payment processor. The gateway submits a payment to it once, and may ask for the result later.
 ///
-/// To add one, write a type in a file of its own that says what it takes and needs (``capabilities``) and how a
-/// submission is put to it (``authorize(_:before:late:)``), by ``ProcessorExchange`` if it speaks HTTP, and name its
-/// kind in the gateway's `ProcessorDirectory`. ``SimulatorProcessor`` is the example.
+/// To add a processor, write a type in a file of its own. ``capabilities`` says what it takes and needs, and
+/// ``authorize(_:before:late:)`` sends a submission, with ``ProcessorExchange`` if the processor uses HTTP. Then name
+/// its kind in the gateway's `ProcessorDirectory`. ``SimulatorProcessor`` is an example.
 ///
-/// The store of payments has written `submitting` durably before ``authorize(_:before:late:)`` is called, and the
-/// gateway calls it once. Its outcome decides whether the payment may ever be tried again, so in doubt it must be
+/// The gateway calls ``authorize(_:before:late:)`` once, after the store of payments has written `submitting` durably.
+/// The outcome decides whether the payment may be tried again, so in doubt it must be
 /// ``SubmissionOutcome/unknown(_:)``.
 public protocol Processor: Sendable {
     var capabilities: ProcessorCapabilities { get }
 
-    /// Returns the elements of a request that do not suit this processor, for example a city that is too long. Called
-    /// before the payment token is decrypted, and for requests that have all that ``ProcessorCapabilities/needs``
-    /// names.
+    /// Returns the elements of a request that this processor does not accept, for example a city that is too long.
+    /// Called before the payment token is decrypted, for requests with all elements of ``ProcessorCapabilities/needs``.
     func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement]
 
-    /// Returns the reason why a submission cannot be put to this processor, in a few words without a value of it, or
-    /// nil if it can. Called before the payment is `submitting`, for conditions that only a decrypted payment token
-    /// reveals.
+    /// Returns the reason why this processor cannot take a submission, in a few words without any of its values; nil if
+    /// it can. Called before the payment is `submitting`, for conditions that only the decrypted payment data shows.
     func objection(to submission: Submission) -> String?
 
-    /// Submits a payment once, on a connection of its own, so that a failure before the first byte is recognised as
-    /// such. No retry, no redirect.
+    /// Submits a payment once, without retries or redirects. Uses a new connection, so that a failure before the first
+    /// byte is certain.
     ///
     /// - Parameters:
-    ///   - deadline: the time after which nothing is sent and no answer awaited.
-    ///   - late: receives an answer that comes after the deadline, at most once. The outcome was unknown then.
+    ///   - deadline: the time after which nothing is sent and the caller no longer waits.
+    ///   - late: a function that receives an answer after the deadline, at most once. The outcome was unknown before.
     func authorize(
         _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome
@@ -47,13 +45,14 @@ extension Processor {
     }
 }
 
-/// The kinds of Apple's payment data that a processor takes, and the elements that a request must have for it.
+/// The kinds of Apple's payment data that a processor accepts, and the elements that a request must have.
 public struct ProcessorCapabilities: Sendable, Equatable {
-    /// The values of `paymentDataType` that it takes.
+    /// The accepted values of `paymentDataType`.
     public var paymentData: Set<PaymentDataType>
-    /// True if it takes `authenticationResponses`: one authorization for several merchants.
+    /// True if the processor accepts `authenticationResponses`, one authorization for several merchants.
     public var takesSeveralMerchants: Bool
-    /// True if it takes an amount of zero, or none, as Apple's payment token for a later or recurring payment may have.
+    /// True if the processor accepts no amount, or zero. Apple's payment token for a later or recurring payment may
+    /// have none.
     public var takesNoAmount: Bool
     /// The elements that a request must have.
     public var needs: [RequiredElement]
@@ -72,7 +71,8 @@ public struct ProcessorCapabilities: Sendable, Equatable {
     }
 }
 
-/// An element of a payment request that a processor may need. Contacts are PaymentContact's members of the merchant server's API.
+/// An element of a payment request that a processor may need. A contact's elements are members of the API's
+/// PaymentContact.
 public enum RequiredElement: Sendable, Hashable {
     case orderId
     case customerIPAddress
@@ -80,7 +80,7 @@ public enum RequiredElement: Sendable, Hashable {
     case billing(ContactElement)
     case shipping(ContactElement)
 
-    /// The element's name in a request: `billingContact.locality`.
+    /// The element's name in a request, such as `billingContact.locality`.
     public var name: String {
         switch self {
         case .orderId: "orderId"
@@ -91,10 +91,10 @@ public enum RequiredElement: Sendable, Hashable {
     }
 }
 
-/// An element of a payment request that a processor cannot take as it is.
+/// An element of a payment request that a processor does not accept.
 public struct UnsuitableElement: Sendable, Equatable {
     public let element: RequiredElement
-    /// The requirement that the element breaks, in a few words. Never its value.
+    /// The requirement that the element does not meet, in a few words without the element's value.
     public let reason: String
 
     public init(_ element: RequiredElement, _ reason: String) {
@@ -108,47 +108,46 @@ public enum ContactElement: String, Sendable, CaseIterable {
         countryCode
 }
 
-/// The end of a submission.
+/// The outcome of a submission.
 public enum SubmissionOutcome: Sendable, Equatable {
     case answered(ProcessorAnswer)
-    /// Certainly no byte of the payment has left this host.
+    /// No byte of the payment has left this host.
     case notSent(ExchangeFault)
-    /// The payment may have arrived. It is never sent again.
+    /// The payment may have arrived, so the gateway never sends it again.
     case unknown(ExchangeFault)
 }
 
-/// Receives a submission's outcome after its deadline.
+/// A function that receives a submission's outcome after its deadline.
 public typealias LateOutcome = @Sendable (SubmissionOutcome) async -> Void
 
-/// A processor's statement about a payment's result.
+/// The result of a payment, as the processor states it.
 public struct ProcessorAnswer: Sendable, Equatable {
     /// `authorized`, `captured`, `declined`, `error`; `pending` if the processor itself does not know yet.
     public let state: PaymentState
     public let outcome: PaymentOutcome
 
-    /// - Parameter state: the state. Any other than those becomes `pending`, since a result that is not understood is
-    ///   not known.
+    /// - Parameter state: the state. Any state other than these five becomes `pending`.
     public init(_ state: PaymentState, _ outcome: PaymentOutcome) {
         self.state = [.authorized, .captured, .declined, .error].contains(state) ? state : .pending
         self.outcome = outcome
     }
 }
 
-/// The answer to a question about a payment.
+/// The processor's answer about the status of a payment.
 public enum ProcessorStatus: Sendable, Equatable {
     case known(ProcessorAnswer)
-    /// The processor has no trace of it. That does not make it sendable: the submission may still be on its way.
+    /// The processor does not know the payment. It must not be sent again: the submission may still be on its way.
     case noTrace
     case notAnswered(String)
 }
 
-/// A submitted payment, as far as the store knows it.
+/// The facts that the store has about a submitted payment.
 public struct SubmittedPayment: Sendable {
     /// The transaction identifier, 64 lower-case hex digits.
     public let transactionId: String
     public let amount: Amount?
     public let orderId: String?
-    /// The processor's name for the payment, if it gave one.
+    /// The processor's reference of the payment; nil if it gave none.
     public let processorReference: String?
 
     public init(transactionId: String, amount: Amount?, orderId: String?, processorReference: String?) {

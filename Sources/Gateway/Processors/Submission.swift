@@ -1,14 +1,13 @@
 public import Payments
 public import SecretMemory
 
-/// One payment for a processor. It is in memory, between paytokend's answer and the processor's, and nowhere else.
+/// One payment for a processor. It exists only in memory, from paytokend's answer to the processor's answer.
 public struct Submission: Sendable {
-    /// The payment's name: the payment token's transaction identifier, 64 lower-case hex digits. Suitable as an
-    /// idempotency key.
+    /// The payment token's transaction identifier, 64 lower-case hex digits. Suitable as an idempotency key.
     public let transactionId: String
     public let merchantIdentifier: String
     public let orderId: String?
-    /// The amount that the payment token states. Nil and zero come only to processors that take them.
+    /// The amount in the payment token. Only processors that accept no amount receive nil or zero.
     public let amount: Amount?
     public let credential: PaymentCredential
     public let customer: Customer
@@ -26,16 +25,15 @@ public struct Submission: Sendable {
     }
 }
 
-/// `paymentDataType` of Apple's payment data.
+/// The values of `paymentDataType` in Apple's payment data.
 public enum PaymentDataType: String, Sendable, CaseIterable {
     case threeDSecure = "3DSecure"
     case emv = "EMV"
 }
 
-/// The decrypted payment data ("Payment token format reference", *Payment data keys*), typed for implementations of
-/// processors.
+/// The decrypted payment data ("Payment token format reference", *Payment data keys*) with a type for each member.
 ///
-/// Secrets are in memory that is wiped. Members that Apple adds to the dictionary are in ``dictionary``.
+/// Secrets are in memory that is wiped. ``dictionary`` also has members that Apple may add later.
 public final class PaymentCredential: Sendable {
     /// `applicationPrimaryAccountNumber`, digits.
     public let accountNumber: SecretBytes
@@ -47,13 +45,13 @@ public final class PaymentCredential: Sendable {
     public let deviceManufacturerIdentifier: String?
     /// The proof of the card.
     public let proof: PaymentProof
-    /// `authenticationResponses`: a proof for each of several merchants.
+    /// `authenticationResponses`, one for each of several merchants.
     public let merchantResponses: [MerchantResponse]
     /// `merchantTokenIdentifier`, for later payments of the same customer.
     public let merchantTokenIdentifier: String?
     /// `merchantTokenMetadata`, as JSON; empty if there is none.
     public let merchantTokenMetadata: SecretBytes
-    /// The whole dictionary, as JSON: members, texts and numbers as Apple wrote them, without blanks between them.
+    /// The whole dictionary as JSON without white space. Members, strings and numbers are as Apple wrote them.
     public let dictionary: SecretBytes
 
     public init(
@@ -99,7 +97,7 @@ public enum PaymentProof: Sendable {
 public final class ThreeDSecureProof: Sendable {
     /// `onlinePaymentCryptogram`, base64 as Apple wrote it.
     public let cryptogram: SecretBytes
-    /// `eciIndicator`; some networks send none. Apple writes one digit or two: `5` is `05`.
+    /// `eciIndicator`; nil from networks that send none. Apple writes one digit or two: `5` means `05`.
     public let eciIndicator: String?
 
     public init(cryptogram: consuming SecretBytes, eciIndicator: String?) {
@@ -120,7 +118,7 @@ public final class EMVProof: Sendable {
     }
 }
 
-/// One merchant's part of a payment to several (`authenticationResponses`).
+/// The part of one merchant in a payment to several (`authenticationResponses`).
 public final class MerchantResponse: Sendable {
     public let merchantIdentifier: String
     /// `authenticationData`, as Apple wrote it.
@@ -137,9 +135,9 @@ public final class MerchantResponse: Sendable {
     }
 }
 
-/// Six digits, YYMMDD.
+/// The date `YYMMDD` on which a card expires.
 public struct ExpirationDate: Sendable, Equatable {
-    /// Two digits each.
+    /// The parts, with two digits each.
     public let year: String, month: String, day: String
 
     /// Returns nil unless the text has six digits with a month from 01 to 12 and a day from 01 to 31.
@@ -156,11 +154,11 @@ public struct ExpirationDate: Sendable, Equatable {
     }
 }
 
-/// The customer, as the request describes it: passed to the processor, stored nowhere.
+/// The customer that the request describes. The processor receives it, and it is not stored.
 public struct Customer: Sendable, Equatable {
     public var billing: PaymentContact?
     public var shipping: PaymentContact?
-    /// Dotted quad (IPv4) or RFC 5952 (IPv6).
+    /// The address in dotted decimals (IPv4) or in the form of RFC 5952 (IPv6).
     public var ipAddress: String?
 
     public init(billing: PaymentContact? = nil, shipping: PaymentContact? = nil, ipAddress: String? = nil) {
@@ -169,11 +167,11 @@ public struct Customer: Sendable, Equatable {
         self.ipAddress = ipAddress
     }
 
-    /// The number in billingContact, or else in shippingContact: Apple Pay often has it only there.
+    /// The number in billingContact, or else in shippingContact, since Apple Pay often fills in only the latter.
     public var phoneNumber: String? { billing?.phoneNumber ?? shipping?.phoneNumber }
     public var emailAddress: String? { billing?.emailAddress ?? shipping?.emailAddress }
 
-    /// Returns those of `elements` that are absent, empty or blank.
+    /// Returns the given elements that are absent, empty or blank.
     public func missing(_ elements: [RequiredElement], orderId: String?) -> [RequiredElement] {
         elements.filter { element in
             let value: String? =
@@ -190,7 +188,7 @@ public struct Customer: Sendable, Equatable {
     }
 }
 
-/// PaymentContact of the merchant server's API.
+/// A PaymentContact of the merchant server's API.
 public struct PaymentContact: Sendable, Equatable {
     public var phoneNumber: String?
     public var emailAddress: String?

@@ -1,4 +1,4 @@
-// libpq, PostgreSQL's own client library. pkg-config says where Debian keeps its header.
+// libpq, PostgreSQL's client library. pkg-config supplies the path of its header.
 #ifndef CLIBPQ_SHIM_H
 #define CLIBPQ_SHIM_H
 

@@ -5,8 +5,8 @@ package import PostgreSQLClient
 /// A PostgreSQL database that a section names with `url` and `password_file`.
 package struct ServerDatabase: Sendable, Equatable {
     package let url: PostgreSQLURL
-    /// The absolute path of the file with the role's password; nil for peer authentication, a certificate, or what
-    /// libpq finds itself (a service file, ~/.pgpass).
+    /// The absolute path of the file with the role's password. Nil for peer authentication, a certificate, or a
+    /// password that libpq finds itself (a service file, ~/.pgpass).
     package let passwordFile: String?
 
     package init(url: PostgreSQLURL, passwordFile: String?) {
@@ -14,11 +14,11 @@ package struct ServerDatabase: Sendable, Equatable {
         self.passwordFile = passwordFile
     }
 
-    /// Checks everything that can be checked without the server; nil after a reported problem.
+    /// Checks everything that can be checked without the server. Nil if a problem was reported.
     ///
     /// - Parameters:
     ///   - text: the section's `url`.
-    ///   - use: what a reader of `password_file` could do, for the refusal of a file that others can read.
+    ///   - use: a phrase for the refusal of a password file that others can read: what they could do with it.
     package init?(_ text: String, _ section: ConfigurationSection, use: String) {
         let isSecretNamed = section.node("password_file") != nil
         let passwordFile = section.secretFile("password_file", use: use)
@@ -29,7 +29,7 @@ package struct ServerDatabase: Sendable, Equatable {
             section.problem("url", error.description)
             return nil
         }
-        // libpq resolves a relative path from the directory in which the program was started.
+        // libpq resolves a relative path against the program's working directory.
         let unreadable = url.files.filter {
             !$0.path.hasPrefix("/") || !FileManager.default.isReadableFile(atPath: $0.path)
         }
@@ -61,13 +61,13 @@ package struct ServerDatabase: Sendable, Equatable {
 private struct ServiceFiles {
     static let names = "~/.pg_service.conf, or PGSERVICEFILE, or pg_service.conf where the system keeps it"
 
-    /// libpq's system-wide place was chosen at its build, and cannot be asked for: these are Debian's and those of
-    /// others.
+    /// The system-wide directories. libpq's own was chosen when it was built and cannot be queried, so these are those
+    /// of Debian and other distributions.
     private static let systemDirectories = ["/etc/postgresql-common", "/etc", "/etc/sysconfig/pgsql", "/usr/local/etc"]
 
     private let paths: [String]
 
-    /// - Parameter environment: the process's.
+    /// - Parameter environment: the environment variables of the process.
     init(_ environment: [String: String]) {
         let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
         let directories = environment["PGSYSCONFDIR"].map { [$0] } ?? Self.systemDirectories

@@ -83,7 +83,7 @@ import Synchronization
         }
     }
 
-    /// The reason of a failed connection. libpq reports a refused login as text only. This property reads the SQLSTATE
+    /// The reason of a failed connection. libpq reports a refused login as text only. This method reads the SQLSTATE
     /// in that text, or libpq's own words if there is none, and never passes the text on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")

@@ -126,7 +126,7 @@ package struct PostgreSQLSchemaChange {
         _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC")
     }
 
-    /// Grants rights to a role that has no others in the schema.
+    /// Grants rights to a role that is limited to its rights (``binds(_:)``).
     ///
     /// - Parameters:
     ///   - connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.

@@ -1,14 +1,14 @@
-/// The reason why a database's file cannot be used. The program that opens it adds what the file is for.
+/// The reason why a database's file cannot be used. The program that opens the file adds its purpose.
 package enum DatabaseFileError: Error, Sendable, Equatable {
     case noDirectory(path: String)
     /// The owner, mode or type of the directory or the file lets other accounts change or read it.
     case notPrivate(path: String, why: String)
-    /// Another process uses it.
+    /// Another process uses the database.
     case inUse(path: String)
-    /// SQLite does not promise durability there.
+    /// SQLite does not promise durability on this file system.
     case notDurable(path: String, why: String)
     case cannotOpen(path: String, reason: String)
-    /// The disk is full or read-only: it may open later without a change.
+    /// The disk is full or read-only. A later attempt may succeed with the same configuration.
     case notNow(path: String, reason: String)
 }
 

@@ -6,11 +6,11 @@ import GRDBSQLite
 
 /// Connections to a database whose commits have reached the disk when they return.
 package enum DurableSQLite {
-    /// The priority of the threads. GRDB's default is a higher one, for which libdispatch raises the threads' priority;
-    /// an ordinary user may not do that, and each try writes a message to standard error.
+    /// The priority of the threads. With GRDB's higher default, libdispatch tries to raise the threads' priority. An
+    /// ordinary user may not do that, and each attempt writes a message to standard error.
     package static let threadQuality = DispatchQoS.default
 
-    /// The one connection that writes, with the settings that a commit's durability depends on; blocks.
+    /// Opens the one connection that writes, with the settings on which a commit's durability depends. Blocks.
     ///
     /// - Parameter checkpointPages: the number of pages in the write-ahead log at which a commit copies it into the
     ///   file.
@@ -19,11 +19,9 @@ package enum DurableSQLite {
     ) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.foreignKeysEnabled = true
-        // Otherwise GRDB ends the process if a rollback fails and leaves its transaction open;
-        // ``GRDB/Database/durably(_:)`` handles that.
+        // Otherwise GRDB ends the process if a rollback fails. ``GRDB/Database/durably(_:)`` handles that case.
         configuration.allowsUnsafeTransactions = true
-        // Not with GRDB's own journal modes: for WAL it lowers synchronous to NORMAL, with which a loss of power undoes
-        // the last commits.
+        // GRDB's own mode for WAL sets synchronous to NORMAL. A loss of power then undoes the last commits.
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
@@ -32,19 +30,19 @@ package enum DurableSQLite {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// A connection that only reads; blocks.
+    /// Opens a connection that only reads. Blocks.
     package static func reading(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.readonly = true
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// A connection that only reads and has exclusive access to the file, for which SQLite creates no file of shared
-    /// memory; blocks.
+    /// Opens a connection that only reads and has exclusive access, so that SQLite creates no shared-memory file.
+    /// Blocks.
     package static func readingAlone(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.prepareDatabase { db in
-            // Before the first access. A connection that is opened read-only cannot take the lock.
+            // This must precede the first access. A connection that is opened read-only cannot take the lock.
             try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
             try db.execute(sql: "PRAGMA query_only = ON")
         }
@@ -59,13 +57,13 @@ package enum DurableSQLite {
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            // So savepoints need no room in a directory for temporary files, which may be full or read-only.
+            // Savepoints then need no directory for temporary files, which may be full or read-only.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         return configuration
     }
 
-    /// Checks the settings that are in force, which may differ from those that were requested.
+    /// Checks that the requested settings are in force.
     package static func requireDurability(_ db: Database, path: String) throws {
         let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
         guard journal == "wal" else {
@@ -79,11 +77,12 @@ package enum DurableSQLite {
     }
 }
 
-/// A transaction failed, and its rollback too, for example because a disk disappeared.
+/// A transaction and its rollback failed, for example because a disk disappeared.
 package struct TransactionLeftOpen: Error, Sendable {}
 
 extension Database {
-    /// BEGIN IMMEDIATE … COMMIT: takes the lock first, so that what it reads stays true until the commit.
+    /// Runs `body` between BEGIN IMMEDIATE and COMMIT. The lock comes first, so what `body` reads stays true until the
+    /// commit.
     package func durably<T>(_ body: () throws -> T) throws -> T {
         try leaveTransaction()
         var result: Result<T, any Error>?
@@ -95,8 +94,8 @@ extension Database {
         return try result.get()
     }
 
-    /// Rolls back a transaction that is still open. A rollback can fail together with its transaction, for example if a
-    /// disk disappears. Until it has succeeded, reads see uncommitted changes, and no other transaction can begin.
+    /// Rolls back a transaction that is still open, because its own rollback failed. Until a rollback succeeds, reads
+    /// see uncommitted changes, and no other transaction can begin.
     package func leaveTransaction() throws {
         if isInsideTransaction { try rollback() }
         guard !isInsideTransaction else {
@@ -105,13 +104,13 @@ extension Database {
     }
 }
 
-// Statements through SQLite's own interface. GRDB puts each value and each row into objects, which cost a release more
-// than SQLite's own work. GRDB still prepares and keeps the statements, and its errors are thrown as elsewhere.
+// Statements use SQLite's own interface, because GRDB's objects for values and rows cost a release more than SQLite's
+// own work. GRDB still prepares and keeps the statements, and errors are GRDB's.
 extension Database: StoredQueries {
     @discardableResult
     package func run(_ sql: String, _ values: [StoredValue] = []) throws -> [any StoredRow] {
         let statement = unsafe try cachedStatement(sql: sql).sqliteStatement
-        // On every exit, so that the next use of the statement finds it reset and without values.
+        // The next use of the statement must find it reset and without values.
         defer {
             unsafe sqlite3_reset(statement)
             unsafe sqlite3_clear_bindings(statement)
@@ -134,7 +133,7 @@ extension Database: StoredQueries {
     package func indexed(by index: String) -> String { "INDEXED BY \(index)" }
 
     private static func bind(_ value: StoredValue, at position: CInt, to statement: OpaquePointer) -> CInt {
-        // SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
+        // This is SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
         let copied = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
         switch value {
         case .integer(nil), .text(nil), .bytes(nil): return unsafe sqlite3_bind_null(statement, position)
@@ -160,7 +159,8 @@ extension Database: StoredQueries {
 }
 
 private struct SQLiteRow: StoredRow {
-    /// Int64, String or [UInt8]; nil for NULL, and for a floating-point number, which no column holds.
+    /// The columns, each an Int64, a String or a [UInt8]. Nil for NULL, and for a floating-point number, which no
+    /// column contains.
     private let cells: [(any Sendable)?]
 
     fileprivate init(_ statement: OpaquePointer) {

@@ -3,15 +3,15 @@ import Glibc
 
 /// A database's place in the file system: only the program's own account may read the file or replace it.
 package struct PrivateDatabaseFile {
-    /// Absolute.
+    /// The absolute path.
     package let path: String
 
     package init(path: String) { self.path = path }
 
-    /// Checks the directory, takes the lock, and then creates the file if there is none, empty and for its owner alone.
+    /// Checks the directory, takes the lock, and then creates an empty file for its owner alone if there is none.
     ///
-    /// The order matters: closing any descriptor of a database releases the locks that SQLite holds on it in the same
-    /// process. So a file that is in use must not even be opened.
+    /// The order matters. If a process closes any descriptor of a database, it releases the locks that SQLite holds for
+    /// that process. So a file that is in use must not even be opened.
     package func prepare() throws(DatabaseFileError) -> DatabaseFileLock {
         let lock = try lock()
         do throws(DatabaseFileError) {
@@ -23,8 +23,8 @@ package struct PrivateDatabaseFile {
         return lock
     }
 
-    /// Checks what ``prepare()`` would refuse, and creates nothing. Not for a process that has the database open:
-    /// closing any descriptor of it releases SQLite's locks. It does not check whether another process uses the file.
+    /// Makes the checks of ``prepare()`` and creates nothing. Does not check whether another process uses the file. A
+    /// process that has the database open must not call it, because closing a descriptor releases SQLite's locks.
     package func examine() throws(DatabaseFileError) {
         try requirePrivateDirectory()
         for file in [path + ".lock", path] {
@@ -71,8 +71,8 @@ package struct PrivateDatabaseFile {
         return descriptor
     }
 
-    /// Opens a file without following a link. Owner and mode are those of the descriptor, so that no other process can
-    /// exchange the file between the check and the use. SQLite gives its own side files the same mode.
+    /// Opens a file without following a link. Checks owner and mode through the descriptor, so that no other process
+    /// can exchange the file between check and use. SQLite gives its side files the same mode.
     ///
     /// - Returns: nil if there is no file and none is to be created.
     private func openPrivately(_ path: String, flags: Int32) throws(DatabaseFileError) -> Int32? {
@@ -109,31 +109,30 @@ package struct PrivateDatabaseFile {
     private func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
 }
 
-/// The lock of the one process that uses the database. It ends with ``release()``, or with the process in any way. No
-/// child inherits it: a child that outlives the program must not keep it.
+/// The lock of the one process that uses the database. It ends with ``release()``, or with the process. Children do not
+/// inherit it, because a child may outlive the program.
 ///
-/// Its file stays: if it were unlinked, two processes could each lock a file of that name.
+/// The lock's file is never removed. Otherwise two processes could each lock a file with that name.
 package struct DatabaseFileLock: Sendable {
     fileprivate let descriptor: Int32
 
-    /// Call it once only: afterwards the descriptor's number may be another file's.
+    /// Releases the lock. Must be called only once: later, the descriptor's number may belong to another file.
     package func release() {
-        // A child of this process that has not executed its program yet also holds the descriptor, for a moment.
+        // Closing is not enough: a child that has not executed its program yet has the descriptor too.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }
 
-/// The files of an open database, as they were when it was opened.
+/// The identity of an open database's files at the time of opening.
 ///
-/// If the files are removed or replaced, for example by a restored copy, SQLite continues with those that it has open.
-/// What it then commits is lost with the process: a payment token would be released, or submitted, again.
+/// If the files are removed or replaced, for example by a restored copy, SQLite continues with the old ones. Its later
+/// commits are then lost when the process ends, and a payment would be released or submitted again.
 package struct DatabaseFilePlace: Sendable {
     package let path: String
     private let opened: [FileIdentity?]
 
-    /// Call this while the database is open: SQLite's write-ahead log exists from then on, until the database is
-    /// closed.
+    /// Reads the identity of the files. The database must be open, because SQLite's write-ahead log exists only then.
     package init(path: String) {
         self.path = path
         opened = Self.files(of: path)
@@ -153,7 +152,7 @@ private struct FileIdentity: Sendable, Equatable {
     private let device: UInt
     private let inode: UInt
 
-    /// Nil if there is no visible file.
+    /// Nil if the path names no file.
     init?(path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return nil }

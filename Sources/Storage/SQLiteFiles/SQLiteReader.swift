@@ -2,17 +2,17 @@ package import DatabaseKit
 package import GRDB
 import Synchronization
 
-/// A connection that only reads, one read after the other.
+/// A connection that only reads. It runs one read at a time.
 ///
 /// Each caller waits until the store's deadline. A read whose deadline passes before it has begun is skipped. A read in
 /// progress is interrupted at its deadline, so that a slow search does not delay the others.
 package final class SQLiteReader<Failure: StoreFailure>: Sendable {
-    /// A longer queue would only wait for a disk that hangs.
+    /// The number of reads that may wait. A longer queue would only wait for a disk that hangs.
     package static var capacity: Int { 1024 }
 
     private struct State {
         var waiting = 0
-        /// The read in progress.
+        /// The number of the read in progress; nil if there is none.
         var running: UInt64?
         var next: UInt64 = 0
     }
@@ -40,7 +40,7 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
             return try await deadlines.answer { caller in
                 connection.asyncRead { [self] database in
                     defer { state.withLock { $0.waiting -= 1 } }
-                    // Before the read begins, so that a deadline that passes from then on finds a read to interrupt.
+                    // This precedes the read, so that a deadline that passes from now on finds a read to interrupt.
                     state.withLock { $0.running = number }
                     let result =
                         caller.begin()
@@ -50,7 +50,7 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
                 }
             }
         } catch {
-            // At the deadline. A read that has failed no longer runs.
+            // The deadline has passed, or the read has failed and no longer runs.
             interrupt(number)
             throw error
         }
@@ -59,7 +59,8 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
     /// The number of reads that wait, including the one in progress and those whose deadline has passed.
     package var waiting: Int { state.withLock { $0.waiting } }
 
-    /// Inside the lock, so that the next read is not interrupted in place of this one.
+    /// Interrupts a read if it is still the one in progress. The lock keeps the next read from being interrupted
+    /// instead.
     private func interrupt(_ number: UInt64) {
         state.withLock { if $0.running == number { connection.interrupt() } }
     }

@@ -1,22 +1,22 @@
 package import DatabaseKit
 package import GRDB
 
-/// The part that a store adds to its batches, on the writer's thread.
+/// The part of a batch that the store defines. The writer calls it on its own thread.
 package protocol SQLiteBatches: Sendable {
     associatedtype Failure: StoreFailure
-    /// The state that the writes of a batch pass on to each other.
+    /// The state that each write of a batch receives from the previous one.
     associatedtype State: Sendable
 
-    /// Called inside the transaction, before its writes: returns the state that they start from. Called again if they
-    /// are written separately.
+    /// Returns the state from which the writes start. Called inside the transaction, before the writes, and again if
+    /// they are written separately.
     func begin(_ db: Database) throws -> State
-    /// Called before the batch is answered.
+    /// Called after the commit and before the batch is answered.
     func committed(_ writes: Int, from begin: State, to end: State, after time: Duration)
-    /// A batch was not acknowledged, and the writes that are in the database are read back next.
+    /// Called if a batch was not acknowledged, before the writer reads back which writes are in the database.
     ///
     /// - Parameter reach: nil if the transaction failed before all writes were performed.
     func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure)
-    /// The writes of an unacknowledged batch that are in the database were read back.
+    /// Called after the writes of an unacknowledged batch were read back.
     func readBack(_ db: Database)
     /// Called after each batch.
     func ended(_ db: Database)
@@ -29,7 +29,7 @@ extension SQLiteBatches {
     package func ended(_ db: Database) {}
 }
 
-/// The one writer: takes the queued writes, commits them as one transaction, and then answers each.
+/// The only writer of a database. It takes the queued writes, commits them in one transaction, and answers each.
 package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
     package typealias Failure = Batches.Failure
     package typealias State = Batches.State
@@ -49,17 +49,17 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
         self.batches = batches
     }
 
-    /// Waits for a place, the commit and its answer, at most until the deadline. A write whose deadline passes before
-    /// the writer takes it is not written.
+    /// Waits for a place in the queue, for the commit and for its answer, until the deadline at most. The writer skips
+    /// a write whose deadline has passed.
     ///
     /// - Parameters:
-    ///   - work: runs inside the shared transaction; if it throws, only its own changes are undone. Called again if
-    ///     another write's failure undid the transaction.
-    ///   - readBack: after a commit that was not acknowledged, returns the answer that the database's content permits;
-    ///     nil if there is none.
-    ///   - refusal: if nothing could be written, returns the refusal that is due in any case, by reading only; nil if
-    ///     there is none.
-    ///   - lost: called if nothing was written and the deadline had passed, so that no caller learns of it.
+    ///   - work: a function that runs inside the shared transaction. If it throws, only its own changes are undone. It
+    ///     is called again if another write's failure undid the transaction.
+    ///   - readBack: a function that returns the answer that the database's content permits after a commit that was not
+    ///     acknowledged; nil if it permits none.
+    ///   - refusal: a function that only reads. If nothing could be written, it returns the refusal that applies
+    ///     anyway; nil if none does.
+    ///   - lost: a function that is called if nothing was written and the deadline had passed, so no caller is told.
     package func write<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout State) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
@@ -109,7 +109,7 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
             } catch is WriteFailed {
                 try db.durably { try batch.performSeparately(from: batches.begin(db), db) }
             }
-            // Again: the file may have been removed between the check and the commit.
+            // The file may have been removed after the first check.
             try place.requireUnchanged()
             if let (begin, end) = batch.reach {
                 batches.committed(writes.count, from: begin, to: end, after: started.duration(to: .now))
@@ -117,12 +117,12 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
             batch.acknowledge(db)
         } catch {
             let failure = Failure(error)
-            // The commit may have taken place.
+            // The commit may have succeeded.
             batches.failed(writes.count, batch.reach, failure)
             do {
                 try place.requireUnchanged()
             } catch {
-                // The commit's result would be lost with the process.
+                // The file was replaced, so a commit to the old file is lost when the process ends.
                 return batch.fail(Failure(error))
             }
             batch.readBack(after: failure, db)
@@ -134,14 +134,14 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
     package func close() throws { try connection.close() }
 }
 
-/// A write that waits for the writer, with its ways to answer. Exactly one of them is called, once.
+/// A write in the writer's queue, and the functions that answer its caller. The writer calls exactly one of them, once.
 package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite {
     package let begin: @Sendable () -> Bool
     /// Decides and writes, inside the batch's transaction, and appends its records to the state. Called again if that
     /// transaction was rolled back because of another write, so it has no effect outside the database.
     let perform: @Sendable (Database, inout State) throws -> DecidedWrite
-    /// Called if nothing of it was written. Answers with a refusal that the database's content justifies by itself;
-    /// returns false if there is none, and then it gives no answer.
+    /// Called if nothing of the write was written. Answers with the refusal that the database's content alone
+    /// justifies. Returns false, without an answer, if it justifies none.
     let refuse: @Sendable (Database) throws -> Bool
     package let fail: @Sendable (Failure) -> Void
 }
@@ -149,7 +149,7 @@ package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite 
 extension SQLiteWrite {
     /// A write that no caller waits for.
     ///
-    /// - Parameter readBack: returns true if its rows are there.
+    /// - Parameter readBack: a function that returns true if the write's rows are in the database.
     package init<Written: Sendable>(
         unawaited work: @escaping @Sendable (Database, inout State) throws -> Written,
         readBack: @escaping @Sendable (Written, Database) throws -> Bool, fail: @escaping @Sendable (Failure) -> Void
@@ -168,8 +168,8 @@ extension SQLiteWrite {
 struct DecidedWrite {
     /// Called when the transaction is durable.
     let acknowledge: () -> Void
-    /// Called if it is unknown whether the transaction was committed. Answers by the database's content; returns false
-    /// if that permits no answer, and then it gives none.
+    /// Called if it is unknown whether the transaction was committed. Answers by the database's content. Returns false,
+    /// without an answer, if the content permits none.
     let readBack: (Database) throws -> Bool
 }
 
@@ -179,7 +179,7 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         /// The transaction failed before this write.
         case open
         case decided(DecidedWrite)
-        /// This write could not be written; the others continue.
+        /// This write failed; the others continue.
         case failed(Failure)
     }
 
@@ -193,9 +193,8 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         outcomes = Array(repeating: .open, count: writes.count)
     }
 
-    /// Called inside the transaction. It makes no savepoint for each write: savepoints cost a third of SQLite's work
-    /// here, and nearly always every write succeeds. Throws ``WriteFailed`` if one fails; then the transaction must be
-    /// rolled back.
+    /// Performs all writes inside the transaction, without a savepoint for each: savepoints cost a third of SQLite's
+    /// work here, and a write rarely fails. Throws ``WriteFailed`` if one fails; the caller must then roll back.
     mutating func perform(from start: State, _ db: Database) throws {
         var state = start
         for (position, write) in writes.enumerated() {
@@ -209,8 +208,8 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         reach = (start, state)
     }
 
-    /// Called inside the transaction. A write that fails undoes only its own changes. Throws if the whole transaction
-    /// is lost.
+    /// Performs each write in a savepoint inside the transaction, so that a failed write undoes only its own changes.
+    /// Throws if the whole transaction is lost.
     mutating func performSeparately(from start: State, _ db: Database) throws {
         var state = start
         for (position, write) in writes.enumerated() {
@@ -227,26 +226,26 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         reach = (start, state)
     }
 
-    /// Called after the commit.
+    /// Answers all writes after the commit.
     func acknowledge(_ db: Database) {
         answer(readBack: false, after: .unavailable(reason: "It was not written."), db)
     }
 
-    /// Called after a failure of the transaction. Only the database shows whether the commit took place, so every write
-    /// is answered by what is found there.
+    /// Answers each write by the database's content after a failure of the transaction, since only the database shows
+    /// whether the commit succeeded.
     func readBack(after failure: Failure, _ db: Database) {
         answer(readBack: true, after: failure, db)
     }
 
-    /// Called after a failure of the transaction, if nothing can be read back.
+    /// Answers all writes after a failure of the transaction if nothing can be read back.
     func fail(_ failure: Failure) {
         for write in writes { write.fail(reach == nil ? failure : failure.asPossiblyWritten) }
     }
 
     private func answer(readBack: Bool, after failure: Failure, _ db: Database) {
-        // No commit is tried before all writes are performed.
+        // The commit is tried only after all writes are performed.
         let mayBeWritten = readBack && reach != nil
-        // After one failed read no other is tried: each try may wait for a lock.
+        // After one failed read, no other is tried, because each may wait for a lock.
         var isReadable = true
         func found(_ look: (Database) throws -> Bool) -> Bool {
             guard isReadable else { return false }
@@ -276,10 +275,10 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
     }
 }
 
-/// One of a transaction's writes failed.
+/// A write of the transaction failed.
 struct WriteFailed: Error {}
 
-/// SQLite aborted the transaction, or a part of it cannot be undone: nothing of it may be committed.
+/// SQLite aborted the transaction, or cannot undo a part of it. Nothing of it may be committed.
 struct TransactionLost: Error {
     let cause: any Error
 }
@@ -295,7 +294,7 @@ extension Database {
             try cachedStatement(sql: "RELEASE one_write").execute()
             return result
         } catch {
-            // On a full disk and on I/O errors SQLite may roll back the whole transaction itself.
+            // On a full disk or an I/O error, SQLite may roll back the whole transaction by itself.
             guard isInsideTransaction else { throw TransactionLost(cause: error) }
             do {
                 try cachedStatement(sql: "ROLLBACK TO one_write").execute()

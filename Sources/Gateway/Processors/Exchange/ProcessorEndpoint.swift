@@ -10,7 +10,7 @@ public struct ProcessorEndpoint: Sendable, Equatable {
     }
 
     public let place: Place
-    /// The path before a processor's own paths, without a slash at its end: empty, or `/v1`.
+    /// The path before each request's own path, without a final slash: empty, or for example `/v1`.
     public let basePath: String
 
     public init(place: Place, basePath: String = "") {
@@ -18,8 +18,8 @@ public struct ProcessorEndpoint: Sendable, Equatable {
         self.basePath = basePath
     }
 
-    /// Parses `https://HOST[:PORT][/PATH]`, `http://` with 127.0.0.1, [::1] or localhost, or `unix:/PATH`. No user,
-    /// query or fragment.
+    /// Parses `https://HOST[:PORT][/PATH]`, `http://` with 127.0.0.1, [::1] or localhost, or `unix:/PATH`. Nil for
+    /// other text, and for a URL with a user, a query or a fragment.
     public init?(_ text: String) {
         guard text.utf8.count <= 512, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         if text.hasPrefix("unix:") {
@@ -56,7 +56,7 @@ public struct ProcessorEndpoint: Sendable, Equatable {
     /// Returns true if the connection uses TLS.
     public var isEncrypted: Bool { if case .https = place { true } else { false } }
 
-    /// The name for the Host header and for TLS.
+    /// The value of the Host header.
     var hostHeader: String {
         switch place {
         case .https(let host, let port): (host.contains(":") ? "[\(host)]" : host) + (port == 443 ? "" : ":\(port)")

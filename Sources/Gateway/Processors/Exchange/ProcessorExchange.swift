@@ -5,9 +5,9 @@ import OutgoingConnections
 public import SecretMemory
 import Synchronization
 
-/// A fault between the gateway and a processor; a fixed word for records and metrics.
+/// A fault between the gateway and a processor. The raw value is a fixed word in records and metrics.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
-    // Faults before the first byte.
+    // Faults before the first byte of the request is sent.
     case nameNotResolved = "name_not_resolved"
     case notConnected = "not_connected"
     /// TLS failed, or the server's certificate is not trusted for its name.
@@ -16,19 +16,19 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     /// The request could not be written: a defect, or a value that the processor cannot receive.
     case notWritten = "not_written"
 
-    // Faults after it.
+    // Faults after the first byte is sent.
     case connectionLost = "connection_lost"
     case noAnswerInTime = "no_answer_in_time"
     case answerTooLarge = "answer_too_large"
     case notHTTP = "not_http"
     /// A status or a body that the processor does not document.
     case answerNotUnderstood = "answer_not_understood"
-    /// The answer has a card's account number where the processor's documents promise a token of its own. The number is
-    /// not kept.
+    /// The answer has a card's account number where the processor's documents promise a substitute. The gateway does
+    /// not keep the number.
     case accountNumberNotTokenized = "account_number_not_tokenized"
 }
 
-/// A complete answer.
+/// A complete HTTP response.
 public struct ExchangeAnswer: Sendable {
     public let status: Int
     public let contentType: String?
@@ -36,11 +36,10 @@ public struct ExchangeAnswer: Sendable {
     public let body: [UInt8]
 }
 
-/// One request on one new connection: no retry, no redirect, no reuse, so that it is certain whether a byte of it was
-/// sent.
+/// One request on a new connection, without retries, redirects or reuse. So it is certain whether any byte was sent.
 public struct ProcessorExchange: Sendable {
     public static let maximumAnswerBytes = 64 << 10
-    /// The time after its deadline in which an answer is still received.
+    /// The time for which the exchange waits for an answer after the deadline.
     static let listening = Duration.seconds(60)
 
     public enum Result: Sendable {
@@ -51,13 +50,13 @@ public struct ProcessorExchange: Sendable {
     }
 
     public let endpoint: ProcessorEndpoint
-    /// The headers of each request; may be secret.
+    /// The headers of each request, whose values may be secret.
     public let headers: [(name: String, value: String)]
     private let tls: NIOSSLContext?
     /// The resolver of the endpoint's name.
     var names = HostNames.shared
 
-    /// - Parameter trust: DER certificates of the roots instead of the system's.
+    /// - Parameter trust: the root certificates in DER that replace the system's.
     /// - Throws: NIOSSL's errors, if the roots cannot be read.
     public init(
         to endpoint: ProcessorEndpoint, headers: [(name: String, value: String)] = [], trust: [[UInt8]] = []
@@ -70,7 +69,7 @@ public struct ProcessorExchange: Sendable {
         }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.restrictAlgorithms()
-        // A server that continues to send does not delay the close for long.
+        // A server that continues to send delays the close for one second at most.
         configuration.shutdownTimeout = .seconds(1)
         if !trust.isEmpty {
             configuration.trustRoots = .certificates(try trust.map { try NIOSSLCertificate(bytes: $0, format: .der) })
@@ -87,11 +86,10 @@ public struct ProcessorExchange: Sendable {
     ///
     /// - Parameters:
     ///   - path: the path after the endpoint's base path.
-    ///   - deadline: the time after which nothing is written. If the answer has not come by then, the outcome is
-    ///     unknown, and the answer is
-    ///     awaited for another minute.
-    ///   - late: receives the answer of that minute, at most once.
-    ///   - read: returns the meaning of an answer.
+    ///   - deadline: the time after which nothing is written. Without an answer by then the outcome is unknown, and the
+    ///     exchange waits for the answer for another minute.
+    ///   - late: a function that receives an answer in that minute, at most once.
+    ///   - read: a function that interprets an answer.
     public func submit(
         to path: String, contentType: String = "application/json", body: borrowing SecretBytes,
         before deadline: ContinuousClock.Instant, late: @escaping LateOutcome,
@@ -155,7 +153,7 @@ public struct ProcessorExchange: Sendable {
         var destination = HTTPDestination(place, maximumBodyBytes: Self.maximumAnswerBytes)
         destination.names = names
         if let tls, case .https(let host, _) = endpoint.place {
-            // An IP address is verified as such, and not sent as a name (RFC 6066 §3).
+            // The certificate is verified for an IP address, which is not sent as a server name (RFC 6066 §3).
             let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
             destination.tls = { [try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host)] }
         }
@@ -179,13 +177,13 @@ public struct ProcessorExchange: Sendable {
     }
 }
 
-/// The outcome that a caller waits for: the first one given.
+/// The outcome for which a caller waits. Only the first one counts.
 private final class FirstOutcome: Sendable {
     private let waiting: Mutex<CheckedContinuation<SubmissionOutcome, Never>?>
 
     init(_ continuation: CheckedContinuation<SubmissionOutcome, Never>) { waiting = Mutex(continuation) }
 
-    /// - Returns: false if one was given before.
+    /// - Returns: false if there was an outcome before.
     @discardableResult
     func give(_ outcome: SubmissionOutcome) -> Bool {
         let continuation = waiting.withLock { waiting in
@@ -197,7 +195,7 @@ private final class FirstOutcome: Sendable {
     }
 }
 
-/// Limits the connections on which late answers are awaited, each with a descriptor and a payment's data in memory.
+/// Limits the connections that wait for late answers. Each has a descriptor, and a payment's data in memory.
 private final class LateAnswerConnections: Sendable {
     static let shared = LateAnswerConnections()
     private static let most = 1000

@@ -2,11 +2,11 @@ import Payments
 import Radial
 
 extension OrderDetails {
-    /// Takes the order from a payment's request, in Radial's terms.
+    /// Converts the order of a payment's request into Radial's elements.
     init(_ customer: Customer, orderId: String?) {
         var billing = Party(customer.billing ?? PaymentContact())
         billing.phoneNumber = customer.phoneNumber
-        // Apple gives a shippingContact with only a telephone number or an e-mail address if nothing is shipped.
+        // If nothing is shipped, Apple's shippingContact has only a telephone number or an e-mail address.
         let shipTo = customer.shipping.flatMap { $0.hasPlace ? Party($0) : nil }
         self.init(
             orderId: orderId, billing: billing, shipTo: shipTo, customerEmail: customer.emailAddress,
@@ -32,7 +32,7 @@ extension PaymentContact {
 }
 
 extension RequiredElement {
-    /// The member of a payment's request from which Radial's element is taken.
+    /// Makes the member of a payment's request that supplies Radial's element.
     init(_ element: UnsuitableOrder.Element) {
         self =
             switch element {

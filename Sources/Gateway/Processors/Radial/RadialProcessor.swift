@@ -3,13 +3,13 @@ import Payments
 import Radial
 import SecretMemory
 
-/// Radial's Payment Service, by its XML over HTTPS: one CreditCardAuthRequest with the decrypted data for each payment.
+/// Radial's Payment Service, with XML over HTTPS: one CreditCardAuthRequest with the decrypted data for each payment.
 /// **Never tried against Radial.**
 ///
 /// Public sources: Radial's page "Credit Card Authorization (card not present)" (the URI with the tender type, the
 /// codes), and eBayEnterprise/RetailOrderManagement-SDK (the schemas, and in Api/HttpConfig.php and Api/HttpApi.php the
 /// content type and the header `apikey`, which the processor's `headers_file` holds). The endpoint is the address of
-/// the store's payments, `https://HOST/v1.0/stores/STORE/payments`. There is no call that tells a payment's result.
+/// the store's payments, `https://HOST/v1.0/stores/STORE/payments`. Radial has no call that returns a payment's result.
 public struct RadialProcessor: Processor {
     public let capabilities = ProcessorCapabilities(
         paymentData: [.threeDSecure],
@@ -20,8 +20,8 @@ public struct RadialProcessor: Processor {
     private let exchange: ProcessorExchange
     private let leastTime: Duration
 
-    /// The time that must be left for an answer; otherwise nothing is sent. A payment whose answer comes too late needs
-    /// a person, since Radial has no call that tells its result.
+    /// The shortest time that must be left for an answer before anything is sent. If the answer comes too late, a
+    /// person must ask Radial for the result.
     public static let leastTime = Duration.seconds(3)
 
     public init(_ exchange: ProcessorExchange) { self.init(exchange, leastTime: Self.leastTime) }
@@ -57,14 +57,13 @@ public struct RadialProcessor: Processor {
         ) { Self.outcome($0, of: submission) }
     }
 
-    /// Returns the result that an answer proves. Any other answer is `pending`: the payment is not sent again, and a
-    /// person asks Radial.
+    /// Returns the result that an answer proves. After any other answer the payment is `pending`: it is not sent again,
+    /// and a person asks Radial.
     ///
-    /// A reply with an account number instead of an account token is not passed on, and none of its values is kept. It
-    /// is unknown and not `error`, since the bank may have authorized the payment: after `error` the merchant would
-    /// have the customer pay again. It is unknown even if its codes are those of a decline: a reply that breaks what
-    /// Radial's table promises for every reply proves nothing, and a needless check by a person costs less than a
-    /// payment made twice.
+    /// A reply with an account number instead of an account token is discarded with all its values. The outcome is then
+    /// unknown and not `error`: the bank may have authorized the payment, and after `error` the merchant would have the
+    /// customer pay again. This holds even if the codes say *declined*, because a reply that breaks the promises of
+    /// Radial's table proves nothing. A needless check by a person costs less than a second payment.
     private static func outcome(_ answer: ExchangeAnswer, of submission: Submission) -> SubmissionOutcome {
         let document: RadialReply
         do {
@@ -74,7 +73,7 @@ public struct RadialProcessor: Processor {
                 error.reason == .accountNumberNotTokenized ? .accountNumberNotTokenized : .answerNotUnderstood)
         }
         switch document {
-        // A Fault means that the request was not processed, or that a time-out occurred; its codes do not tell which.
+        // A Fault means that the request was not processed or timed out. Its codes do not distinguish the two.
         case .fault(let fault): return pending(reason: fault.code ?? "Fault")
         case .reply(let reply):
             guard answer.status == 200, reply.orderId == submission.orderId else {
@@ -116,7 +115,7 @@ public struct RadialProcessor: Processor {
         }
     }
 
-    /// Returns true if the account number is in the text, with any separators between its digits.
+    /// Returns true if the text contains the account number, with any separators between its digits.
     private static func has(_ accountNumber: borrowing SecretBytes, _ text: String) -> Bool {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains(number)
@@ -130,12 +129,12 @@ public struct RadialProcessor: Processor {
     }
 }
 
-/// The document for one submission, and its path.
+/// The XML document of one submission, and the path to which it is sent.
 private struct RadialRequest: ~Copyable {
     let path: String
     let document: SecretBytes
 
-    /// The reason why there is none: words without a value.
+    /// The reason why no document can be made, in words without any value.
     struct Objection: Error {
         let reason: String
     }
