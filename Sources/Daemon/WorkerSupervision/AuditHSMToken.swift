@@ -21,13 +21,11 @@ package protocol AuditHSMToken: Sendable {
     /// - Parameters:
     ///   - message: the value of `checkpoint`, at most 4096 bytes; a message that does not begin with `{"node":` is
     ///     refused.
-    ///   - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the HSM
-    ///     token.
-    /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the token.
+    /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the HSM token.
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8]
 
-    /// Returns the lines of the audit checkpoints that the HSM token stores, of all nodes and in no order, at most
-    /// 1,024; more are an error. After an interruption there may be several of one node. They are not verified: anyone
+    /// Returns the lines of all nodes' audit checkpoints that the HSM token stores, in no particular order. There are
+    /// at most 1,024; more are an error. After an interruption, a node may have several. They are not verified: anyone
     /// with the PIN can write them.
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]]
 

@@ -346,10 +346,10 @@ final class CallQueue: Sendable {
 
     /// Fails calls that waited too long.
     ///
-    /// While the worker responds, a call may wait until only `call_timeout` remains of its deadline. Time without a
-    /// worker, or with one that answers nothing and is about to be replaced, does not count; a call then waits as long
-    /// as a repetition may. Calls that run alone wait for each other and for a worker's start. They are few, and only
-    /// their deadline ends that wait.
+    /// While the worker responds, a call waits until only `call_timeout` is left before its deadline. Time without a
+    /// worker, or with a worker that does not answer and is about to be replaced, does not count towards this. While no
+    /// worker serves, a call may wait as long as a repetition may. Calls that run alone wait for each other and for the
+    /// start of a worker. They are few, and only their deadline ends that wait.
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
             let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)

@@ -15,7 +15,8 @@ package final class HSMTokenPool: Sendable {
     /// All HSM tokens in the configuration's order, including `first`.
     package let all: [HSMToken]
     package let first: HSMToken
-    /// The start of the next search, so that HSM tokens with equal load are chosen in turn.
+    /// A counter that determines the HSM token with which a search starts, so that HSM tokens with equal load are
+    /// chosen in turn.
     private let offset = Atomic<Int>(0)
 
     /// - Parameter first: the first of the configuration, which has the audit key and remembers the last audit
@@ -260,7 +261,7 @@ struct CallTerms: Sendable {
     /// True for the second attempt. It goes before all first attempts.
     var isRepetition = false
     /// True if a worker ended during the first attempt, perhaps because of this input. The second attempt is made while
-    /// its worker has no other call, so that a second end has one possible cause.
+    /// its worker has no other call. If that worker ends too, only this input can be the cause.
     var runsAlone = false
     /// True if the call waits for the next worker when none serves. If false it fails instead, because another HSM
     /// token can process it now.

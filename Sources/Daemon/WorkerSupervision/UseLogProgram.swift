@@ -6,8 +6,8 @@ package struct UseLogProgram: Sendable, Equatable {
     package var arguments: [String]
     /// The longest time that the program may run.
     package var timeout: Duration
-    /// The variables in addition to `PAYTOKEND_NODE`, `PAYTOKEND_TOKEN`, `PAYTOKEND_SINCE` and `PAYTOKEND_UNTIL`, and
-    /// the few that every program needs.
+    /// The program's own environment variables. `PAYTOKEND_NODE`, `PAYTOKEND_TOKEN`, `PAYTOKEND_SINCE` and
+    /// `PAYTOKEND_UNTIL`, and the few that every program needs, are set as well.
     package var environment: [String: String]
 
     package init(path: String, arguments: [String], timeout: Duration, environment: [String: String]) {

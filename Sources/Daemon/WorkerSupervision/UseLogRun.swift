@@ -37,15 +37,15 @@ package final class UseLogRun: Sendable {
     private static let grace = Duration.seconds(1)
 
     private let process: pid_t
-    /// Removed by ``read(_:)``.
+    /// The program's output and error pipes; nil once ``read(_:)`` has taken them.
     private let pipes: Mutex<UseLogPipes?>
     /// Makes the thread check `state`.
     private let wake: WakePipe
     private let timeout: Duration
     private let state = Mutex((pieces: 0, isStopped: false))
 
-    /// Starts the program in its own process group. The program inherits only its three standard files and, as
-    /// descriptor 3, its own file.
+    /// Starts the program in its own process group. The program inherits only standard input, output and error and, as
+    /// descriptor 3, its own executable file.
     package init(
         _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]
     ) throws(Failure) {
@@ -104,9 +104,9 @@ package final class UseLogRun: Sendable {
         wake.signal()
     }
 
-    /// Runs the program, and blocks until it has ended.
+    /// Passes the program's output to `take`, and blocks until the program has ended.
     ///
-    /// - Parameter take: a function that receives each piece of the output; if it throws, the program is ended.
+    /// - Parameter take: a function that receives each piece of the output; if it throws, the program is killed.
     func read(_ take: ([UInt8]) throws -> Void) throws {
         guard var pipes = pipes.withLock({ $0.take() }) else { throw Failure.notStarted }
         let deadline = ContinuousClock.now + timeout

@@ -147,7 +147,7 @@ struct CallPace {
     /// The average in seconds; nil before the first call.
     private var average: Double?
 
-    /// - Parameter seconds: the time from a session's start of a decryption to its answer.
+    /// - Parameter seconds: the time from when a session started a decryption until the worker answered it.
     mutating func took(_ seconds: Double) {
         let seconds = max(seconds, 0)
         average = average.map { $0 + (seconds - $0) * Self.weight } ?? seconds

@@ -2,10 +2,10 @@ public import Payments
 import SecretMemory
 public import StrictJSON
 
-/// Reads the decrypted dictionary.
+/// Reads Apple's decrypted payment data, a JSON dictionary.
 ///
-/// The JSON's strings are ordinary memory until the reader has copied the secret ones; a process that handles them is
-/// not dumpable.
+/// The strings of the parsed JSON, including secrets, are in ordinary memory, and the reader copies the secrets into
+/// memory that is wiped. So a process that uses the reader is not dumpable.
 public enum PaymentDataReader {
     /// The reason why the payment data cannot be submitted.
     public enum Fault: Error, Sendable, Equatable {

@@ -51,8 +51,8 @@ public struct ProcessorCapabilities: Sendable, Equatable {
     public var paymentData: Set<PaymentDataType>
     /// True if the processor accepts `authenticationResponses`, one authorization for several merchants.
     public var takesSeveralMerchants: Bool
-    /// True if the processor accepts no amount, or zero. Apple's payment token for a later or recurring payment may
-    /// have none.
+    /// True if the processor accepts a payment without an amount or with the amount zero. Apple's payment token for a
+    /// later or recurring payment may have none.
     public var takesNoAmount: Bool
     /// The elements that a request must have.
     public var needs: [RequiredElement]
@@ -147,7 +147,7 @@ public struct SubmittedPayment: Sendable {
     public let transactionId: String
     public let amount: Amount?
     public let orderId: String?
-    /// The processor's reference of the payment; nil if it gave none.
+    /// The processor's reference for the payment; nil if it gave none.
     public let processorReference: String?
 
     public init(transactionId: String, amount: Amount?, orderId: String?, processorReference: String?) {

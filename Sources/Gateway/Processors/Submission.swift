@@ -43,7 +43,7 @@ public final class PaymentCredential: Sendable {
     public let cardholderName: SecretBytes
     /// `deviceManufacturerIdentifier`, hexadecimal.
     public let deviceManufacturerIdentifier: String?
-    /// The proof of the card.
+    /// `paymentData`: the 3-D Secure or EMV data by which the payment is authenticated.
     public let proof: PaymentProof
     /// `authenticationResponses`, one for each of several merchants.
     public let merchantResponses: [MerchantResponse]
@@ -73,8 +73,8 @@ public final class PaymentCredential: Sendable {
 }
 
 extension PaymentOutcome {
-    /// Returns the outcome with each text masked that contains the account number,
-    /// with any separators between its digits and any text around them.
+    /// Returns the outcome, in which every text that contains the account number is masked, even if there are
+    /// separators between its digits or other text around it.
     public func masked(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return masked { digits in !number.isEmpty && digits.contains(number) }

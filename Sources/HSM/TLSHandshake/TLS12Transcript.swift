@@ -82,7 +82,7 @@ public struct TLS12Transcript: Sendable, Equatable {
         try message.end()
     }
 
-    /// Returns the signature schemes that a CertificateRequest message lists (§7.4.4).
+    /// Returns the signature schemes that a CertificateRequest message lists (RFC 5246 §7.4.4).
     private static func signatureSchemes(in message: HandshakeFields) throws(TLSInputError) -> [UInt16] {
         var message = message
         _ = try message.vector(lengthBytes: 1, 1...255)
@@ -93,8 +93,8 @@ public struct TLS12Transcript: Sendable, Equatable {
         return schemes
     }
 
-    /// Checks the form of a ClientKeyExchange message (§7.4.7): one vector. Its length field has one byte for a point
-    /// on a curve (RFC 8422 §5.7), otherwise two.
+    /// Checks the form of a ClientKeyExchange message (RFC 5246 §7.4.7): a single vector, whose length field has one
+    /// byte for a point on a curve (RFC 8422 §5.7) and two otherwise.
     private static func checkKeyExchange(_ message: HandshakeFields) throws(TLSInputError) {
         for (lengthBytes, longest) in [(1, 255), (2, 0xFFFF)] {
             var fields = message
@@ -104,7 +104,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 }
 
-/// Reads handshake messages in sequence. Each has a type, a length of three bytes, and a body (§7.4).
+/// Reads handshake messages in sequence. Each has a type, a length of three bytes, and a body (RFC 5246 §7.4).
 private struct MessageReader {
     private var rest: ArraySlice<UInt8>
 

@@ -108,9 +108,10 @@ final class BoundedInput: ChannelInboundHandler {
     /// True once the peer has sent its last byte and it has been passed on.
     var isExhausted: Bool { hasSeenEnd && kept.isEmpty }
 
-    /// Passes the next bytes to the decoder, at most up to the next possible end of a head or a message.
+    /// Passes the next bytes to the decoder, at most up to the next possible end of a head or a message; or, after all
+    /// bytes, the end of the input.
     ///
-    /// - Returns: false if there are none.
+    /// - Returns: false if nothing was left to pass on.
     func passOn() -> Bool {
         guard let context else { return false }
         endsTurn = false

@@ -142,7 +142,8 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: One request after the other
 
-    /// Processes the received input in the source's turn as far as the state allows; then reads more if needed.
+    /// Waits for the turn of the connection's source, and then processes the received input as far as the connection's
+    /// state allows. Reads more if there is no input to process.
     private func advance(_ context: ChannelHandlerContext) {
         guard turn == .none else { return }
         guard takesInput, !queue.isEmpty || input.holdsBytes else { return wantMore(context) }

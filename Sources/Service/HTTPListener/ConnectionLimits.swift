@@ -32,7 +32,7 @@ package enum ConnectionSource: Sendable, Hashable {
     }
 }
 
-/// A source that a connection counts for, and the maximum number of that source's connections.
+/// A source against which a connection is counted, and the maximum number of connections from that source.
 package struct ConnectionBound: Sendable, Equatable {
     package let source: ConnectionSource
     package let most: Int

@@ -118,7 +118,7 @@ import Synchronization
 
     /// Returns the parameters that a connection would use, without connecting; none if libpq refuses them.
     static func parametersInForce(_ parameters: [String: String]) -> [String: String] {
-        // libpq completes all parameters before it refuses this value.
+        // libpq refuses this invalid value before it connects, but only after it has filled in all other parameters.
         let refused = parameters.merging(["sslmode": "none-such"]) { $1 }
         guard let handle = unsafe try? start(refused, passwordFile: nil) else { return [:] }
         defer { unsafe PQfinish(handle) }

@@ -88,8 +88,8 @@ package final class PostgreSQLHosts: Sendable {
                 places = ordered(addresses) + places
                 continue
             }
-            // Each remaining place gets one part of the time, and the statements that follow get one. An only place
-            // gets all of it.
+            // The remaining time is divided equally among this place, the places after it, and the statements that
+            // follow. If there is only one place, it gets all the time.
             let isOnly = places.isEmpty && failures.isEmpty
             let share = now.duration(to: deadline) / (isOnly ? 1 : places.count + 2)
             do throws(PostgreSQLOpeningFailure) {

@@ -126,7 +126,7 @@ package struct PostgreSQLSchemaChange {
         _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC")
     }
 
-    /// Grants rights to a role that is limited to its rights (``binds(_:)``).
+    /// Grants rights to a role, after checking that they would restrict it (``binds(_:)``).
     ///
     /// - Parameters:
     ///   - connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.
@@ -158,8 +158,8 @@ package struct PostgreSQLSchemaChange {
         ) { _ = try run(limit) }
     }
 
-    /// Returns true if the role's rights limit it. PUBLIC, a superuser and a role that can act as the owner return
-    /// false. The server refuses the first grant to a role that does not exist.
+    /// Returns true if the rights granted to the role restrict it; false for PUBLIC, a superuser, and a role that can
+    /// act as the owner. Also returns true for a role that does not exist: the server then refuses the first grant.
     private func binds(_ role: String) throws -> Bool {
         // PostgreSQL reads this name as PUBLIC, quoted or not.
         guard role != "public" else { return false }

@@ -68,7 +68,7 @@ extension PostgreSQLURL {
 extension PostgreSQLOpeningFailure {
     /// Returns a sentence for the operator.
     ///
-    /// - Parameter setting: the configuration's name of the URL, such as `ledger.url`.
+    /// - Parameter setting: the name of the configuration setting that contains the URL, such as `ledger.url`.
     package func reason(_ setting: String) -> String {
         switch self {
         case .unreachable: "no host of \(setting) can be reached."

@@ -258,7 +258,8 @@ private struct BatchClaims {
                 ], prepared: "repeats"))
     }
 
-    /// Requires that the inserting statement and the rules agree; otherwise nothing is committed.
+    /// Requires that `holds` is true: the statement must have inserted exactly the claims that this program's release
+    /// rules permit. Otherwise nothing is committed.
     private func require(_ holds: Bool) throws {
         guard holds else {
             throw LedgerFailure.unavailable(

@@ -179,7 +179,8 @@ enum HoldRow {
     }
 }
 
-// A process that writes its chain knows its end more precisely than its HSM token, which is updated once a minute.
+// The process that writes a chain knows the chain's end more precisely than the HSM token, in which the end is updated
+// only once a minute.
 extension PostgreSQLWriter {
     /// - Throws: ``DatabaseRolledBack`` if the database's chain differs from the one that this process has written.
     func checked(_ transaction: PostgreSQLTransaction) throws {
@@ -203,8 +204,8 @@ extension PostgreSQLWriter {
     /// Puts all nodes on hold and continues from the database's chain. From then on this process writes only records,
     /// one of which is the acceptance. If the hold cannot be written, every later batch tries again.
     ///
-    /// A daemon that is unknown to the restored database cannot write, so each of its batches finds this again. The
-    /// hold is written only once, since each hold must be accepted separately.
+    /// If the restored database does not know this daemon's start, the daemon cannot write, and each of its batches
+    /// detects the restore again. The hold is still written only once, since each hold must be accepted separately.
     func hold(_ finding: LedgerHold.Finding) -> LedgerFailure {
         let isFromBefore = lease.status.isLost
         let failure = LedgerFailure.unavailable(

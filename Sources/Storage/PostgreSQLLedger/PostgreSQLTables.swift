@@ -147,9 +147,9 @@ package enum PostgreSQLTables {
             SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
         $$
         """,
-        // Waits for current batches and makes later ones wait, in the order of their arrival. With row locks alone,
-        // which batches share, batches could overtake a change for ever. The tables are locked in the order in which
-        // batches lock them.
+        // Waits for current batches and makes later ones wait, in the order of their arrival. Row locks alone, which
+        // batches share, would let new batches overtake a waiting change indefinitely. The tables are locked in the
+        // order in which batches lock them.
         """
         CREATE FUNCTION exclude_releases() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

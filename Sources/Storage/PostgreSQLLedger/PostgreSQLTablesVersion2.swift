@@ -175,8 +175,8 @@ extension PostgreSQLTables {
         """,
     ]
 
-    /// The first server on which all nodes count as having compared their chains: the one on which the schema was
-    /// created, or upgraded to version 2. Each daemon compares its chain at startup in any case.
+    /// Records the server on which the schema was created, or upgraded to version 2. All nodes count as having compared
+    /// their chains on it; each daemon also compares its chain at startup.
     static let firstServer = """
         UPDATE ledger_state SET system_identifier = here.system_identifier, timeline = here.timeline
         FROM this_server() AS here WHERE ledger_state.system_identifier IS NULL

@@ -3,9 +3,9 @@ import Ledger
 extension PostgreSQLTables {
     /// Archived beginnings of nodes' chains.
     static let version6 = [
-        // `recorded` is the sequence of the archive's own record. An archive takes effect when an audit checkpoint
-        // seals that record; the last such archive is where the node's chain begins here. Its record `last` stays with
-        // its audit checkpoint, and earlier ones are removed.
+        // `recorded` is the sequence of the record that reports the archive. The archive takes effect when an audit
+        // checkpoint seals that record. In the database, the node's chain then begins at the record `last` of the
+        // newest archive in effect: that record and its audit checkpoint are kept, and earlier ones are removed.
         """
         CREATE TABLE archive (
             node     text COLLATE "C" NOT NULL,

@@ -60,9 +60,9 @@ extension PostgreSQLTables {
             RETURN removed;
         END $$
         """,
-        // The time from which payment tokens may be served again when the effects of a wrong clock on forgotten claims
-        // are corrected. The payment tokens of pruned claims were signed before the pruning. The window and the lead
-        // allow for a server clock that was fast then or is slow now.
+        // The earliest signing time from which payment tokens may be served again when an operator corrects the limit
+        // that a wrong clock set for forgotten claims. Payment tokens of pruned claims were signed before the pruning.
+        // The window and the lead are added, in case the server's clock was fast during the pruning or is slow now.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -288,7 +288,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     }
 }
 
-/// A commit that may have been made but was not acknowledged, or not without a warning.
+/// A commit that may have been made, but that the server did not acknowledge, or acknowledged with a warning.
 struct CommitInDoubt: Error {
     let failure: LedgerFailure
 }

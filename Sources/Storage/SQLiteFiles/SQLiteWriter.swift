@@ -14,7 +14,8 @@ package protocol SQLiteBatches: Sendable {
     func committed(_ writes: Int, from begin: State, to end: State, after time: Duration)
     /// Called if a batch was not acknowledged, before the writer reads back which writes are in the database.
     ///
-    /// - Parameter reach: nil if the transaction failed before all writes were performed.
+    /// - Parameter reach: the states before the batch's first write and after its last; nil if the transaction failed
+    ///   before all writes were performed.
     func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure)
     /// Called after the writes of an unacknowledged batch were read back.
     func readBack(_ db: Database)
@@ -49,8 +50,8 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
         self.batches = batches
     }
 
-    /// Waits for a place in the queue, for the commit and for its answer, until the deadline at most. The writer skips
-    /// a write whose deadline has passed.
+    /// Waits for a place in the queue, the commit and the answer, but not longer than the deadline. The writer skips a
+    /// write whose deadline has passed.
     ///
     /// - Parameters:
     ///   - work: a function that runs inside the shared transaction. If it throws, only its own changes are undone. It
@@ -59,7 +60,8 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
     ///     acknowledged; nil if it permits none.
     ///   - refusal: a function that only reads. If nothing could be written, it returns the refusal that applies
     ///     anyway; nil if none does.
-    ///   - lost: a function that is called if nothing was written and the deadline had passed, so no caller is told.
+    ///   - lost: a function that is called if nothing was written, but the deadline had already passed, so that the
+    ///     caller can no longer be told.
     package func write<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout State) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
@@ -137,11 +139,11 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
 /// A write in the writer's queue, and the functions that answer its caller. The writer calls exactly one of them, once.
 package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite {
     package let begin: @Sendable () -> Bool
-    /// Decides and writes, inside the batch's transaction, and appends its records to the state. Called again if that
-    /// transaction was rolled back because of another write, so it has no effect outside the database.
+    /// Decides the write and performs it inside the batch's transaction, and appends the write's records to the state.
+    /// It is called again if the transaction was rolled back because of another write, so it must have no other effect.
     let perform: @Sendable (Database, inout State) throws -> DecidedWrite
-    /// Called if nothing of the write was written. Answers with the refusal that the database's content alone
-    /// justifies. Returns false, without an answer, if it justifies none.
+    /// Called if the write left nothing in the database. If the database's content alone justifies a refusal, answers
+    /// with that refusal; otherwise returns false and does not answer.
     let refuse: @Sendable (Database) throws -> Bool
     package let fail: @Sendable (Failure) -> Void
 }
@@ -164,7 +166,7 @@ extension SQLiteWrite {
     }
 }
 
-/// The decision of a write inside a transaction that is not committed yet.
+/// The decision on a write whose transaction is not committed yet.
 struct DecidedWrite {
     /// Called when the transaction is durable.
     let acknowledge: () -> Void
@@ -231,8 +233,8 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         answer(readBack: false, after: .unavailable(reason: "It was not written."), db)
     }
 
-    /// Answers each write by the database's content after a failure of the transaction, since only the database shows
-    /// whether the commit succeeded.
+    /// Answers each write according to the database's content after the transaction failed, since only the database
+    /// shows whether the commit succeeded.
     func readBack(after failure: Failure, _ db: Database) {
         answer(readBack: true, after: failure, db)
     }

@@ -8,7 +8,8 @@ package enum LedgerPlace: Equatable {
     /// The link of an interrupted restore. The previous ledger, or most of it, is at `aside`.
     case brokenOff(aside: String)
 
-    /// The end of the link's target, after the previous ledger's name.
+    /// The suffix of the target of the link that marks an interrupted restore. The target begins with the previous
+    /// ledger's name.
     package static let linkEnding = ".restoring"
 
     /// Nil if the path is neither a file nor the link of an interrupted restore.

@@ -134,8 +134,8 @@ package enum SQLiteTables {
     /// The current version, which rises with every change of a table.
     package static let version = steps.count
 
-    /// Returns true if the database has exactly these tables, indexes and triggers. A foreign trigger, for example,
-    /// could delete claims.
+    /// Returns true if the database has exactly the tables, indexes and triggers that this version defines. A foreign
+    /// trigger, for example, could delete claims.
     package static func areThese(_ db: Database) throws -> Bool {
         // The text of a table after ALTER TABLE depends on the SQLite version, so its name and columns are compared.
         // For all other objects the text is compared.

@@ -228,7 +228,8 @@ package struct SQLiteTimes {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }
 
-    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time.
+    /// - Parameter sequence: the sequence of the acceptance's record. Earlier records are ignored when the newest time
+    ///   is determined.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: any StoredQueries) throws {
         guard try forgottenBefore(db).map(StoredTime.date) == change.forgottenBefore else {
             throw LedgerFailure.timesConflict

@@ -85,8 +85,8 @@ package final class SubmissionLog: Sendable {
 
     // MARK: Requests, whose replies arrive on the writing thread
 
-    /// Records a submission, and the answers that begin at once. A repeated submission is recorded like the first;
-    /// readers of the log detect it.
+    /// Records a submission, and the start of each answer that its scenario gives immediately. A repeated submission is
+    /// recorded like the first; readers of the log recognise the repetition.
     package func submit(_ submission: Submission, reply: @escaping Reply<Record>) {
         enter(.submission(submission, reply))
     }

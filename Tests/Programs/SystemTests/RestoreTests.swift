@@ -48,7 +48,8 @@ import TokenForge
     func notTwice(onAnotherHost: Bool) async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
-        // The older HSM token has no head that the copy lacks, so the daemon cannot detect the copy with it.
+        // The older HSM token remembers no record that is missing from the copy. With it, the daemon therefore cannot
+        // detect that the ledger is an older copy.
         let (tokens, early) = (harness.directory.path("tokens"), harness.directory.path("early-tokens"))
         try FileManager.default.copyItem(atPath: tokens, toPath: early)
         try await harness.start()

@@ -49,7 +49,8 @@ struct AccessPolicy: Sendable, Equatable {
 
 /// One entry of the configuration's `access`: the peers that it matches, and their permissions.
 struct AccessRule: PeerRule, Sendable, Equatable {
-    /// The caller's name in records and for repeats; nil means the peer's uid.
+    /// The caller's name in audit records, by which repeats of the same caller are recognised too; nil means the peer's
+    /// uid.
     var name: String?
     var user: Account?
     /// The primary or a supplementary group. With `user` too, both must match.

@@ -235,7 +235,8 @@ struct TokenDecryptor: Sendable {
             scheme = .rsaV1
             otherInfo = []
         default:
-            // Apple signed a version that does not fit this key's algorithm, and so not this key's certificate.
+            // The version of the signed payment token does not fit this key's algorithm, so Apple did not make the
+            // payment token for this key's certificate.
             throw .decryptionFailed
         }
         let decryption = Decryption(

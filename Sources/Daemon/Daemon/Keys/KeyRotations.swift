@@ -78,7 +78,7 @@ struct KeyRotations: Sendable {
         return Rotation.all(among: keys, now: now)
     }
 
-    /// Returns the reason why a key decrypts nothing now, regardless of its state; nil if it does.
+    /// Returns the reason why the key cannot decrypt now, whatever its state; nil if it can.
     private func fault(of hash: PublicKeyHash) -> String? {
         guard let entry = index.entry(hash) else { return KeyEntry.Condition.missing.explanation }
         if let explanation = entry.condition.explanation { return explanation }

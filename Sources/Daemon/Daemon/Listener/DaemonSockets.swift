@@ -11,8 +11,8 @@ enum SocketKind: String, CaseIterable, Sendable {
 
 /// Answers the requests of both sockets; ``DaemonRouter`` in production.
 protocol PeerRequestHandler: Sendable {
-    /// Called after the head and before the body. Returns a refusal, or the handler of the body. Runs on the event
-    /// loop, so it must neither wait nor compute for long.
+    /// Called when the head has arrived, before the body is read. Returns a refusal, or the handler of the body. Runs
+    /// on the event loop, so it must neither wait nor compute for long.
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
     /// Returns the group of accounts that the peer's connections count for; nil for an account that a rule names.

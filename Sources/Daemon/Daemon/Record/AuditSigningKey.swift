@@ -49,7 +49,8 @@ enum AuditKeyIdentifier {
         mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 
-    /// Returns false for a key that another node made.
+    /// Returns false if the identifier shows that another node made the key. An identifier of an earlier version shows
+    /// nothing.
     static func mayBe(_ identifier: [UInt8], of node: String) -> Bool {
         !identifier.starts(with: mark) || identifier.suffix(8) == digest(of: node)
     }

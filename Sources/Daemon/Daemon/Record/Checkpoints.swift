@@ -104,7 +104,8 @@ final class Checkpoints: CheckpointSealing {
 
     /// Makes and stores an audit checkpoint of everything recorded so far; returns nil if nothing is recorded.
     ///
-    /// All requests that arrive while one is made share the next one. So at most two seals wait for an HSM that hangs.
+    /// Calls that arrive while an audit checkpoint is being made share the next one. So at most two wait for an HSM
+    /// that hangs.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
@@ -255,7 +256,8 @@ final class UnsealedRecords: Sendable {
         if isDue { wake.yield() }
     }
 
-    /// Restarts the count for another key. The record ends at `end`, or later if the writer has already reported so.
+    /// Restarts the checkpoint schedule for another audit key. The record ends at `end`, or at a later sequence if the
+    /// writer has already reported one.
     func restart(end: Int, sealed: Int, at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             state.recorded = max(state.recorded, end)

@@ -17,7 +17,8 @@ struct MergedRecords: Sendable {
     struct Cursor: Sendable, Equatable {
         private(set) var sequences: [AuditNode?: Int]
 
-        /// Returns nil if the text is not a cursor of a query for these nodes.
+        /// Returns nil if the text does not have the form of a cursor for these nodes: one sequence for a single node,
+        /// pairs of node and sequence for all.
         init?(_ text: String, of query: NodeQuery) {
             guard case .all = query else {
                 guard let sequence = Int(text), sequence > 0 else { return nil }

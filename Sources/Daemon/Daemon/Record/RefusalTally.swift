@@ -15,8 +15,8 @@ final class RefusalTally: Sendable {
     /// The number of recorded refusals without use of a key, per caller and minute. A backend that forwards everything
     /// it receives stays below this in quiet times, so that each refusal is found by its transaction.
     static let maximumRecorded = 60
-    /// The number of uids with their own records in a minute, among the accounts that one rule admits by a group or
-    /// that no rule admits.
+    /// The maximum number of uids that get their own records in a minute. It applies separately to the accounts that
+    /// one rule admits by a group, and to those that no rule admits.
     static let maximumUnnamed = 8
 
     private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
@@ -69,9 +69,9 @@ final class RefusalTally: Sendable {
         }
     }
 
-    /// Counts a refusal of an authorized caller if no key was used for it, and if this minute already has
-    /// ``maximumRecorded`` records of such refusals. A caller needs only one payment token from Apple, for example an old
-    /// one, to cause any number of them.
+    /// Counts a refusal of an authorized caller, instead of recording it, if no key was used for it and
+    /// ``maximumRecorded`` such refusals of this caller are already recorded in this minute. Without the limit, a
+    /// caller with a single payment token from Apple, even an old one, could cause any number of records.
     ///
     /// - Parameter facts: the facts that are known about the request.
     /// - Returns: true if it was counted, and must not be recorded individually.

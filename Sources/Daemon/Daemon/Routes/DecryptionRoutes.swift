@@ -36,9 +36,9 @@ struct DecryptionRoutes: Sendable {
     /// Verifies that Apple signed the payment token. No key is used, and no claim is made.
     ///
     /// The transactionId in the answer is the one that the payment token names. Apple's signature covers data ‖
-    /// transactionId ‖ applicationData without their lengths. A payment token in which 32 bytes were moved from one
-    /// field to another therefore verifies too (`PaymentToken` permits no other length). Only decryption detects it. A
-    /// caller that must be sure of the transactionId has to decrypt.
+    /// transactionId ‖ applicationData without their lengths. So a payment token whose field boundaries were moved
+    /// still verifies; `PaymentToken` permits only a move of 32 bytes. Only decryption detects such a move. A caller
+    /// that must be sure of the transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.setEvent(.verify)

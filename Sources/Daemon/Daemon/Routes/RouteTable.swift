@@ -190,7 +190,8 @@ struct EndpointAccess: Sendable {
     let dryRun: DryRun
 
     enum DryRun: Sendable, Equatable {
-        /// Everything is checked and nothing is changed; the endpoint reads ``EndpointRequest/isDryRun()``.
+        /// The endpoint supports dry runs, in which it checks everything and changes nothing. It reads
+        /// ``EndpointRequest/isDryRun()``.
         case offered
         /// The parameter is refused with any value, and the request is not carried out.
         /// - Parameter instead: the alternative for the caller, as the second half of a sentence.

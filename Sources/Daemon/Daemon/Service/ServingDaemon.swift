@@ -53,7 +53,8 @@ struct ServingDaemon: ServingProgram {
         await assembly.hsmTokens.start()
         let first = assembly.hsmTokens.first
         let opening = assembly.opening.start { [hsmTokens = assembly.hsmTokens, gate = assembly.gate] in
-            // If the first HSM token is unavailable, the ledger cannot be compared until it returns.
+            // The opening is over when no HSM token is starting and the ledger has been compared with the first HSM
+            // token. While that HSM token is unavailable, the comparison is not awaited.
             hsmTokens.all.allSatisfy { $0.condition != .starting } && (gate.position != .waiting || !first.isServing)
         }
         let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
@@ -86,8 +87,8 @@ struct ServingDaemon: ServingProgram {
 
     /// Answers the requests under way, then writes and seals the last records.
     ///
-    /// - Parameter failure: the reason to stop if the ledger, which is then not sealed, is not the one that the HSM
-    ///   token remembers; otherwise nil.
+    /// - Parameter failure: the mismatch between the ledger and the HSM token's memory, if the daemon stops for it; the
+    ///   ledger is then not sealed. Otherwise nil.
     func stop(after failure: StartFailure?) async {
         let started = ContinuousClock.now
         let patience = Task { [hsmTokens = parts.hsmTokens] in

@@ -98,16 +98,16 @@ extension Readiness {
             key.hsmTokens.contains(name) && condition.tier(for: key.algorithm.scheme) != nil
         }
 
-        /// Returns true if the HSM token is open and lists this key but cannot decrypt payments for it. Its worker
-        /// cannot test such a key and lists it as inconsistent, so ``KeyEntry/hsmTokens`` does not contain this HSM
-        /// token.
+        /// Returns true if the HSM token is open and lists the key, but cannot decrypt payments with it. The HSM
+        /// token's worker cannot test such a key and reports it as inconsistent, so ``KeyEntry/hsmTokens`` does not
+        /// contain this HSM token.
         func lacksTier(for key: KeyEntry) -> Bool {
             guard case .ready = condition else { return false }
             return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
         }
 
-        /// Returns true if this HSM token may be the one that would decrypt payments for the key. Only for a key for
-        /// which no HSM token decrypts payments now.
+        /// Returns true if payments for the key might be decrypted again once this HSM token is available or correctly
+        /// configured. Call this only for a key with which no HSM token decrypts payments now.
         func isMissed(for key: KeyEntry) -> Bool {
             if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }

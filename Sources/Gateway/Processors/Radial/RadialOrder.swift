@@ -2,7 +2,7 @@ import Payments
 import Radial
 
 extension OrderDetails {
-    /// Converts the order of a payment's request into Radial's elements.
+    /// Converts the order details of a payment request to Radial's elements.
     init(_ customer: Customer, orderId: String?) {
         var billing = Party(customer.billing ?? PaymentContact())
         billing.phoneNumber = customer.phoneNumber

@@ -73,7 +73,7 @@ public struct RadialProcessor: Processor {
                 error.reason == .accountNumberNotTokenized ? .accountNumberNotTokenized : .answerNotUnderstood)
         }
         switch document {
-        // A Fault means that the request was not processed or timed out. Its codes do not distinguish the two.
+        // A Fault means either that the request was not processed or that it timed out. Its codes do not tell which.
         case .fault(let fault): return pending(reason: fault.code ?? "Fault")
         case .reply(let reply):
             guard answer.status == 200, reply.orderId == submission.orderId else {
@@ -92,7 +92,8 @@ public struct RadialProcessor: Processor {
     private static func outcome(_ reply: CreditCardAuthReply, of submission: Submission) -> SubmissionOutcome {
         let codes = ReplyCodes(reply).text
         let bankCode = reply.bankAuthorizationCode.isEmpty ? nil : reply.bankAuthorizationCode
-        // A merchant captures and cancels by Radial's account token, so it is kept as Radial's reference.
+        // A merchant needs Radial's account token to capture or cancel a payment, so it is stored as the processor's
+        // reference.
         let token = reply.accountToken
         switch reply.outcome {
         case .approved:

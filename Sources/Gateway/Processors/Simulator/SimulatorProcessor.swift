@@ -3,7 +3,7 @@ import Payments
 import SecretMemory
 import StrictJSON
 
-/// The program `processor-simulator`, with JSON over HTTP. No money moves.
+/// Submits payments to the program `processor-simulator`, as JSON over HTTP. No money moves.
 public struct SimulatorProcessor: Processor {
     public let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure, .emv], tellsStatus: true)
     private let exchange: ProcessorExchange

@@ -5,7 +5,7 @@ public struct KeyAttributes: Codable, Sendable, Equatable {
     public var token: String
     /// The reason, in one sentence, why the HSM token was not asked or did not answer; nil if it answered.
     public var message: String?
-    /// The attributes; nil for an HSM token that is unavailable, whose member `away` is then true.
+    /// The attributes; nil if the HSM token is unavailable, in which case `away` is true.
     public var values: Values?
 
     public struct Values: Codable, Sendable, Equatable {

@@ -38,7 +38,7 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
 
 /// The SHA-256 of the running programs' files, as 64 lower-case hexadecimal digits. The record's `start` has the same.
 public struct ProgramsStatus: Codable, Sendable, Equatable {
-    /// Absent if the file cannot be read.
+    /// The digest of `paytokend`; absent if the file cannot be read.
     public var paytokendSha256: String?
     /// The digest of `paytokend-hsm`; absent if the file cannot be read.
     public var workerSha256: String?
@@ -53,7 +53,7 @@ public struct ProgramsStatus: Codable, Sendable, Equatable {
 }
 
 public struct HSMTokenStatus: Codable, Sendable, Equatable {
-    /// The name in the configuration.
+    /// The HSM token's name in the configuration.
     public var name: String
     /// `starting`, `ready` or `unavailable`.
     public var condition: String

@@ -1,7 +1,7 @@
 public import Foundation
 
-/// One of a merchant's identities, as `GET /v1/tls-identities` lists it: the certificate that a TLS client presents before
-/// its key signs. Only active identities are listed, the newest first.
+/// One of a merchant's identities, as `GET /v1/tls-identities` lists it: the certificate that a TLS client presents,
+/// and whose key then signs the handshake. Only active identities are listed, the newest first.
 public struct TLSIdentity: Codable, Sendable, Equatable {
     /// Base64 of 32 bytes, for the member of that name in ``TLSSignatureRequest``.
     public var publicKeyHash: String

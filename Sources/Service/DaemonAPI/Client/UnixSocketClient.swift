@@ -139,7 +139,7 @@ extension HTTPResponse {
 }
 
 extension ClientRequest {
-    /// Returns the request in the form in which it is sent. Cancelling the task that waits for the answer ends the
+    /// Returns the HTTP request to send. It is set up so that cancelling the task that waits for the answer ends the
     /// exchange.
     func wire(accept: String) -> HTTPRequest {
         var headers: HTTPHeaders = ["Host": "localhost", "Accept": accept]

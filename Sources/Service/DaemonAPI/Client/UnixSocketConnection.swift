@@ -19,9 +19,10 @@ public final class UnixSocketConnection: Sendable {
 
     /// Sends one request. The previous one must have been answered.
     ///
-    /// - Parameter time: the time for sending and receiving together. The connection is closed when it is over.
-    /// - Throws: ``UnixSocketClientError/closed(path:)`` if the daemon closed a connection that had delivered answers before
-    ///   any byte of this answer arrived. After any error the connection is closed.
+    /// - Parameter time: the time for sending the request and receiving the answer. When it has passed, the connection
+    ///   is closed.
+    /// - Throws: ``UnixSocketClientError/closed(path:)`` if the connection had delivered earlier answers, and the
+    ///   daemon closed it before any byte of this answer arrived. After any error the connection is closed.
     public func send(_ request: ClientRequest, within time: Duration) async throws(UnixSocketClientError)
         -> ClientAnswer
     {

@@ -16,7 +16,8 @@ public struct ReasonRequest: StrictRequest {
 
 /// The body of `POST /v1/ledger/accept-restore`.
 public struct AcceptRestoreRequest: StrictRequest {
-    /// The reason, for the record. The record shortens it if it is too long: an emergency must not fail for its wording.
+    /// The reason, for the record. The record shortens it if it is too long, so that its wording cannot make an emergency
+    /// operation fail.
     public var reason: String
     /// True if the fence is to be set although no finding shows that the ledger is older: for releases that a lost
     /// process made in its last minute. False if absent.
@@ -34,7 +35,8 @@ public struct AcceptRestoreRequest: StrictRequest {
 
 /// The body of `POST /v1/ledger/accept-clock`.
 public struct LedgerAcceptanceRequest: StrictRequest {
-    /// The reason, for the record. The record shortens it if it is too long: an emergency must not fail for its wording.
+    /// The reason, for the record. The record shortens it if it is too long, so that its wording cannot make an emergency
+    /// operation fail.
     public var reason: String
 
     public init(reason: String) {

@@ -12,7 +12,7 @@ public struct LedgerMoveReport: Sendable, Equatable {
         public let publicKeyHash: PublicKeyHash
         public let inFile: KeyState
         public let inDatabase: KeyState
-        /// The stricter of the two states.
+        /// The key's state after the move: the stricter of its states in the file and in the database.
         public let becomes: KeyState
     }
 
@@ -40,8 +40,8 @@ public struct LedgerMoveReport: Sendable, Equatable {
     public var keys = 0
     public var differingKeys: [DifferingKey] = []
     public var approvals = 0
-    /// The later of the times on both sides. Payment tokens that were signed before it and have no claim are refused.
-    /// Nil if there is none.
+    /// The later of the signing-time limits for forgotten claims in the file and in the database; nil if neither has
+    /// one. Payment tokens that were signed earlier and have no claim are refused.
     public var forgottenBefore: Date?
     /// The later fence of the two sides.
     public var restoreFence: Date?

@@ -191,9 +191,9 @@ final class MoveDestination {
 
     /// Adds claims, sorted by transaction as in batches.
     ///
-    /// A transaction that another node has claimed keeps that row and loses its reference. It was released to two
-    /// callers, or twice to one, so no caller may receive it again as a repeat. A row of this node comes from an
-    /// earlier run of the move, and is updated from the file.
+    /// If another node has already claimed a transaction, that node's row is kept, but its reference is removed. Such a
+    /// transaction was released to two callers, or twice to one, so no caller may receive it again as a repeat. A row
+    /// that already belongs to this node comes from an earlier run of the move, and is updated from the file.
     func insert(claims: [any StoredRow], of node: AuditNode) throws {
         func texts(_ column: Int) throws -> PostgreSQLValue { .texts(try claims.map { try $0.text(column) }) }
         func integers(_ column: Int) throws -> PostgreSQLValue {
@@ -253,9 +253,10 @@ final class MoveDestination {
         return ReleaseLimits(forgottenBefore: try row.integerIfAny(0), restoreFence: try row.integerIfAny(1))
     }
 
-    /// Ends the current transaction with a commit that is known to be safe, including on the standby if one is named.
+    /// Commits the current transaction. When this returns, the commit is known to be safe, also on the standby if one
+    /// is named.
     ///
-    /// - Throws: `brokenOff` if that is not known. Repeating the move determines it.
+    /// - Throws: `brokenOff` if it is unknown whether the commit is safe; repeating the move finds out.
     func commit() throws(LedgerMoveError) {
         let results: [PostgreSQLResult]
         do throws(PostgreSQLFailure) {

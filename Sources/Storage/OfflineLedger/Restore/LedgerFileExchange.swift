@@ -77,7 +77,8 @@ struct LedgerFileExchange {
         return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
-    /// Adds a second name, so that the file always has a name.
+    /// Gives the previous ledger its second name, at `aside`, before the first is replaced, so that the file always has
+    /// a name.
     private func nameFormer() throws(LedgerFileRestoreError) {
         guard unsafe Glibc.link(path, aside) == 0 else { throw .failed("\(path) cannot get the second name \(aside)") }
     }

@@ -160,8 +160,9 @@ public final class PostgreSQLServer: Sendable {
         return result.output.split(separator: "\n").filter { !$0.hasPrefix("\\") }.joined(separator: "\n")
     }
 
-    /// Returns the files of the data directory, such as `base/5/1259`, and `log`, that contain one of the texts. It
-    /// stops the server first. This writes its memory to disk, and no file disappears during the search.
+    /// Stops the server, and returns the files that contain one of the texts: those of the data directory by their
+    /// relative paths, such as `base/5/1259`, and the server's output as `log`. Stopping writes the server's memory to
+    /// disk, and no file disappears during the search.
     ///
     /// - Parameter texts: any bytes except line feeds, which separate texts for grep.
     public func stopAndSearch(for texts: [[UInt8]]) async throws -> [String] {

@@ -171,7 +171,7 @@ import TokenForge
         try await server.sql("DROP DATABASE \(database.name)")
         try await server.sql("ALTER DATABASE kept RENAME TO \(database.name)")
 
-        // Each start adds records, so the copy soon has as many as the head in the HSM token.
+        // Each start adds records, so the copy's last sequence soon reaches that of the head in the HSM token.
         for _ in 0..<3 {
             let refused = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
             #expect(refused.status == 78, "\(refused)")

@@ -7,7 +7,7 @@ import TestSupport
 /// A simulated Radial Payment Service over TLS, after Radial's public documents. The cents of a payment's amount
 /// determine the service's behaviour.
 final class SimulatedRadialService: Sendable {
-    /// The cents with a special outcome. Every other amount is approved.
+    /// The values of an amount's cents that have a special outcome. Every other amount is approved.
     enum Cents {
         static let declined = 81
         static let timeout = 82

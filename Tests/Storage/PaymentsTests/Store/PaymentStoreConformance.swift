@@ -349,7 +349,8 @@ import Testing
         let fixture = try await StoreFixture(engine)
         let store = fixture.store
         let days = { (count: Double) in Date(timeIntervalSinceNow: -count * 86_400) }
-        /// Makes a payment that was received, and ended unless `state` is nil, `age` days ago.
+        /// Makes a payment that was received `age` days ago and, unless `state` is nil, ended at that time in that
+        /// state.
         func ended(_ token: String, as state: PaymentState?, _ age: Double) async throws -> Payment {
             let (payment, _) = try await fixture.begun(fixture.arrival(token), at: days(age))
             guard let state else { return payment }

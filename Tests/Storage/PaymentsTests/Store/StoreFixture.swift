@@ -64,7 +64,8 @@ struct StoreFixture: Sendable {
 
     static func digest(_ name: String) -> [UInt8] { Array(SHA256.hash(data: Data(name.utf8))) }
 
-    /// Begins a payment, and returns it with the names of harmless attempts; throws if no payment begins.
+    /// Begins a payment, and returns it with the names of the client's earlier attempts that certainly sent nothing;
+    /// throws if no payment begins.
     func begun(_ arrival: PaymentArrival, at now: Date? = nil) async throws -> (Payment, after: [[UInt8]]) {
         guard case .begun(let payment, let after) = try await store.begin(arrival, at: now ?? self.now) else {
             throw NotBegun()
