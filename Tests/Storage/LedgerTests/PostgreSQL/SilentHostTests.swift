@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import PostgreSQLLedger
 
 /// URLs with two hosts, one of which does not answer.
 @Suite("A silent host of a PostgreSQL ledger's URL")
@@ -44,10 +45,25 @@ struct SilentHostTests {
         #expect(try await fixture.release(1, on: ledger).verdict == .released)
         fixture.proxy.fault = .silence
         #expect(try await fixture.begin(2, on: ledger).value().isUnavailable)
-        #expect(try await fixture.release(3, on: ledger).verdict == .released)
-        let verdict = try await fixture.release(2, on: ledger).verdict
-        #expect([.released, .repeated].contains(verdict))
+        for number in [3, 2] {
+            let verdict = try await releaseAtLast(number, fixture, on: ledger)
+            #expect([.released, .repeated].contains(verdict))
+        }
         await ledger.close()
+    }
+
+    /// Repeats a release. Until the writer has left the silent host, every call fails at once.
+    private func releaseAtLast(
+        _ number: Int, _ fixture: PostgreSQLFixture, on ledger: PostgreSQLLedger
+    ) async throws -> ReleaseVerdict {
+        for _ in 1..<600 {
+            do {
+                return try await fixture.release(number, on: ledger).verdict
+            } catch LedgerFailure.timedOut, LedgerFailure.unavailable {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
+        return try await fixture.release(number, on: ledger).verdict
     }
 
     @Test("takes a part of the time only, when it is one address of a name", arguments: SilentPort.Kind.allCases)
