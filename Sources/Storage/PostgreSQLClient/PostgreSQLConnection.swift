@@ -3,11 +3,11 @@ import Glibc
 package import SecretMemory
 import Synchronization
 
-/// One session with a server through libpq: non-blocking, with statements sent together (pipeline mode), and every wait
-/// bounded by a deadline.
+/// A session with a PostgreSQL server through libpq in non-blocking mode. It sends statements together (pipeline mode),
+/// and a deadline bounds every wait.
 ///
-/// Only one thread at a time uses it. Nothing cancels a statement, because both of libpq's ways to do so can block
-/// without a limit. A session that does not answer is abandoned.
+/// Only one thread at a time may use a session. Statements are never cancelled, because both of libpq's functions for
+/// that can block without a limit. A session that does not respond is abandoned.
 @safe package final class PostgreSQLConnection: @unchecked Sendable {
     private let handle: OpaquePointer
     private let warnings: Warnings
@@ -19,13 +19,12 @@ import Synchronization
     /// The server's identity when the session was opened; the opener sets this.
     package var server: ServerIdentity?
 
-    /// Connects. ``PostgreSQLHosts`` does this for the hosts of a URL.
+    /// Connects to a server. ``PostgreSQLHosts`` calls this initializer for one host of a URL after the other.
     ///
     /// - Parameters:
-    ///   - parameters: the parameters of libpq by keyword. A `host` also needs its `hostaddr`, because libpq's resolver
-    ///     may block beyond `deadline`.
-    ///   - passwordFile: the file that has the password, read for each connection; nil for authentication without a
-    ///     password.
+    ///   - parameters: libpq's connection parameters by keyword. A host name needs `hostaddr` as well, because libpq's
+    ///     resolver may block beyond `deadline`.
+    ///   - passwordFile: the file that contains the password; nil for authentication without a password.
     package init(
         _ parameters: [String: String], passwordFile: String?, until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) {
@@ -34,7 +33,7 @@ import Synchronization
         unsafe PQsetNoticeReceiver(
             handle, { context, result in unsafe Warnings.receive(context, result) },
             Unmanaged.passUnretained(warnings).toOpaque())
-        // All properties are initialised, so deinit ends the connection if this throws.
+        // All properties are initialised, so deinit closes the connection if the next call throws.
         try finishConnecting(until: deadline)
         guard serverVersion >= PostgreSQLSessionRules.oldestServer else { throw .oldServer }
     }
@@ -49,7 +48,7 @@ import Synchronization
         var words = parameters.flatMap { [CString(Array($0.key.utf8)), CString(Array($0.value.utf8))] }
         if let passwordFile {
             do throws(SecretFileError) {
-                // libpq keeps its own copy for as long as the connection lives; the copies made here are wiped.
+                // libpq keeps a copy of the password until the connection is closed. The copies made here are wiped.
                 let secret = try SecretBytes(contentsOfFile: passwordFile)
                 words += [CString(Array("password".utf8)), unsafe secret.withUnsafeBytes { unsafe CString(Array($0)) }]
             } catch {
@@ -62,13 +61,13 @@ import Synchronization
             unsafe places.map { unsafe UnsafePointer(words[$0 + 1].characters) as UnsafePointer<CChar>? } + [nil]
         let handle = unsafe withExtendedLifetime(words) { unsafe PQconnectStartParams(keywords, values, 0) }
         guard let handle = unsafe handle else { throw .unreachable }
-        // Errors then contain the SQLSTATE, which does not depend on the server's language.
+        // Verbose errors contain the SQLSTATE, which does not depend on the server's language.
         unsafe PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
         return unsafe handle
     }
 
     private func finishConnecting(until deadline: ContinuousClock.Instant) throws(PostgreSQLOpeningFailure) {
-        // The documentation of PQconnectPoll requires to begin as if it had returned PGRES_POLLING_WRITING.
+        // PQconnectPoll's documentation says to begin as if it had returned PGRES_POLLING_WRITING.
         var state = PGRES_POLLING_WRITING
         while state != PGRES_POLLING_OK {
             guard state != PGRES_POLLING_FAILED, unsafe PQstatus(handle) != CONNECTION_BAD else {
@@ -83,14 +82,15 @@ import Synchronization
         }
     }
 
-    /// The reason of a failed connection. libpq reports a refused login as text only. This method reads the SQLSTATE
-    /// in that text, or libpq's own words if there is none, and never passes the text on.
+    /// Returns the reason why the connection failed, which libpq reports only as text. The method searches the text for
+    /// an SQLSTATE or a known phrase. It does not pass the text on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
     }
 
     package static func openingFailure(saying text: String) -> PostgreSQLOpeningFailure {
-        // A server that disappears during the TLS handshake may come back. A disagreement about TLS is permanent.
+        // A later attempt may succeed if the server disappeared during the TLS handshake. Other TLS errors are
+        // permanent.
         let isBroken = ["SSL SYSCALL", "closed the connection", "has been closed", "reset by peer"].contains(
             where: text.contains)
         if text.contains("certificate") || (!isBroken && (text.contains("SSL") || text.contains("TLS"))) { return .tls }
@@ -113,12 +113,13 @@ import Synchronization
         return .unreachable
     }
 
-    /// The parameters in force without secrets, including those of a service file and libpq's defaults.
+    /// The connection's parameters without secrets. They include libpq's defaults and the parameters of a service file.
     package var parameters: [String: String] { unsafe Self.parameters(of: handle) }
 
-    /// Returns the parameters that a connection would use, without connecting; none if libpq refuses them.
+    /// Returns the parameters that a connection would use, without connecting. The result is empty if libpq refuses
+    /// them.
     static func parametersInForce(_ parameters: [String: String]) -> [String: String] {
-        // libpq refuses this invalid value before it connects, but only after it has filled in all other parameters.
+        // libpq refuses this invalid value before connecting, but after filling in all other parameters.
         let refused = parameters.merging(["sslmode": "none-such"]) { $1 }
         guard let handle = unsafe try? start(refused, passwordFile: nil) else { return [:] }
         defer { unsafe PQfinish(handle) }
@@ -140,15 +141,15 @@ import Synchronization
 
     package var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
 
-    /// The process number that the program at the other end reported: the server's own, or a pooler's.
+    /// The process ID that the peer reported. The peer is the server or a connection pooler.
     package var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
 
     /// The server's version as libpq encodes it: 150018 is 15.18.
     private var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
 
-    /// Sends statements together, and reads all their results: one round trip.
+    /// Sends statements together and reads all their results in one round trip.
     ///
-    /// After a refused statement, the server skips the later ones.
+    /// If the server refuses a statement, it skips the later ones.
     ///
     /// - Returns: one result for each statement, in order.
     package func exchange(
@@ -170,7 +171,7 @@ import Synchronization
         return try receive(commands, until: deadline)
     }
 
-    /// Waits until the server sends a requested notification (LISTEN), or until `deadline`.
+    /// Waits for a notification that the session has requested with LISTEN. Returns at `deadline` if none arrives.
     package func awaitNotification(until deadline: ContinuousClock.Instant) throws(PostgreSQLFailure) {
         while true {
             var isNotified = false
@@ -184,9 +185,10 @@ import Synchronization
         }
     }
 
-    /// The commands whose results libpq returns one after the other.
+    /// A command in a pipeline. libpq returns the results in the order of the commands.
     private enum Command {
-        /// The preparation of a statement. The session keeps it under this name, even if the transaction fails.
+        /// The preparation of a statement. The session keeps the prepared statement under this name, even if the
+        /// transaction fails.
         case preparation(of: String)
         /// The statement's position in the exchange.
         case statement(Int)
@@ -206,8 +208,8 @@ import Synchronization
         let encoded = statement.values.map(\.encoded)
         let lengths = encoded.map { Int32($0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: encoded.count)
-        // One piece of memory holds all values, so one pointer must stay valid. A byte follows each value, so that an
-        // empty value has an address too.
+        // One buffer contains all values, so only one pointer must stay valid. A byte follows each value, so that even
+        // an empty value has an address.
         let bytes = encoded.reduce(into: [UInt8]()) { $0 += ($1 ?? []) + [0] }
         let sent = unsafe bytes.withUnsafeBytes { buffer in
             var offset = 0
@@ -236,7 +238,8 @@ import Synchronization
             guard unsent >= 0 else { throw lost() }
             while unsafe PQisBusy(handle) == 0 {
                 guard let result = unsafe PQgetResult(handle) else {
-                    // This ends one command's results. After the connection is lost, libpq reports this without end.
+                    // Null ends the results of one command. After the connection is lost, libpq returns null without
+                    // end.
                     guard unsafe PQstatus(handle) == CONNECTION_OK else { throw lost() }
                     command += 1
                     continue
@@ -257,7 +260,7 @@ import Synchronization
                     let state = unsafe Self.state(of: result)
                     // FATAL and PANIC end the session, even if libpq has not noticed yet.
                     guard unsafe Self.severity(of: result) == "ERROR", let state else { throw .lost(state) }
-                    // Keep the first refusal, whose position is the number of results before it.
+                    // Only the first refusal counts. Its statement's position is the number of results before it.
                     refusal = refusal ?? .refused(state, statement: results.count)
                 }
             }
@@ -269,7 +272,9 @@ import Synchronization
 
     private func lost() -> PostgreSQLFailure { .lost(nil) }
 
-    /// - Returns: the events for which the socket is ready; nil after the deadline.
+    /// Waits until the socket is ready for one of the events.
+    ///
+    /// - Returns: the events for which it is ready; nil after the deadline, or if `poll` fails.
     private func wait(for events: Int16, until deadline: ContinuousClock.Instant) -> Int16? {
         while true {
             var descriptor = pollfd(fd: unsafe PQsocket(handle), events: events, revents: 0)
@@ -315,7 +320,7 @@ import Synchronization
     }
 }
 
-/// A null-terminated C string that is wiped when it is released.
+/// A null-terminated C string that is wiped before its memory is freed.
 @safe private final class CString {
     let characters: UnsafeMutablePointer<CChar>
     private let count: Int
@@ -333,7 +338,7 @@ import Synchronization
     }
 }
 
-/// Remembers that the server sent a warning. libpq calls back on the thread that reads the connection.
+/// Records that the server sent a warning. libpq calls ``receive(_:_:)`` on the thread that reads from the connection.
 private final class Warnings: Sendable {
     private let state = Mutex(false)
 
@@ -373,8 +378,8 @@ package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     }
 }
 
-/// The server of a session. A restore from a dump changes the identifier; a promotion, or a restore to a point in time,
-/// changes the timeline. Neither changes during a session.
+/// The identity of a session's server, which does not change during the session. A restore from a dump changes the
+/// system identifier. A promotion or a restore to a point in time changes the timeline.
 package struct ServerIdentity: Sendable, Equatable {
     package let systemIdentifier: String
     package let timeline: Int64

@@ -1,15 +1,15 @@
-/// The reason why an exchange with the server did not complete. It contains no value of any row: of the server's
-/// message only the SQLSTATE is kept, because its texts may quote values.
+/// The reason why an exchange with the server failed. Only the SQLSTATE of the server's message is kept, because the
+/// message's text may quote values of rows.
 package enum PostgreSQLFailure: Error, Sendable, Equatable {
     /// The server refused the statement at this position in the exchange, counted from 0. The session continues.
     case refused(SQLState, statement: Int)
-    /// The session has ended, or never began.
+    /// The session ended or could not be opened. The SQLSTATE is nil if the server sent none.
     case lost(SQLState?)
-    /// The deadline has passed. The connection cannot be used any more.
+    /// The deadline has passed. The connection must not be used again.
     case late
 }
 
-/// A PostgreSQL error code (appendix A of its documentation): five characters.
+/// A PostgreSQL error code of five characters (PostgreSQL documentation, appendix A).
 package struct SQLState: Sendable, Hashable, CustomStringConvertible {
     package let code: String
 
@@ -20,7 +20,9 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
         self.code = code
     }
 
-    /// - Parameter code: five digits and upper-case letters.
+    /// Makes a known error code without checking it.
+    ///
+    /// - Parameter code: the code's five characters, which are digits or upper-case letters.
     package init(known code: String) {
         self.code = code
     }
@@ -36,12 +38,12 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
     package static let undefinedObject = SQLState(known: "42704")
     package static let noDatabase = SQLState(known: "3D000")
 
-    /// True if a row's values caused the error, and not the server: invalid values, violated constraints, and
-    /// exceptions of functions (classes 22, 23 and P0).
+    /// True if the data caused the error: an invalid value, a violated constraint, or an exception that a function
+    /// raised (classes 22, 23 and P0).
     package var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
 
-    /// True if the server ends or refuses sessions for a time: it stops, starts, has a fault of its system, or has no
-    /// connections or memory left (classes 08, 53, 57 and 58).
+    /// True if the error may be temporary: the connection failed, the server ran out of resources, is starting or
+    /// stopping, or had a system error (classes 08, 53, 57 and 58).
     package var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
 
     /// True if the server refused the login: role, password, certificate or pg_hba.conf (class 28).

@@ -2,22 +2,23 @@ import CLibpq
 import Glibc
 import Synchronization
 
-/// The hosts of one URL, and the sessions with the one that accepts writes.
+/// The hosts of a URL. Opens sessions with the host that accepts writes.
 ///
-/// libpq's asynchronous calls ignore `connect_timeout`, so one silent host would use up all the time. This type tries
-/// one address at a time and gives each a part of the time. It tries the host of the newest session first, and hosts
-/// that did not answer last.
+/// libpq's asynchronous calls ignore `connect_timeout`, so one host that does not respond would use up all the time.
+/// This type tries one address at a time and gives each a share of the time. It tries the host of the newest session
+/// first. It tries hosts that did not respond last.
 package final class PostgreSQLHosts: Sendable {
-    /// A host of the list, or one of its addresses. libpq uses its default for a nil member.
+    /// A host in the URL's list, or one address of a host. libpq uses its default in place of a member that is nil.
     struct Place: Hashable, Sendable {
-        /// The name that the server's certificate must have, an address, or a socket's directory.
+        /// The host's name, for which the server's certificate must be issued; or an address; or a Unix socket's
+        /// directory.
         var host: String?
         /// The numeric address; nil until the name is resolved.
         var address: String?
         var port: String?
 
-        /// The name to resolve; nil for an address and for a Unix socket, which begins with `/`, or with `@` if it is
-        /// abstract.
+        /// The name to resolve. Nil if the address is known, and for a Unix socket, whose `host` begins with `/`, or
+        /// with `@` if the socket is abstract.
         fileprivate var name: String? {
             guard address == nil, let host, !host.hasPrefix("/"), !host.hasPrefix("@") else { return nil }
             return host
@@ -36,7 +37,7 @@ package final class PostgreSQLHosts: Sendable {
     private struct Memory {
         /// The place of the newest session.
         var answered: Place?
-        /// The places that did not answer when they were last tried.
+        /// The places that did not respond to the latest attempt.
         var silent: Set<Place> = []
     }
 
@@ -48,10 +49,10 @@ package final class PostgreSQLHosts: Sendable {
     private let memory = Mutex(Memory())
 
     /// - Parameters:
-    ///   - passwordFile: the file that has the password, read for each session; nil for authentication without a
-    ///     password.
-    ///   - timeout: the longest time to open a session.
-    ///   - application: the name that the server shows for the sessions.
+    ///   - passwordFile: the file that contains the password, and that is read for each session; nil for authentication
+    ///     without a password.
+    ///   - timeout: the maximum time for opening a session.
+    ///   - application: the sessions' `application_name`, unless the URL sets another.
     ///   - resolve: a function that returns the numeric addresses of a name, and may block.
     package init(
         _ url: PostgreSQLURL, passwordFile: String?, timeout: Duration, application: String,
@@ -64,8 +65,8 @@ package final class PostgreSQLHosts: Sendable {
         parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
     }
 
-    /// Opens a session with the host that accepts writes. The resolver may block beyond `deadline`: call this on a
-    /// thread that no caller waits for.
+    /// Opens a session with the host that accepts writes. Must be called on a thread that no caller waits for, because
+    /// the resolver may block beyond `deadline`.
     package func connect(
         until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) -> PostgreSQLConnection {
@@ -128,13 +129,14 @@ package final class PostgreSQLHosts: Sendable {
         return first + places.filter { !first.contains($0) && !last.contains($0) } + last
     }
 
-    /// The hosts of libpq's parameters (PostgreSQL documentation, *Specifying Multiple Hosts*).
+    /// Returns the hosts that libpq's parameters list (PostgreSQL documentation, *Specifying Multiple Hosts*).
     static func places(_ parameters: [String: String]) -> [Place] {
         let lists = ["host", "hostaddr", "port"].map { name in
             (parameters[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
         }
         let count = max(lists[0].count, lists[1].count)
-        // libpq refuses lists of other lengths. If it refused the parameters, there is no port.
+        // libpq refuses lists whose lengths do not match. If libpq refused the parameters, `parameters` is empty and
+        // has no port.
         guard parameters["port"] != nil, [1, count].contains(lists[2].count),
             lists[...1].allSatisfy({ $0.count == count || $0 == [""] })
         else { return [Place()] }
@@ -146,10 +148,11 @@ package final class PostgreSQLHosts: Sendable {
         }
     }
 
-    /// The port of a host whose entry in the list of ports is empty.
+    /// The port of a host whose entry in the URL's list of ports is empty.
     private static let defaultPort = "5432"
 
-    /// Returns the addresses of a name in the resolver's order (RFC 6724 §6); none if the name does not exist. Blocks.
+    /// Returns the addresses of a name in the resolver's order (RFC 6724 §6). The result is empty if the name cannot be
+    /// resolved. Blocks until the resolver answers.
     package static func addresses(of name: String) -> [String] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -174,7 +177,8 @@ package final class PostgreSQLHosts: Sendable {
 extension PostgreSQLOpeningFailure {
     /// Returns the reason to report after all hosts have failed.
     static func combined(_ failures: [Self]) -> Self {
-        // A silent host may be the one to log in to, so a refused login on another host is not reported then.
+        // A host that does not respond may be the one that accepts the login. A refusal by another host is then not
+        // reported.
         let isSilent = failures.contains { [.unreachable, .late].contains($0) }
         let logins: [Self] = isSilent ? [] : [.login, .noDatabase]
         let order: [Self] = [.tls, .tooManyConnections] + logins + [.oldServer, .readOnly, .late]

@@ -1,15 +1,15 @@
 import DatabaseKit
 
-/// The one transaction in which the owner creates or upgrades a program's tables and grants rights to them.
+/// A transaction in which the owner of a schema creates or upgrades a program's tables, and grants rights to them.
 package struct PostgreSQLSchemaChange {
-    /// The reason why a program's tables were not created.
+    /// The reason why a program's tables were not created or upgraded.
     package enum Refusal: Error {
         /// The server committed with a warning, so the change may not be durable.
         case warned
         /// A schema with this name belongs to another program.
         case notOurs
         case newer(found: Int)
-        /// The account, the schema's owner or the role is unsuitable. The reason says what to do.
+        /// The account, the schema's owner or the role is unsuitable. `reason` says what to do.
         case cannot(reason: String)
     }
 
@@ -28,15 +28,15 @@ package struct PostgreSQLSchemaChange {
         try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
     }
 
-    /// Commits all changes of `body`, or none: a dry run rolls them back. If `body` throws, the transaction ends with
-    /// the session.
+    /// Runs `body` in a transaction and commits it. A dry run rolls it back instead. If `body` throws, nothing is
+    /// committed: the transaction remains open until the session ends.
     package func perform<Value>(isDryRun: Bool = false, _ body: (Self) throws -> Value) throws -> Value {
-        // This comes before any function call. In a schema in which others may create objects, such as public, an
-        // attacker's function with the same name would run with the owner's rights.
+        // This statement precedes every function call. Otherwise the server might find an attacker's function of the
+        // same name, for example in the schema public, and run it with the owner's rights.
         _ = try run("SET search_path = pg_catalog, pg_temp")
         _ = try run("SET lock_timeout = '30s'")
         _ = try run("BEGIN")
-        // Wait for a change that another session of the owner makes.
+        // Wait until no other session changes this schema.
         _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(schema)'))")
         let value = try explaining(
             .insufficientPrivilege,
@@ -47,8 +47,7 @@ package struct PostgreSQLSchemaChange {
         return value
     }
 
-    /// - Parameter reason: a function that returns the advice for an SQLSTATE with which the server refuses a
-    ///   statement.
+    /// Runs `body`. If the server refuses a statement with the SQLSTATE `refused`, throws ``Refusal/cannot(reason:)``.
     private func explaining<Value>(
         _ refused: SQLState, _ reason: String, _ body: () throws -> Value
     ) throws -> Value {
@@ -60,12 +59,13 @@ package struct PostgreSQLSchemaChange {
         }
     }
 
-    /// Creates the tables if there are none, or upgrades older ones.
+    /// Creates the tables, or upgrades the tables of an older version.
     ///
     /// - Parameters:
-    ///   - table: the table whose one row has the version.
-    ///   - steps: the statements that lead from each version to the next; the first ones create version 1.
-    ///   - beforeUpgrade: a function that is called before older tables are changed.
+    ///   - table: the table whose only row contains the schema version.
+    ///   - steps: the statements for each version, in order. The first element creates version 1, and each later one
+    ///     upgrades the tables from the previous version.
+    ///   - beforeUpgrade: a function that is called before tables of an older version are upgraded.
     /// - Returns: the owner's role, and the previous version, or nil if there were no tables.
     package func make(
         versionIn table: String, _ steps: [[String]], beforeUpgrade: () throws -> Void = {}
@@ -80,7 +80,7 @@ package struct PostgreSQLSchemaChange {
         ).first
         guard let facts else { throw Refusal.notOurs }
         let isThere = try facts.boolean(2)
-        // A schema with this name and without our table belongs to another program.
+        // A schema that has objects but not the version table belongs to another program.
         guard try isThere || facts.integer(3) == 0 else { throw Refusal.notOurs }
         guard try facts.boolean(4) else { throw Refusal.cannot(reason: Self.anotherOwner(of: schema)) }
         var found: Int?
@@ -103,8 +103,8 @@ package struct PostgreSQLSchemaChange {
         return (try facts.text(0), found)
     }
 
-    /// Returns an SQL expression that is true if the session's role owns the schema, or if the schema does not exist.
-    /// An owner can drop the tables, so only the role that maintains them may be the owner.
+    /// Returns an SQL expression that is true if the session's role owns the schema, or if the schema does not exist. A
+    /// schema's owner can drop its tables, so the owner must be the role that maintains them.
     package static func isOwner(of schema: String) -> String {
         """
         coalesce((SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
@@ -122,16 +122,17 @@ package struct PostgreSQLSchemaChange {
     private func take(_ steps: some Sequence<[String]>) throws(PostgreSQLFailure) {
         _ = try run("SET LOCAL search_path = \(schema), pg_temp")
         for statement in steps.joined() { _ = try run(statement) }
-        // By default, PostgreSQL lets every role run a new function.
+        // By default, PostgreSQL allows every role to execute a new function.
         _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC")
     }
 
-    /// Grants rights to a role, after checking that they would restrict it (``binds(_:)``).
+    /// Grants rights to a role. Refuses a role that these rights would not restrict (``binds(_:)``).
     ///
     /// - Parameters:
     ///   - connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.
-    ///   - users: the programs that log in with the role, for messages.
-    ///   - statements: a function that returns the statements for the role's name, which is quoted as an identifier.
+    ///   - users: the words that name the programs of the role in messages, such as "the daemons".
+    ///   - statements: a function that receives the role's name, quoted as an identifier, and returns the statements
+    ///     that grant the rights.
     package func grant(
         to role: String, connections: Int?, for users: String, _ statements: (String) -> [String]
     ) throws {
@@ -158,10 +159,11 @@ package struct PostgreSQLSchemaChange {
         ) { _ = try run(limit) }
     }
 
-    /// Returns true if the rights granted to the role restrict it; false for PUBLIC, a superuser, and a role that can
-    /// act as the owner. Also returns true for a role that does not exist: the server then refuses the first grant.
+    /// Returns true if the role has no other rights than those granted to it. Returns false for PUBLIC, for a
+    /// superuser, and for a role that can act as the owner. Returns true if the role does not exist, because the server
+    /// then refuses the first grant.
     private func binds(_ role: String) throws -> Bool {
-        // PostgreSQL reads this name as PUBLIC, quoted or not.
+        // PostgreSQL treats this name as PUBLIC, even in quotation marks.
         guard role != "public" else { return false }
         return try run(
             "SELECT NOT rolsuper AND NOT pg_has_role(oid, current_user, 'MEMBER') FROM pg_roles WHERE rolname = $1",

@@ -1,21 +1,21 @@
-/// The parameters of every session of this project's programs.
+/// The parameters that this project's programs set in every PostgreSQL session.
 package enum PostgreSQLSessionRules {
-    /// The oldest supported server, PostgreSQL 13.
+    /// The oldest supported version, PostgreSQL 13, as libpq encodes versions.
     static let oldestServer = 130_000
 
-    /// Returns the parameters of libpq: those of the URL, and those on which durable answers depend.
+    /// Returns libpq's connection parameters: those of the URL, and those that durability and bounded waits require.
     package static func parameters(
         _ url: PostgreSQLURL, timeout: Duration, application: String
     ) -> [String: String] {
         let milliseconds = timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000
         var parameters = [
-            // A host that left the network is noticed while there is time left for another host. In two seconds, TCP
-            // can repeat lost packets.
+            // TCP must give up on an unreachable host while there is time to try another. The minimum is two seconds,
+            // in which TCP can retransmit lost packets.
             "tcp_user_timeout": String(min(milliseconds, max(2000, milliseconds / 4))),
             "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3",
         ]
         parameters.merge(url.parameters) { _, chosen in chosen }
-        // A replica's rows may be older, and GSSAPI's calls block.
+        // A replica's rows may be outdated. GSSAPI's calls block.
         parameters["target_session_attrs"] = "read-write"
         parameters["gssencmode"] = "disable"
         parameters["client_encoding"] = "UTF8"
@@ -23,11 +23,12 @@ package enum PostgreSQLSessionRules {
         return parameters
     }
 
-    /// Returns a statement that sets parameters which a role, a database or a server may have changed.
+    /// Returns a statement that sets parameters of the session. Without it, the defaults of the role, the database or
+    /// the server would apply.
     ///
     /// - Parameters:
     ///   - schema: the program's schema, which becomes the search path.
-    ///   - others: additional parameters of this session.
+    ///   - others: additional parameters to set.
     package static func setting(
         schema: String, _ others: [(name: String, value: String)] = []
     ) -> PostgreSQLStatement {
@@ -42,10 +43,10 @@ package enum PostgreSQLSessionRules {
             "SELECT " + calls.joined(separator: ", "), all.flatMap { [.text($0.0), .text($0.1)] })
     }
 
-    /// Returns true if an attacker in the network could read and change the traffic: the session uses TCP with less
-    /// than `sslmode=verify-full`.
+    /// Returns true if the session uses TCP without `sslmode=verify-full`. An attacker on the network could then read
+    /// and change the traffic.
     ///
-    /// - Parameter parameters: the parameters of libpq by keyword.
+    /// - Parameter parameters: libpq's connection parameters by keyword.
     package static func hasUnverifiedServer(_ parameters: [String: String]) -> Bool {
         let hosts = PostgreSQLURL.list(parameters["host"])
         // A host that begins with `/` or `@` is a Unix socket. Without a host, libpq uses a Unix socket too.
@@ -59,14 +60,14 @@ package enum PostgreSQLSessionRules {
 extension PostgreSQLURL {
     /// The result of ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` for the URL alone, without its service file.
     package var hasUnverifiedServer: Bool {
-        // A service file may set sslmode. It is read when a session is opened.
+        // A service file may set sslmode. It is read only when a session is opened.
         if service != nil, parameters["sslmode"] == nil { return false }
         return PostgreSQLSessionRules.hasUnverifiedServer(parameters)
     }
 }
 
 extension PostgreSQLOpeningFailure {
-    /// Returns a sentence for the operator.
+    /// Returns the message about this failure for the operator.
     ///
     /// - Parameter setting: the name of the configuration setting that contains the URL, such as `ledger.url`.
     package func reason(_ setting: String) -> String {
@@ -85,7 +86,7 @@ extension PostgreSQLOpeningFailure {
 }
 
 extension PostgreSQLFailure {
-    /// A sentence for the operator, without a value of any row.
+    /// The message about this failure for the operator. It contains no values of rows.
     package var reason: String {
         switch self {
         case .refused(let state, _): "PostgreSQL says \(state)."

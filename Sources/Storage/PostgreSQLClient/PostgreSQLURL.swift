@@ -1,19 +1,19 @@
 import CLibpq
 
-/// The address of a database: libpq's connection URI (PostgreSQL documentation, *Connection URIs*),
+/// The address of a database as one of libpq's connection URIs (PostgreSQL documentation, *Connection URIs*), such as
 /// `postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full`.
 ///
-/// It contains no secrets, because a URL is printed, logged, and visible in backups of the configuration.
+/// A URL with a secret is refused, because URLs are printed, logged, and visible in backups of the configuration.
 public struct PostgreSQLURL: Sendable, Equatable {
     public let text: String
-    /// The parameters of libpq that the URL sets, by keyword.
+    /// The libpq parameters that the URL sets, by keyword.
     package let parameters: [String: String]
 
     /// The length limit of a URL in bytes.
     static let maximumBytes = 2048
 
     private static let secrets = ["password", "sslpassword"]
-    /// The parameters that the program sets itself, because durability or the bounds of waits depend on them.
+    /// The parameters that the program sets itself, because durability and bounded waits depend on them.
     private static let fixed = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
 
     /// Parameters with a fixed set of values, which libpq checks only when it connects (PostgreSQL documentation,
@@ -66,10 +66,10 @@ public struct PostgreSQLURL: Sendable, Equatable {
         Self.list(parameters["host"]).isEmpty ? Self.list(parameters["hostaddr"]) : Self.list(parameters["host"])
     }
 
-    /// The files that the URL names for libpq, with the names of their parameters.
+    /// The files that libpq reads according to the URL, each with the name of its parameter.
     public var files: [(parameter: String, path: String)] {
         ["passfile", "sslcert", "sslcrl", "sslkey", "sslrootcert"].compactMap { name in
-            // sslrootcert=system stands for OpenSSL's own roots and names no file.
+            // sslrootcert=system selects OpenSSL's own root certificates and names no file.
             parameters[name].flatMap { $0 == "system" ? nil : (name, $0) }
         }
     }
@@ -77,7 +77,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
     /// The name of the section in libpq's service file that completes the URL; nil if the URL names none.
     public var service: String? { parameters["service"] }
 
-    /// The number of elements that libpq finds in a list, including empty ones.
+    /// Returns the number of elements in a comma-separated list. Like libpq, it counts empty elements.
     private static func count(_ text: String) -> Int {
         text.split(separator: ",", omittingEmptySubsequences: false).count
     }
@@ -112,16 +112,17 @@ public struct PostgreSQLURL: Sendable, Equatable {
 public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConvertible {
     case notAURL
     case unreadable
-    /// A parameter of libpq that is a secret.
+    /// The URL contains a secret in this libpq parameter.
     case secret(parameter: String)
-    /// A parameter of libpq that the program sets itself.
+    /// The URL sets a libpq parameter that the program sets itself.
     case fixed(parameter: String)
-    /// A parameter with a value that libpq does not accept. The value may be anything, so it is not repeated.
+    /// The URL gives a libpq parameter a value that libpq does not accept. The value may be a secret, so messages do
+    /// not repeat it.
     case choice(parameter: String, values: [String])
-    /// The number of ports is neither one nor that of the hosts.
+    /// The number of ports is neither one nor the number of hosts.
     case ports(Int, hosts: Int)
     case addresses(Int, hosts: Int)
-    /// The text in place of the port may be a mistyped password, so it is not repeated.
+    /// A port is not a number from 1 to 65535. Its text may be a mistyped password, so messages do not repeat it.
     case port
 
     public var description: String {

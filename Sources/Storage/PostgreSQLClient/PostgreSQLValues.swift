@@ -9,7 +9,6 @@ package enum PostgreSQLValue {
     case texts([String?])
     case byteStrings([[UInt8]?])
 
-    /// The type, whose number is the same in every database.
     var type: PostgreSQLType {
         switch self {
         case .integer: .int8
@@ -33,9 +32,9 @@ package enum PostgreSQLValue {
         }
     }
 
-    /// Encodes an array of one dimension (array_recv in PostgreSQL's arrayfuncs.c): the number of dimensions, a flag
-    /// for NULLs, the elements' type, the number of elements, and the first index. Then each element follows its
-    /// length, which is -1 for NULL.
+    /// Encodes a one-dimensional array in the format of array_recv (PostgreSQL's arrayfuncs.c). A header has the number
+    /// of dimensions, a flag for NULLs, the elements' type, the number of elements, and the first index. Then come the
+    /// elements, each preceded by its length, which is -1 for NULL.
     private static func array(of type: PostgreSQLType, _ elements: [[UInt8]?]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1?.count ?? 0) })
@@ -54,7 +53,7 @@ package enum PostgreSQLValue {
     }
 }
 
-/// PostgreSQL's types by their numbers in pg_type.dat.
+/// Built-in types of PostgreSQL. The raw value is the type's OID in pg_type.dat, which is the same in every database.
 package enum PostgreSQLType: UInt32 {
     case boolean = 16
     case bytea = 17
@@ -79,7 +78,7 @@ extension FixedWidthInteger {
 
 /// A statement and its parameters.
 package struct PostgreSQLStatement {
-    /// The name under which the connection keeps the prepared statement; nil to send it unprepared.
+    /// The name under which the session keeps the prepared statement; nil for a statement that is sent unprepared.
     package let name: String?
     package let sql: String
     package let values: [PostgreSQLValue]
@@ -92,7 +91,7 @@ package struct PostgreSQLStatement {
 }
 
 extension PostgreSQLStatement {
-    /// Makes a statement from one that all engines share.
+    /// Makes a statement from SQL and values that all database engines share.
     package init(_ sql: String, shared values: [StoredValue], prepared name: String? = nil) {
         self.init(
             sql,
@@ -113,13 +112,13 @@ extension PostgreSQLStatement {
 /// The result of a statement.
 package struct PostgreSQLResult: Sendable {
     package let rows: [PostgreSQLRow]
-    /// The completed command, such as `COMMIT` or `INSERT 0 3`.
+    /// The command tag that the server returned, such as `COMMIT` or `INSERT 0 3`.
     package let tag: String
     /// The number of rows that the statement changed.
     package let changes: Int
 }
 
-/// A row of a result. Callers read columns by position. Reading a column as another type than its own throws, because
+/// A row of a result, whose columns are read by position. Reading a column throws if it has an unexpected type, because
 /// another program may have changed the database.
 package struct PostgreSQLRow: StoredRow, Sendable {
     package let types: [UInt32]
