@@ -16,10 +16,10 @@ import Synchronization
     /// The number of round trips, for metrics.
     package private(set) var roundTrips = 0
 
-    /// The server's identity when the session was opened; the opener sets this.
+    /// The server's identity when the session was opened. The store that opens the session sets it.
     package var server: ServerIdentity?
 
-    /// Connects to a server. ``PostgreSQLHosts`` calls this initializer for one host of a URL after the other.
+    /// Connects to a server. ``PostgreSQLHosts`` calls this initializer for each host of a URL in turn.
     ///
     /// - Parameters:
     ///   - parameters: libpq's connection parameters by keyword. A host name needs `hostaddr` as well, because libpq's

@@ -10,8 +10,8 @@ import Synchronization
 package final class PostgreSQLHosts: Sendable {
     /// A host in the URL's list, or one address of a host. libpq uses its default in place of a member that is nil.
     struct Place: Hashable, Sendable {
-        /// The host's name, for which the server's certificate must be issued; or an address; or a Unix socket's
-        /// directory.
+        /// A host name, which the server's certificate must match, a numeric address, or the directory of a Unix
+        /// socket.
         var host: String?
         /// The numeric address; nil until the name is resolved.
         var address: String?
@@ -37,7 +37,7 @@ package final class PostgreSQLHosts: Sendable {
     private struct Memory {
         /// The place of the newest session.
         var answered: Place?
-        /// The places that did not respond to the latest attempt.
+        /// The places that did not respond when they were last tried.
         var silent: Set<Place> = []
     }
 
@@ -49,8 +49,8 @@ package final class PostgreSQLHosts: Sendable {
     private let memory = Mutex(Memory())
 
     /// - Parameters:
-    ///   - passwordFile: the file that contains the password, and that is read for each session; nil for authentication
-    ///     without a password.
+    ///   - passwordFile: the file that contains the password; nil for authentication without a password. The file is
+    ///     read again for each session.
     ///   - timeout: the maximum time for opening a session.
     ///   - application: the sessions' `application_name`, unless the URL sets another.
     ///   - resolve: a function that returns the numeric addresses of a name, and may block.

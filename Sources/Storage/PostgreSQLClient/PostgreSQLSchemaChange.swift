@@ -31,8 +31,8 @@ package struct PostgreSQLSchemaChange {
     /// Runs `body` in a transaction and commits it. A dry run rolls it back instead. If `body` throws, nothing is
     /// committed: the transaction remains open until the session ends.
     package func perform<Value>(isDryRun: Bool = false, _ body: (Self) throws -> Value) throws -> Value {
-        // This statement precedes every function call. Otherwise the server might find an attacker's function of the
-        // same name, for example in the schema public, and run it with the owner's rights.
+        // This statement precedes every function call. Otherwise the server might run an attacker's function of the
+        // same name, for example from the schema public, with the owner's rights.
         _ = try run("SET search_path = pg_catalog, pg_temp")
         _ = try run("SET lock_timeout = '30s'")
         _ = try run("BEGIN")
@@ -47,7 +47,8 @@ package struct PostgreSQLSchemaChange {
         return value
     }
 
-    /// Runs `body`. If the server refuses a statement with the SQLSTATE `refused`, throws ``Refusal/cannot(reason:)``.
+    /// Runs `body`. If the server refuses a statement with the SQLSTATE `refused`, throws ``Refusal/cannot(reason:)``
+    /// with `reason`.
     private func explaining<Value>(
         _ refused: SQLState, _ reason: String, _ body: () throws -> Value
     ) throws -> Value {
@@ -126,11 +127,12 @@ package struct PostgreSQLSchemaChange {
         _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC")
     }
 
-    /// Grants rights to a role. Refuses a role that these rights would not restrict (``binds(_:)``).
+    /// Grants rights to a role. Throws ``Refusal/cannot(reason:)`` if the role has wider rights already
+    /// (``binds(_:)``).
     ///
     /// - Parameters:
     ///   - connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.
-    ///   - users: the words that name the programs of the role in messages, such as "the daemons".
+    ///   - users: the name that messages give to the programs that log in with the role, such as "the daemons".
     ///   - statements: a function that receives the role's name, quoted as an identifier, and returns the statements
     ///     that grant the rights.
     package func grant(

@@ -15,7 +15,7 @@ package enum PostgreSQLSessionRules {
             "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3",
         ]
         parameters.merge(url.parameters) { _, chosen in chosen }
-        // A replica's rows may be outdated. GSSAPI's calls block.
+        // The session must use neither a replica, whose rows may be outdated, nor GSSAPI, whose calls block.
         parameters["target_session_attrs"] = "read-write"
         parameters["gssencmode"] = "disable"
         parameters["client_encoding"] = "UTF8"
@@ -60,7 +60,7 @@ package enum PostgreSQLSessionRules {
 extension PostgreSQLURL {
     /// The result of ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` for the URL alone, without its service file.
     package var hasUnverifiedServer: Bool {
-        // A service file may set sslmode. It is read only when a session is opened.
+        // A service file may set sslmode, and libpq reads that file only when a session is opened.
         if service != nil, parameters["sslmode"] == nil { return false }
         return PostgreSQLSessionRules.hasUnverifiedServer(parameters)
     }

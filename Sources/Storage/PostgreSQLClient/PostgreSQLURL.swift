@@ -94,7 +94,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         return unsafe values(options)
     }
 
-    /// Returns the values of the options that have one, by keyword.
+    /// Returns the values of all options that are set, by keyword.
     static func values(_ options: UnsafePointer<PQconninfoOption>) -> [String: String] {
         var values: [String: String] = [:]
         var next = unsafe options
