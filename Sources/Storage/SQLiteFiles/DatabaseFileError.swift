@@ -1,7 +1,8 @@
-/// The reason why a database's file cannot be used. The program that opens the file adds its purpose.
+/// The reason why a database file cannot be used. The program that opens the file adds the file's purpose to the
+/// message.
 package enum DatabaseFileError: Error, Sendable, Equatable {
     case noDirectory(path: String)
-    /// The owner, mode or type of the directory or the file lets other accounts change or read it.
+    /// The directory or the file has an owner, a mode or a type that lets other accounts read or change it.
     case notPrivate(path: String, why: String)
     /// Another process uses the database.
     case inUse(path: String)
@@ -12,7 +13,7 @@ package enum DatabaseFileError: Error, Sendable, Equatable {
     case notNow(path: String, reason: String)
 }
 
-/// The files were removed or replaced while they were in use.
+/// The error for database files that were removed or replaced while they were in use.
 package struct DatabaseFileReplaced: Error, Sendable, Equatable, CustomStringConvertible {
     package let path: String
 

@@ -4,24 +4,25 @@ package import Foundation
 package import GRDB
 import GRDBSQLite
 
-/// Connections to a database whose commits have reached the disk when they return.
+/// Opens SQLite connections. A commit returns only after it has reached the disk.
 package enum DurableSQLite {
-    /// The priority of the threads. With GRDB's higher default, libdispatch tries to raise the threads' priority. An
-    /// ordinary user may not do that, and each attempt writes a message to standard error.
+    /// The quality of service of the connections' threads. With GRDB's higher default, libdispatch tries to raise the
+    /// threads' priority. An ordinary user may not do that, and each attempt writes a message to standard error.
     package static let threadQuality = DispatchQoS.default
 
-    /// Opens the one connection that writes, with the settings on which a commit's durability depends. Blocks.
+    /// Opens the only connection that writes, with the settings that make commits durable. Blocks until it is open.
     ///
-    /// - Parameter checkpointPages: the number of pages in the write-ahead log at which a commit copies it into the
-    ///   file.
+    /// - Parameter checkpointPages: the size of the write-ahead log, in pages, at which a commit copies the log into
+    ///   the database file.
     package static func writing(
         _ path: String, label: String, checkpointPages: Int, busyTimeout: TimeInterval
     ) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.foreignKeysEnabled = true
-        // Otherwise GRDB ends the process if a rollback fails. ``GRDB/Database/durably(_:)`` handles that case.
+        // Without this setting, GRDB ends the process if a rollback fails. ``GRDB/Database/durably(_:)`` handles a
+        // failed rollback.
         configuration.allowsUnsafeTransactions = true
-        // GRDB's own mode for WAL sets synchronous to NORMAL. A loss of power then undoes the last commits.
+        // GRDB's own WAL mode sets synchronous to NORMAL, with which a loss of power undoes the last commits.
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
@@ -30,26 +31,27 @@ package enum DurableSQLite {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// Opens a connection that only reads. Blocks.
+    /// Opens a connection that only reads. Blocks until it is open.
     package static func reading(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.readonly = true
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// Opens a connection that only reads and has exclusive access, so that SQLite creates no shared-memory file.
-    /// Blocks.
+    /// Opens a connection that only reads and that has exclusive access, so that SQLite creates no shared-memory file.
+    /// Blocks until it is open.
     package static func readingAlone(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.prepareDatabase { db in
-            // This must precede the first access. A connection that is opened read-only cannot take the lock.
+            // The locking mode must be set before the first access. The connection is not opened read-only, because it
+            // could not take the exclusive lock then.
             try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
             try db.execute(sql: "PRAGMA query_only = ON")
         }
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// The settings of all connections.
+    /// Returns the settings that all connections have in common.
     private static func configuration(_ label: String, _ busyTimeout: TimeInterval) -> Configuration {
         var configuration = Configuration()
         configuration.label = label
@@ -57,13 +59,13 @@ package enum DurableSQLite {
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            // Savepoints then need no directory for temporary files, which may be full or read-only.
+            // Without this setting, savepoints need a directory for temporary files, which may be full or read-only.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         return configuration
     }
 
-    /// Checks that the requested settings are in force.
+    /// Checks that SQLite has applied the settings that make commits durable.
     package static func requireDurability(_ db: Database, path: String) throws {
         let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
         guard journal == "wal" else {
@@ -77,12 +79,12 @@ package enum DurableSQLite {
     }
 }
 
-/// A transaction and its rollback failed, for example because a disk disappeared.
+/// The error for a transaction that could not be rolled back after a failure, for example because a disk disappeared.
 package struct TransactionLeftOpen: Error, Sendable {}
 
 extension Database {
-    /// Runs `body` between BEGIN IMMEDIATE and COMMIT. The lock comes first, so what `body` reads stays true until the
-    /// commit.
+    /// Runs `body` between BEGIN IMMEDIATE and COMMIT. BEGIN IMMEDIATE takes the write lock, so data that `body` reads
+    /// cannot change before the commit.
     package func durably<T>(_ body: () throws -> T) throws -> T {
         try leaveTransaction()
         var result: Result<T, any Error>?
@@ -94,7 +96,7 @@ extension Database {
         return try result.get()
     }
 
-    /// Rolls back a transaction that is still open, because its own rollback failed. Until a rollback succeeds, reads
+    /// Rolls back a transaction that is still open because an earlier rollback failed. Until a rollback succeeds, reads
     /// see uncommitted changes, and no other transaction can begin.
     package func leaveTransaction() throws {
         if isInsideTransaction { try rollback() }
@@ -104,13 +106,13 @@ extension Database {
     }
 }
 
-// Statements use SQLite's own interface, because GRDB's objects for values and rows cost a release more than SQLite's
-// own work. GRDB still prepares and keeps the statements, and errors are GRDB's.
+// Statements use SQLite's C interface. For the release of a payment, GRDB's objects for values and rows take more time
+// than SQLite itself. GRDB still prepares and caches the statements, and errors still have GRDB's type.
 extension Database: StoredQueries {
     @discardableResult
     package func run(_ sql: String, _ values: [StoredValue] = []) throws -> [any StoredRow] {
         let statement = unsafe try cachedStatement(sql: sql).sqliteStatement
-        // The next use of the statement must find it reset and without values.
+        // The statement is cached, so it must be reset and without values before its next use.
         defer {
             unsafe sqlite3_reset(statement)
             unsafe sqlite3_clear_bindings(statement)
@@ -133,7 +135,7 @@ extension Database: StoredQueries {
     package func indexed(by index: String) -> String { "INDEXED BY \(index)" }
 
     private static func bind(_ value: StoredValue, at position: CInt, to statement: OpaquePointer) -> CInt {
-        // This is SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
+        // The value of SQLITE_TRANSIENT, with which SQLite copies the bytes before the call returns.
         let copied = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
         switch value {
         case .integer(nil), .text(nil), .bytes(nil): return unsafe sqlite3_bind_null(statement, position)
@@ -159,8 +161,8 @@ extension Database: StoredQueries {
 }
 
 private struct SQLiteRow: StoredRow {
-    /// The columns, each an Int64, a String or a [UInt8]. Nil for NULL, and for a floating-point number, which no
-    /// column contains.
+    /// The row's values, each an Int64, a String or a [UInt8]. NULL becomes nil. So does a floating-point number, which
+    /// no column of these databases contains.
     private let cells: [(any Sendable)?]
 
     fileprivate init(_ statement: OpaquePointer) {

@@ -1,17 +1,18 @@
 import Foundation
 import Glibc
 
-/// A database's place in the file system: only the program's own account may read the file or replace it.
+/// A database file that only the program's own account may read or replace.
 package struct PrivateDatabaseFile {
     /// The absolute path.
     package let path: String
 
     package init(path: String) { self.path = path }
 
-    /// Checks the directory, takes the lock, and then creates an empty file for its owner alone if there is none.
+    /// Checks the directory, takes the lock, and then creates an empty file with mode 0600 if there is none.
     ///
-    /// The order matters. If a process closes any descriptor of a database, it releases the locks that SQLite holds for
-    /// that process. So a file that is in use must not even be opened.
+    /// The lock must be taken before the file is opened. A process that closes any descriptor of a database file
+    /// releases the locks that SQLite holds for that process. So the program must not even open a file that it already
+    /// uses.
     package func prepare() throws(DatabaseFileError) -> DatabaseFileLock {
         let lock = try lock()
         do throws(DatabaseFileError) {
@@ -23,8 +24,9 @@ package struct PrivateDatabaseFile {
         return lock
     }
 
-    /// Makes the checks of ``prepare()`` and creates nothing. Does not check whether another process uses the file. A
-    /// process that has the database open must not call it, because closing a descriptor releases SQLite's locks.
+    /// Performs the checks of ``prepare()`` without creating a file. Does not check whether another process uses the
+    /// database. A process that has the database open must not call this method, because closing a descriptor releases
+    /// SQLite's locks.
     package func examine() throws(DatabaseFileError) {
         try requirePrivateDirectory()
         for file in [path + ".lock", path] {
@@ -32,7 +34,7 @@ package struct PrivateDatabaseFile {
         }
     }
 
-    /// Checks the directory and takes the lock. It neither reads nor creates the file at the path.
+    /// Checks the directory and takes the lock, without opening or creating the database file.
     package func lock() throws(DatabaseFileError) -> DatabaseFileLock {
         try requirePrivateDirectory()
         let lock = DatabaseFileLock(descriptor: try makePrivately(path + ".lock"))
@@ -63,7 +65,7 @@ package struct PrivateDatabaseFile {
         }
     }
 
-    /// Opens a file, or creates it.
+    /// Opens a file, or creates it with mode 0600.
     private func makePrivately(_ path: String) throws(DatabaseFileError) -> Int32 {
         guard let descriptor = try openPrivately(path, flags: O_RDWR | O_CREAT) else {
             throw .cannotOpen(path: path, reason: "its directory is gone.")
@@ -71,10 +73,11 @@ package struct PrivateDatabaseFile {
         return descriptor
     }
 
-    /// Opens a file without following a link. Checks owner and mode through the descriptor, so that no other process
-    /// can exchange the file between check and use. SQLite gives its side files the same mode.
+    /// Opens a file without following a symbolic link. Checks owner and mode through the descriptor, so that no other
+    /// process can replace the file between check and use. SQLite creates the -wal and -shm files with the mode of the
+    /// database file.
     ///
-    /// - Returns: nil if there is no file and none is to be created.
+    /// - Returns: the descriptor; nil if the file does not exist and `flags` does not contain O_CREAT.
     private func openPrivately(_ path: String, flags: Int32) throws(DatabaseFileError) -> Int32? {
         let descriptor = unsafe open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -109,16 +112,18 @@ package struct PrivateDatabaseFile {
     private func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
 }
 
-/// The lock of the one process that uses the database. It ends with ``release()``, or with the process. Children do not
-/// inherit it, because a child may outlive the program.
+/// The lock of the only process that may use the database. It ends with ``release()`` or with the process. Child
+/// processes do not inherit it, because a child may outlive the program.
 ///
-/// The lock's file is never removed. Otherwise two processes could each lock a file with that name.
+/// The lock file is never removed. Otherwise two processes could each lock a different file of the same name.
 package struct DatabaseFileLock: Sendable {
     fileprivate let descriptor: Int32
 
-    /// Releases the lock. Must be called only once: later, the descriptor's number may belong to another file.
+    /// Releases the lock. Must be called only once, because the descriptor's number may belong to another file
+    /// afterwards.
     package func release() {
-        // Closing is not enough: a child that has not executed its program yet has the descriptor too.
+        // Closing the descriptor does not suffice: a forked child that has not executed its program yet has a copy of
+        // it.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }
@@ -126,8 +131,8 @@ package struct DatabaseFileLock: Sendable {
 
 /// The identity of an open database's files at the time of opening.
 ///
-/// If the files are removed or replaced, for example by a restored copy, SQLite continues with the old ones. Its later
-/// commits are then lost when the process ends, and a payment would be released or submitted again.
+/// If the files are removed or replaced, for example by a restored copy, SQLite continues with the old files. Later
+/// commits are then lost when the process ends, and a payment could be released or submitted a second time.
 package struct DatabaseFilePlace: Sendable {
     package let path: String
     private let opened: [FileIdentity?]
@@ -147,12 +152,12 @@ package struct DatabaseFilePlace: Sendable {
     }
 }
 
-/// The identity of the file at a path, independent of its name.
+/// The device and inode of a file, which identify the file independently of its name.
 private struct FileIdentity: Sendable, Equatable {
     private let device: UInt
     private let inode: UInt
 
-    /// Nil if the path names no file.
+    /// Reads the identity of the file at `path`; nil if there is none.
     init?(path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return nil }

@@ -2,17 +2,17 @@ package import DatabaseKit
 package import GRDB
 import Synchronization
 
-/// A connection that only reads. It runs one read at a time.
+/// A read-only connection that runs one read at a time.
 ///
-/// Each caller waits until the store's deadline. A read whose deadline passes before it has begun is skipped. A read in
-/// progress is interrupted at its deadline, so that a slow search does not delay the others.
+/// A caller waits no longer than the store's deadline. A read whose deadline passes before it begins is skipped. A read
+/// in progress is interrupted at its deadline, so that a slow search does not delay other reads.
 package final class SQLiteReader<Failure: StoreFailure>: Sendable {
-    /// The number of reads that may wait. A longer queue would only wait for a disk that hangs.
+    /// The maximum number of waiting reads. The queue would exceed it only while the disk does not respond.
     package static var capacity: Int { 1024 }
 
     private struct State {
         var waiting = 0
-        /// The number of the read in progress; nil if there is none.
+        /// The sequence number of the read in progress; nil if there is none.
         var running: UInt64?
         var next: UInt64 = 0
     }
@@ -40,7 +40,8 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
             return try await deadlines.answer { caller in
                 connection.asyncRead { [self] database in
                     defer { state.withLock { $0.waiting -= 1 } }
-                    // This precedes the read, so that a deadline that passes from now on finds a read to interrupt.
+                    // The number is set before the read begins, so that a deadline that passes from now on interrupts
+                    // the read.
                     state.withLock { $0.running = number }
                     let result =
                         caller.begin()
@@ -50,7 +51,7 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
                 }
             }
         } catch {
-            // The deadline has passed, or the read has failed and no longer runs.
+            // The deadline has passed, or the read has failed. A failed read no longer runs and is not interrupted.
             interrupt(number)
             throw error
         }
@@ -59,12 +60,12 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
     /// The number of reads that wait, including the one in progress and those whose deadline has passed.
     package var waiting: Int { state.withLock { $0.waiting } }
 
-    /// Interrupts a read if it is still the one in progress. The lock keeps the next read from being interrupted
-    /// instead.
+    /// Interrupts a read if it is still in progress. The lock prevents the next read from beginning and being
+    /// interrupted in its place.
     private func interrupt(_ number: UInt64) {
         state.withLock { if $0.running == number { connection.interrupt() } }
     }
 
-    /// Blocks until the current operation has ended.
+    /// Closes the connection. Blocks until the current operation has ended.
     package func close() throws { try connection.close() }
 }

@@ -1,23 +1,23 @@
 package import DatabaseKit
 package import GRDB
 
-/// The part of a batch that the store defines. The writer calls it on its own thread.
+/// The functions that a store supplies for its batches of writes. ``SQLiteWriter`` calls them on its own thread.
 package protocol SQLiteBatches: Sendable {
     associatedtype Failure: StoreFailure
     /// The state that each write of a batch receives from the previous one.
     associatedtype State: Sendable
 
-    /// Returns the state from which the writes start. Called inside the transaction, before the writes, and again if
-    /// they are written separately.
+    /// Returns the state that the first write receives. Called inside the transaction before the writes, and called
+    /// again if the writes are repeated separately.
     func begin(_ db: Database) throws -> State
-    /// Called after the commit and before the batch is answered.
+    /// Called after the commit, before the callers are answered.
     func committed(_ writes: Int, from begin: State, to end: State, after time: Duration)
-    /// Called if a batch was not acknowledged, before the writer reads back which writes are in the database.
+    /// Called if a batch failed. The writer then reads which of the batch's writes are in the database.
     ///
-    /// - Parameter reach: the states before the batch's first write and after its last; nil if the transaction failed
+    /// - Parameter reach: the states before the first write and after the last one; nil if the transaction failed
     ///   before all writes were performed.
     func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure)
-    /// Called after the writes of an unacknowledged batch were read back.
+    /// Called after the writer has read which writes of a failed batch are in the database.
     func readBack(_ db: Database)
     /// Called after each batch.
     func ended(_ db: Database)
@@ -30,7 +30,7 @@ extension SQLiteBatches {
     package func ended(_ db: Database) {}
 }
 
-/// The only writer of a database. It takes the queued writes, commits them in one transaction, and answers each.
+/// The only writer of a database. It commits all queued writes in one transaction and then answers their callers.
 package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
     package typealias Failure = Batches.Failure
     package typealias State = Batches.State
@@ -50,18 +50,18 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
         self.batches = batches
     }
 
-    /// Waits for a place in the queue, the commit and the answer, but not longer than the deadline. The writer skips a
-    /// write whose deadline has passed.
+    /// Queues a write, and waits for its commit and answer, but not beyond the deadline. The writer skips a write whose
+    /// deadline has passed.
     ///
     /// - Parameters:
-    ///   - work: a function that runs inside the shared transaction. If it throws, only its own changes are undone. It
-    ///     is called again if another write's failure undid the transaction.
-    ///   - readBack: a function that returns the answer that the database's content permits after a commit that was not
-    ///     acknowledged; nil if it permits none.
-    ///   - refusal: a function that only reads. If nothing could be written, it returns the refusal that applies
-    ///     anyway; nil if none does.
-    ///   - lost: a function that is called if nothing was written, but the deadline had already passed, so that the
-    ///     caller can no longer be told.
+    ///   - work: a function that performs the write inside the shared transaction. If it throws, only its own changes
+    ///     are undone. It is called again if another write's failure undid the transaction.
+    ///   - readBack: a function that is called if it is unknown whether the commit succeeded. It returns the answer
+    ///     that the database's content proves; nil if the content proves none.
+    ///   - refusal: a function that is called if the write left nothing in the database. It must only read. It returns
+    ///     a refusal if the database's content already rules out the write, and nil otherwise.
+    ///   - lost: a function that is called if the write fails after the deadline, when its caller can no longer be
+    ///     answered.
     package func write<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout State) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
@@ -119,7 +119,7 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
             batch.acknowledge(db)
         } catch {
             let failure = Failure(error)
-            // The commit may have succeeded.
+            // The commit may have succeeded in spite of the error.
             batches.failed(writes.count, batch.reach, failure)
             do {
                 try place.requireUnchanged()
@@ -132,24 +132,25 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
         }
     }
 
-    /// Blocks until the current operation has ended.
+    /// Closes the connection. Blocks until the current operation has ended.
     package func close() throws { try connection.close() }
 }
 
-/// A write in the writer's queue, and the functions that answer its caller. The writer calls exactly one of them, once.
+/// A write in the writer's queue, with the functions that answer its caller. The writer answers each caller exactly
+/// once.
 package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite {
     package let begin: @Sendable () -> Bool
-    /// Decides the write and performs it inside the batch's transaction, and appends the write's records to the state.
-    /// It is called again if the transaction was rolled back because of another write, so it must have no other effect.
+    /// Decides the write, performs it inside the batch's transaction, and updates the state for the next write. It is
+    /// called again if another write's failure undid the transaction, so it must have no other effect.
     let perform: @Sendable (Database, inout State) throws -> DecidedWrite
-    /// Called if the write left nothing in the database. If the database's content alone justifies a refusal, answers
-    /// with that refusal; otherwise returns false and does not answer.
+    /// Called if the write left nothing in the database. If the database's content already rules out the write, answers
+    /// the caller with a refusal and returns true. Otherwise returns false without an answer.
     let refuse: @Sendable (Database) throws -> Bool
     package let fail: @Sendable (Failure) -> Void
 }
 
 extension SQLiteWrite {
-    /// A write that no caller waits for.
+    /// Makes a write that no caller waits for.
     ///
     /// - Parameter readBack: a function that returns true if the write's rows are in the database.
     package init<Written: Sendable>(
@@ -166,28 +167,28 @@ extension SQLiteWrite {
     }
 }
 
-/// The decision on a write whose transaction is not committed yet.
+/// A write that has been performed, but whose transaction is not committed yet.
 struct DecidedWrite {
-    /// Called when the transaction is durable.
+    /// Answers the caller. Called when the transaction is durable.
     let acknowledge: () -> Void
-    /// Called if it is unknown whether the transaction was committed. Answers by the database's content. Returns false,
-    /// without an answer, if the content permits none.
+    /// Called if it is unknown whether the transaction was committed. If the database's content proves the result,
+    /// answers the caller and returns true. Otherwise returns false without an answer.
     let readBack: (Database) throws -> Bool
 }
 
 /// The writes of one transaction, decided in the order of their arrival.
 struct CommitBatch<Failure: StoreFailure, State: Sendable> {
     private enum Outcome {
-        /// The transaction failed before this write.
+        /// The write has not been performed, or the transaction failed before it.
         case open
         case decided(DecidedWrite)
-        /// This write failed; the others continue.
+        /// The write failed, and its changes were undone. The other writes continue.
         case failed(Failure)
     }
 
     private let writes: [SQLiteWrite<Failure, State>]
     private var outcomes: [Outcome]
-    /// The state from which the transaction started, and the one to which it led; nil until all writes are performed.
+    /// The states before the first write and after the last one; nil until all writes are performed.
     private(set) var reach: (begin: State, end: State)?
 
     init(_ writes: [SQLiteWrite<Failure, State>]) {
@@ -195,8 +196,9 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         outcomes = Array(repeating: .open, count: writes.count)
     }
 
-    /// Performs all writes inside the transaction, without a savepoint for each: savepoints cost a third of SQLite's
-    /// work here, and a write rarely fails. Throws ``WriteFailed`` if one fails; the caller must then roll back.
+    /// Performs all writes inside the transaction without a savepoint for each. Savepoints cost a third of SQLite's
+    /// work here, and a write rarely fails. Throws ``WriteFailed`` if a write fails. The caller must then roll back the
+    /// transaction.
     mutating func perform(from start: State, _ db: Database) throws {
         var state = start
         for (position, write) in writes.enumerated() {
@@ -228,18 +230,18 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         reach = (start, state)
     }
 
-    /// Answers all writes after the commit.
+    /// Answers all callers after the commit.
     func acknowledge(_ db: Database) {
         answer(readBack: false, after: .unavailable(reason: "It was not written."), db)
     }
 
-    /// Answers each write according to the database's content after the transaction failed, since only the database
-    /// shows whether the commit succeeded.
+    /// Answers each caller according to the database's content after the transaction failed. Only the content shows
+    /// whether the commit succeeded.
     func readBack(after failure: Failure, _ db: Database) {
         answer(readBack: true, after: failure, db)
     }
 
-    /// Answers all writes after a failure of the transaction if nothing can be read back.
+    /// Answers all callers with a failure, without reading the database.
     func fail(_ failure: Failure) {
         for write in writes { write.fail(reach == nil ? failure : failure.asPossiblyWritten) }
     }
@@ -247,7 +249,7 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
     private func answer(readBack: Bool, after failure: Failure, _ db: Database) {
         // The commit is tried only after all writes are performed.
         let mayBeWritten = readBack && reach != nil
-        // After one failed read, no other is tried, because each may wait for a lock.
+        // After one failed read, no further read is tried, because each may wait for a lock.
         var isReadable = true
         func found(_ look: (Database) throws -> Bool) -> Bool {
             guard isReadable else { return false }
@@ -277,16 +279,17 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
     }
 }
 
-/// A write of the transaction failed.
+/// The error for a transaction in which a write failed.
 struct WriteFailed: Error {}
 
-/// SQLite aborted the transaction, or cannot undo a part of it. Nothing of it may be committed.
+/// The error for a transaction that SQLite aborted, or in which SQLite cannot undo a failed write. The transaction must
+/// not be committed.
 struct TransactionLost: Error {
     let cause: any Error
 }
 
 extension Database {
-    /// Runs a part of a transaction; if it throws, only its own changes are undone.
+    /// Runs `body` inside a savepoint. If `body` throws, only its own changes are undone.
     ///
     /// - Throws: the error of `body`, or ``TransactionLost`` if the whole transaction is lost.
     func separately<T>(_ body: () throws -> T) throws -> T {
