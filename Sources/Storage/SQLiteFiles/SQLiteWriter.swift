@@ -7,8 +7,8 @@ package protocol SQLiteBatches: Sendable {
     /// The state that each write of a batch receives from the previous one.
     associatedtype State: Sendable
 
-    /// Returns the state that the first write receives. Called inside the transaction before the writes, and called
-    /// again if the writes are repeated separately.
+    /// Returns the state that the first write receives. Called inside the transaction before the writes. Called again
+    /// if a write failed and the writes are repeated one by one.
     func begin(_ db: Database) throws -> State
     /// Called after the commit, before the callers are answered.
     func committed(_ writes: Int, from begin: State, to end: State, after time: Duration)
