@@ -2,11 +2,11 @@ package import ConfigurationFile
 import Foundation
 package import PostgreSQLClient
 
-/// A PostgreSQL database that a section names with `url` and `password_file`.
+/// A PostgreSQL database that a section of the configuration names with `url` and `password_file`.
 package struct ServerDatabase: Sendable, Equatable {
     package let url: PostgreSQLURL
-    /// The absolute path of the file with the role's password. Nil for peer authentication, a certificate, or a
-    /// password that libpq finds itself (a service file, ~/.pgpass).
+    /// The absolute path of the file with the role's password. Nil for peer authentication, a client certificate, or a
+    /// password that libpq finds itself in a service file or ~/.pgpass.
     package let passwordFile: String?
 
     package init(url: PostgreSQLURL, passwordFile: String?) {
@@ -14,11 +14,13 @@ package struct ServerDatabase: Sendable, Equatable {
         self.passwordFile = passwordFile
     }
 
-    /// Checks everything that can be checked without the server. Nil if a problem was reported.
+    /// Reads the settings of a section and checks them as far as possible without the server. Reports problems to
+    /// `section` and then returns nil.
     ///
     /// - Parameters:
-    ///   - text: the section's `url`.
-    ///   - use: a phrase for the refusal of a password file that others can read: what they could do with it.
+    ///   - text: the value of `url`.
+    ///   - use: the action that a password file permits to accounts that can read it, for messages, such as "change the
+    ///     outcome of payments".
     package init?(_ text: String, _ section: ConfigurationSection, use: String) {
         let isSecretNamed = section.node("password_file") != nil
         let passwordFile = section.secretFile("password_file", use: use)
@@ -29,7 +31,7 @@ package struct ServerDatabase: Sendable, Equatable {
             section.problem("url", error.description)
             return nil
         }
-        // libpq resolves a relative path against the program's working directory.
+        // A relative path is refused, because libpq would resolve it against the program's working directory.
         let unreadable = url.files.filter {
             !$0.path.hasPrefix("/") || !FileManager.default.isReadableFile(atPath: $0.path)
         }
@@ -50,24 +52,23 @@ package struct ServerDatabase: Sendable, Equatable {
         self.init(url: url, passwordFile: passwordFile)
     }
 
-    /// Returns true if a URL names a server, valid or not.
+    /// Returns true if the URL has the scheme of a PostgreSQL URL, even if the rest is invalid.
     package static func isNamed(by url: String) -> Bool {
         url.hasPrefix("postgres:") || url.hasPrefix("postgresql:")
     }
 }
 
-/// The places in which libpq searches for the service that a URL names (PostgreSQL documentation, *The Connection
+/// The files in which libpq searches for the service that a URL names (PostgreSQL documentation, *The Connection
 /// Service File*).
 private struct ServiceFiles {
     static let names = "~/.pg_service.conf, or PGSERVICEFILE, or pg_service.conf where the system keeps it"
 
-    /// The system-wide directories. libpq's own was chosen when it was built and cannot be queried, so these are those
-    /// of Debian and other distributions.
+    /// The system-wide directories of Debian and other distributions. libpq's own directory is fixed when libpq is
+    /// built, and a program cannot query it.
     private static let systemDirectories = ["/etc/postgresql-common", "/etc", "/etc/sysconfig/pgsql", "/usr/local/etc"]
 
     private let paths: [String]
 
-    /// - Parameter environment: the environment variables of the process.
     init(_ environment: [String: String]) {
         let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
         let directories = environment["PGSYSCONFDIR"].map { [$0] } ?? Self.systemDirectories
