@@ -3,28 +3,28 @@ import Encodings
 public import Payments
 public import SecretMemory
 
-/// A gateway's key for digests of account numbers. A digest is stored with a submitted payment. It recognises the
-/// card's account number in the processor's later answers, when the number itself is no longer in memory.
+/// A gateway's key for digests of account numbers. The store keeps a digest with each submitted payment. With the
+/// digest, the gateway recognises the account number in later answers, when the number itself is no longer in memory.
 ///
-/// The key is never in the store. Without the key a digest reveals nothing. With the key and the store the few unknown
-/// digits of a number can be guessed, so a digest is removed as soon as the payment's result is known.
+/// The key is never in the store, and a digest without the key reveals nothing. An attacker with both could guess the
+/// few unknown digits of a number. So a digest is removed as soon as the payment's result is known.
 public final class AccountNumberKey: Sendable {
     public static let byteCount = 32
     private let secret: SecretBytes
 
-    /// - Parameter secret: the key, of 32 bytes.
+    /// Makes a key from its 32 bytes.
     public init(_ secret: consuming SecretBytes) {
         precondition(secret.count == Self.byteCount)
         self.secret = secret
     }
 
-    /// A name for logs, with which two gateways' keys can be compared: 8 hex digits.
+    /// A name of 8 hex digits for logs. Two gateways with the same key log the same name.
     public var name: String {
         Hexadecimal.encode(Array(HMAC<SHA256>.authenticationCode(for: Array("name".utf8), using: key).prefix(4)))
     }
 
-    /// Returns the number of digits, and HMAC-SHA256 over the transaction's identifier and the digits. Digests of two
-    /// payments with one card have nothing in common.
+    /// Returns one byte with the number of digits, followed by HMAC-SHA256 over the transaction's identifier and the
+    /// digits. Digests of two payments with the same card are unrelated.
     public func digest(of accountNumber: borrowing SecretBytes, in transaction: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: key)
         code.update(data: transaction)
@@ -32,8 +32,8 @@ public final class AccountNumberKey: Sendable {
         return [UInt8(clamping: accountNumber.count)] + Array(code.finalize())
     }
 
-    /// Returns the outcome with each text masked that contains the payment's account number,
-    /// with any separators between its digits and any text around them.
+    /// Returns the outcome with every text masked that contains the payment's account number. The number is found even
+    /// with separators between its digits and with other text around it.
     public func masked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) -> PaymentOutcome {
         guard let digest = transaction.accountDigest, let count = digest.first.map(Int.init), count > 0 else {
             return outcome

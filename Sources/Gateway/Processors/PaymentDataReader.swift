@@ -4,20 +4,20 @@ public import StrictJSON
 
 /// Reads Apple's decrypted payment data, a JSON dictionary.
 ///
-/// The strings of the parsed JSON, including secrets, are in ordinary memory, and the reader copies the secrets into
-/// memory that is wiped. So a process that uses the reader is not dumpable.
+/// The reader copies secrets into memory that is wiped. The parsed JSON keeps them in ordinary memory too, so a process
+/// that uses the reader must not be dumpable.
 public enum PaymentDataReader {
     /// The reason why the payment data cannot be submitted.
     public enum Fault: Error, Sendable, Equatable {
-        /// A member is absent, or of another form than Apple documents.
+        /// A member is absent, or its form differs from Apple's documentation.
         case member(String)
-        /// `paymentDataType` is not known here.
+        /// The value of `paymentDataType` is not one of ``PaymentDataType``.
         case unknownType
     }
 
     /// - Parameters:
-    ///   - json: the dictionary.
-    ///   - bytes: the dictionary as it was decrypted.
+    ///   - json: the parsed dictionary.
+    ///   - bytes: the text of the same dictionary, as it was decrypted.
     public static func credential(_ json: JSONObject, bytes: [UInt8]) throws(Fault) -> PaymentCredential {
         let number = try text("applicationPrimaryAccountNumber", in: json)
         guard (8...19).contains(number.utf8.count), number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
@@ -56,10 +56,11 @@ public enum PaymentDataReader {
             merchantTokenMetadata: SecretBytes(copying: metadata), dictionary: SecretBytes(copying: bytes))
     }
 
-    /// Returns the amount to be paid, or nil if there is none. `transactionAmount` counts the minor unit (``Amount``).
+    /// Returns the amount to be paid, or nil if there is none. `transactionAmount` is a number of minor units
+    /// (``Amount``).
     ///
-    /// - Throws: a fault for an amount that is not a whole number of minor units, and for a currency that is not in the
-    ///   table.
+    /// - Throws: a fault if the amount is not a whole number of minor units, or if ``Currency`` does not know the
+    ///   currency.
     public static func amount(_ json: JSONObject) throws(Fault) -> Amount? {
         guard let value = json["transactionAmount"], !value.isNull else { return nil }
         guard let number = value.numberValue?.int else { throw .member("transactionAmount") }

@@ -2,35 +2,39 @@ public import Payments
 
 /// A payment processor. The gateway submits a payment to it once, and may ask for the result later.
 ///
-/// To add a processor, write a type in a file of its own. ``capabilities`` says what it takes and needs, and
-/// ``authorize(_:before:late:)`` sends a submission, with ``ProcessorExchange`` if the processor uses HTTP. Then name
-/// its kind in the gateway's `ProcessorDirectory`. ``SimulatorProcessor`` is an example.
+/// To add a processor, write a type in a file of its own. In ``capabilities``, declare what the processor accepts and
+/// needs. In ``authorize(_:before:late:)``, send the submission, with ``ProcessorExchange`` if the processor uses HTTP.
+/// Then add its kind to the gateway's `ProcessorDirectory`. ``SimulatorProcessor`` is an example.
 ///
-/// The gateway calls ``authorize(_:before:late:)`` once, after the store of payments has written `submitting` durably.
-/// The outcome decides whether the payment may be tried again, so in doubt it must be
+/// The gateway calls ``authorize(_:before:late:)`` once for a payment, after the store has durably written the state
+/// `submitting`. The outcome decides whether the payment may be tried again. In doubt, the processor must return
 /// ``SubmissionOutcome/unknown(_:)``.
 public protocol Processor: Sendable {
     var capabilities: ProcessorCapabilities { get }
 
     /// Returns the elements of a request that this processor does not accept, for example a city that is too long.
-    /// Called before the payment token is decrypted, for requests with all elements of ``ProcessorCapabilities/needs``.
+    /// Called before the payment token is decrypted, and only for requests that have all elements of
+    /// ``ProcessorCapabilities/needs``.
     func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement]
 
-    /// Returns the reason why this processor cannot take a submission, in a few words without any of its values; nil if
-    /// it can. Called before the payment is `submitting`, for conditions that only the decrypted payment data shows.
+    /// Returns the reason why this processor cannot accept a submission, in a few words without values of the
+    /// submission; nil if it can. Called before the payment's state becomes `submitting`, for conditions that depend on
+    /// the decrypted payment data.
     func objection(to submission: Submission) -> String?
 
-    /// Submits a payment once, without retries or redirects. Uses a new connection, so that a failure before the first
-    /// byte is certain.
+    /// Submits a payment once, without retries or redirects. Must use a new connection, so that it is certain whether a
+    /// byte was sent.
     ///
     /// - Parameters:
     ///   - deadline: the time after which nothing is sent and the caller no longer waits.
-    ///   - late: a function that receives an answer after the deadline, at most once. The outcome was unknown before.
+    ///   - late: a function to call, at most once, with an answer that arrives after the deadline. The method has then
+    ///     already returned ``SubmissionOutcome/unknown(_:)``.
     func authorize(
         _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome
 
-    /// Returns the result of a payment whose answer was lost. Called only with ``ProcessorCapabilities/tellsStatus``.
+    /// Returns the result of a payment whose answer was lost. Called only if ``ProcessorCapabilities/tellsStatus`` is
+    /// true.
     func status(of payment: SubmittedPayment, before deadline: ContinuousClock.Instant) async -> ProcessorStatus
 }
 
@@ -45,18 +49,18 @@ extension Processor {
     }
 }
 
-/// The kinds of Apple's payment data that a processor accepts, and the elements that a request must have.
+/// The payments that a processor accepts, and the elements that it needs in a payment request.
 public struct ProcessorCapabilities: Sendable, Equatable {
     /// The accepted values of `paymentDataType`.
     public var paymentData: Set<PaymentDataType>
-    /// True if the processor accepts `authenticationResponses`, one authorization for several merchants.
+    /// True if the processor accepts a payment to several merchants (`authenticationResponses`).
     public var takesSeveralMerchants: Bool
     /// True if the processor accepts a payment without an amount or with the amount zero. Apple's payment token for a
-    /// later or recurring payment may have none.
+    /// later or recurring payment may have no amount.
     public var takesNoAmount: Bool
-    /// The elements that a request must have.
+    /// The elements that a payment request must have.
     public var needs: [RequiredElement]
-    /// True if ``Processor/status(of:before:)`` can tell a payment's result after its answer was lost.
+    /// True if ``Processor/status(of:before:)`` can return the result of a payment whose answer was lost.
     public var tellsStatus: Bool
 
     public init(
@@ -71,12 +75,12 @@ public struct ProcessorCapabilities: Sendable, Equatable {
     }
 }
 
-/// An element of a payment request that a processor may need. A contact's elements are members of the API's
-/// PaymentContact.
+/// An element of a payment request that a processor may need. The elements of a contact are members of PaymentContact
+/// in the API for merchant servers.
 public enum RequiredElement: Sendable, Hashable {
     case orderId
     case customerIPAddress
-    /// `phoneNumber` and `emailAddress` are taken from shippingContact if billingContact has none.
+    /// An element of billingContact. If it has no `phoneNumber` or `emailAddress`, that of shippingContact is used.
     case billing(ContactElement)
     case shipping(ContactElement)
 
@@ -120,13 +124,14 @@ public enum SubmissionOutcome: Sendable, Equatable {
 /// A function that receives a submission's outcome after its deadline.
 public typealias LateOutcome = @Sendable (SubmissionOutcome) async -> Void
 
-/// The result of a payment, as the processor states it.
+/// The result of a payment that a processor reported.
 public struct ProcessorAnswer: Sendable, Equatable {
-    /// `authorized`, `captured`, `declined`, `error`; `pending` if the processor itself does not know yet.
+    /// One of `authorized`, `captured`, `declined`, `error` and `pending`. A payment is `pending` if the answer does
+    /// not prove its result.
     public let state: PaymentState
     public let outcome: PaymentOutcome
 
-    /// - Parameter state: the state. Any state other than these five becomes `pending`.
+    /// - Parameter state: the payment's state. A state that ``state`` cannot have becomes `pending`.
     public init(_ state: PaymentState, _ outcome: PaymentOutcome) {
         self.state = [.authorized, .captured, .declined, .error].contains(state) ? state : .pending
         self.outcome = outcome
@@ -136,18 +141,19 @@ public struct ProcessorAnswer: Sendable, Equatable {
 /// The processor's answer about the status of a payment.
 public enum ProcessorStatus: Sendable, Equatable {
     case known(ProcessorAnswer)
-    /// The processor does not know the payment. It must not be sent again: the submission may still be on its way.
+    /// The processor does not know the payment. The gateway must not send it again, because the first submission may
+    /// still arrive.
     case noTrace
     case notAnswered(String)
 }
 
-/// The facts that the store has about a submitted payment.
+/// The stored data of a submitted payment.
 public struct SubmittedPayment: Sendable {
     /// The transaction identifier, 64 lower-case hex digits.
     public let transactionId: String
     public let amount: Amount?
     public let orderId: String?
-    /// The processor's reference for the payment; nil if it gave none.
+    /// The processor's reference for the payment; nil if the processor gave none.
     public let processorReference: String?
 
     public init(transactionId: String, amount: Amount?, orderId: String?, processorReference: String?) {

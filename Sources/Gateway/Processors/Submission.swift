@@ -1,13 +1,15 @@
 public import Payments
 public import SecretMemory
 
-/// One payment for a processor. It exists only in memory, from paytokend's answer to the processor's answer.
+/// The data of one payment that a processor receives. It exists only in memory, from paytokend's answer until the
+/// processor's answer.
 public struct Submission: Sendable {
-    /// The payment token's transaction identifier, 64 lower-case hex digits. Suitable as an idempotency key.
+    /// The payment token's transaction identifier, 64 lower-case hex digits. A processor may use it as an idempotency
+    /// key.
     public let transactionId: String
     public let merchantIdentifier: String
     public let orderId: String?
-    /// The amount in the payment token. Only processors that accept no amount receive nil or zero.
+    /// The amount in the payment token. Nil or zero only for processors with ``ProcessorCapabilities/takesNoAmount``.
     public let amount: Amount?
     public let credential: PaymentCredential
     public let customer: Customer
@@ -31,27 +33,27 @@ public enum PaymentDataType: String, Sendable, CaseIterable {
     case emv = "EMV"
 }
 
-/// The decrypted payment data ("Payment token format reference", *Payment data keys*) with a type for each member.
+/// Apple's decrypted payment data as typed members ("Payment token format reference", *Payment data keys*).
 ///
-/// Secrets are in memory that is wiped. ``dictionary`` also has members that Apple may add later.
+/// Secrets are in memory that is wiped. ``dictionary`` also contains members that this type does not know.
 public final class PaymentCredential: Sendable {
-    /// `applicationPrimaryAccountNumber`, digits.
+    /// The digits of `applicationPrimaryAccountNumber`.
     public let accountNumber: SecretBytes
-    /// `applicationExpirationDate`.
     public let expirationDate: ExpirationDate
-    /// `cardholderName`, UTF-8; empty if there is none.
+    /// `cardholderName` in UTF-8; empty if there is none.
     public let cardholderName: SecretBytes
-    /// `deviceManufacturerIdentifier`, hexadecimal.
+    /// `deviceManufacturerIdentifier` in hexadecimal.
     public let deviceManufacturerIdentifier: String?
-    /// `paymentData`: the 3-D Secure or EMV data by which the payment is authenticated.
+    /// The 3-D Secure or EMV data that authenticates the payment (`paymentData`).
     public let proof: PaymentProof
-    /// `authenticationResponses`, one for each of several merchants.
+    /// The elements of `authenticationResponses`, one for each merchant in a payment to several merchants.
     public let merchantResponses: [MerchantResponse]
-    /// `merchantTokenIdentifier`, for later payments of the same customer.
+    /// `merchantTokenIdentifier`, an identifier for later payments by the same customer.
     public let merchantTokenIdentifier: String?
-    /// `merchantTokenMetadata`, as JSON; empty if there is none.
+    /// `merchantTokenMetadata` as JSON; empty if there is none.
     public let merchantTokenMetadata: SecretBytes
-    /// The whole dictionary as JSON without white space. Members, strings and numbers are as Apple wrote them.
+    /// The whole dictionary as JSON without white space. Members, strings and numbers keep the form that Apple gave
+    /// them.
     public let dictionary: SecretBytes
 
     public init(
@@ -73,15 +75,15 @@ public final class PaymentCredential: Sendable {
 }
 
 extension PaymentOutcome {
-    /// Returns the outcome, in which every text that contains the account number is masked, even if there are
-    /// separators between its digits or other text around it.
+    /// Returns the outcome with every text masked that contains the account number. The number is found even with
+    /// separators between its digits and with other text around it.
     public func masked(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return masked { digits in !number.isEmpty && digits.contains(number) }
     }
 }
 
-/// `paymentData` of the decrypted payment data.
+/// The member `paymentData` of the decrypted payment data, which authenticates the payment.
 public enum PaymentProof: Sendable {
     case threeDSecure(ThreeDSecureProof)
     case emv(EMVProof)
@@ -95,9 +97,9 @@ public enum PaymentProof: Sendable {
 }
 
 public final class ThreeDSecureProof: Sendable {
-    /// `onlinePaymentCryptogram`, base64 as Apple wrote it.
+    /// `onlinePaymentCryptogram` in the base64 that Apple sent.
     public let cryptogram: SecretBytes
-    /// `eciIndicator`; nil from networks that send none. Apple writes one digit or two: `5` means `05`.
+    /// `eciIndicator`; nil if the card network sends none. Apple writes one or two digits: `5` means `05`.
     public let eciIndicator: String?
 
     public init(cryptogram: consuming SecretBytes, eciIndicator: String?) {
@@ -107,9 +109,9 @@ public final class ThreeDSecureProof: Sendable {
 }
 
 public final class EMVProof: Sendable {
-    /// `emvData`, base64 as Apple wrote it.
+    /// `emvData` in the base64 that Apple sent.
     public let data: SecretBytes
-    /// `encryptedPINData`, hexadecimal; empty if there is none.
+    /// `encryptedPINData` in hexadecimal; empty if there is none.
     public let encryptedPIN: SecretBytes
 
     public init(data: consuming SecretBytes, encryptedPIN: consuming SecretBytes) {
@@ -118,12 +120,12 @@ public final class EMVProof: Sendable {
     }
 }
 
-/// The part of one merchant in a payment to several (`authenticationResponses`).
+/// One merchant's part of a payment to several merchants: an element of `authenticationResponses`.
 public final class MerchantResponse: Sendable {
     public let merchantIdentifier: String
-    /// `authenticationData`, as Apple wrote it.
+    /// `authenticationData` in the form that Apple sent.
     public let authenticationData: SecretBytes
-    /// `transactionAmount`, as Apple wrote it.
+    /// `transactionAmount` in the form that Apple sent.
     public let transactionAmount: String?
 
     public init(
@@ -137,10 +139,10 @@ public final class MerchantResponse: Sendable {
 
 /// The date `YYMMDD` on which a card expires.
 public struct ExpirationDate: Sendable, Equatable {
-    /// The parts, with two digits each.
+    /// The parts of the date, each with two digits.
     public let year: String, month: String, day: String
 
-    /// Returns nil unless the text has six digits with a month from 01 to 12 and a day from 01 to 31.
+    /// Returns nil unless the text is six digits with a month from 01 to 12 and a day from 01 to 31.
     public init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 6, digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
@@ -154,11 +156,11 @@ public struct ExpirationDate: Sendable, Equatable {
     }
 }
 
-/// The customer that the request describes. The processor receives it, and it is not stored.
+/// The customer that a payment request describes. The gateway sends this data to the processor and does not store it.
 public struct Customer: Sendable, Equatable {
     public var billing: PaymentContact?
     public var shipping: PaymentContact?
-    /// The address in dotted decimals (IPv4) or in the form of RFC 5952 (IPv6).
+    /// The customer's IP address, in dotted decimals (IPv4) or in the form of RFC 5952 (IPv6).
     public var ipAddress: String?
 
     public init(billing: PaymentContact? = nil, shipping: PaymentContact? = nil, ipAddress: String? = nil) {
@@ -167,7 +169,8 @@ public struct Customer: Sendable, Equatable {
         self.ipAddress = ipAddress
     }
 
-    /// The number in billingContact, or else in shippingContact, since Apple Pay often fills in only the latter.
+    /// The number in billingContact, or in shippingContact if billingContact has none. Apple Pay often fills in only
+    /// shippingContact.
     public var phoneNumber: String? { billing?.phoneNumber ?? shipping?.phoneNumber }
     public var emailAddress: String? { billing?.emailAddress ?? shipping?.emailAddress }
 
@@ -188,7 +191,7 @@ public struct Customer: Sendable, Equatable {
     }
 }
 
-/// A PaymentContact of the merchant server's API.
+/// A PaymentContact in the API for merchant servers.
 public struct PaymentContact: Sendable, Equatable {
     public var phoneNumber: String?
     public var emailAddress: String?

@@ -1,16 +1,16 @@
 /// The address of a processor.
 public struct ProcessorEndpoint: Sendable, Equatable {
     public enum Place: Sendable, Equatable {
-        /// A host over TLS.
+        /// A host that is reached over TLS.
         case https(host: String, port: Int)
         /// One of this host's own addresses, without TLS.
         case loopback(host: String, port: Int)
-        /// A Unix socket's absolute path.
+        /// A Unix socket at an absolute path.
         case unix(path: String)
     }
 
     public let place: Place
-    /// The path before each request's own path, without a final slash: empty, or for example `/v1`.
+    /// The path that precedes each request's own path, such as `/v1`, without a final slash; empty if there is none.
     public let basePath: String
 
     public init(place: Place, basePath: String = "") {
@@ -18,8 +18,8 @@ public struct ProcessorEndpoint: Sendable, Equatable {
         self.basePath = basePath
     }
 
-    /// Parses `https://HOST[:PORT][/PATH]`, `http://` with 127.0.0.1, [::1] or localhost, or `unix:/PATH`. Nil for
-    /// other text, and for a URL with a user, a query or a fragment.
+    /// Parses `https://HOST[:PORT][/PATH]`, `http://` with 127.0.0.1, [::1] or localhost, or `unix:/PATH`. Returns nil
+    /// for other text, and for a URL with a user, a query or a fragment.
     public init?(_ text: String) {
         guard text.utf8.count <= 512, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         if text.hasPrefix("unix:") {

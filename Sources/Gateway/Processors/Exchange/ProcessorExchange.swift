@@ -5,7 +5,7 @@ import OutgoingConnections
 public import SecretMemory
 import Synchronization
 
-/// A fault between the gateway and a processor. The raw value is a fixed word in records and metrics.
+/// A fault in an exchange with a processor. Payment records and metrics contain the raw value, so it must not change.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     // Faults before the first byte of the request is sent.
     case nameNotResolved = "name_not_resolved"
@@ -13,7 +13,7 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     /// TLS failed, or the server's certificate is not trusted for its name.
     case handshakeFailed = "handshake_failed"
     case tooLate = "too_late"
-    /// The request could not be written: a defect, or a value that the processor cannot receive.
+    /// The request could not be created, because of a defect or of a value that the processor does not accept.
     case notWritten = "not_written"
 
     // Faults after the first byte is sent.
@@ -21,10 +21,10 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     case noAnswerInTime = "no_answer_in_time"
     case answerTooLarge = "answer_too_large"
     case notHTTP = "not_http"
-    /// A status or a body that the processor does not document.
+    /// The answer has a status or a body that the processor does not document.
     case answerNotUnderstood = "answer_not_understood"
-    /// The answer has a card's account number where the processor's documents promise a substitute. The gateway does
-    /// not keep the number.
+    /// The answer contains a card's account number where the processor's documentation promises a substitute. The
+    /// gateway does not keep the number.
     case accountNumberNotTokenized = "account_number_not_tokenized"
 }
 
@@ -32,11 +32,11 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
 public struct ExchangeAnswer: Sendable {
     public let status: Int
     public let contentType: String?
-    /// The body; at most ``ProcessorExchange/maximumAnswerBytes``.
+    /// The body, of at most ``ProcessorExchange/maximumAnswerBytes`` bytes.
     public let body: [UInt8]
 }
 
-/// One request on a new connection, without retries, redirects or reuse. So it is certain whether any byte was sent.
+/// Sends each request on a new connection, without retries or redirects. It is then certain whether any byte was sent.
 public struct ProcessorExchange: Sendable {
     public static let maximumAnswerBytes = 64 << 10
     /// The time for which the exchange waits for an answer after the deadline.
@@ -50,14 +50,14 @@ public struct ProcessorExchange: Sendable {
     }
 
     public let endpoint: ProcessorEndpoint
-    /// The headers of each request, whose values may be secret.
+    /// The additional headers of each request. Their values may be secret.
     public let headers: [(name: String, value: String)]
     private let tls: NIOSSLContext?
-    /// The resolver of the endpoint's name.
+    /// The resolver for the endpoint's host name.
     var names = HostNames.shared
 
-    /// - Parameter trust: the root certificates in DER that replace the system's.
-    /// - Throws: NIOSSL's errors, if the roots cannot be read.
+    /// - Parameter trust: root certificates in DER that replace the system's; empty to use the system's.
+    /// - Throws: NIOSSL's errors if the root certificates cannot be read.
     public init(
         to endpoint: ProcessorEndpoint, headers: [(name: String, value: String)] = [], trust: [[UInt8]] = []
     ) throws {
@@ -77,7 +77,7 @@ public struct ProcessorExchange: Sendable {
         tls = try NIOSSLContext(configuration: configuration)
     }
 
-    /// Sends a request that submits nothing.
+    /// Sends a GET request, which submits no payment.
     public func get(_ path: String, before deadline: ContinuousClock.Instant) async -> Result {
         await send(request(.GET, path, "application/json", body: nil), before: deadline)
     }
@@ -86,10 +86,10 @@ public struct ProcessorExchange: Sendable {
     ///
     /// - Parameters:
     ///   - path: the path after the endpoint's base path.
-    ///   - deadline: the time after which nothing is written. Without an answer by then the outcome is unknown, and the
-    ///     exchange waits for the answer for another minute.
-    ///   - late: a function that receives an answer in that minute, at most once.
-    ///   - read: a function that interprets an answer.
+    ///   - deadline: the time after which nothing is written. If there is no answer by then, the outcome is unknown,
+    ///     and the exchange waits another minute for the answer.
+    ///   - late: a function that receives the outcome of an answer in that further minute. It is called at most once.
+    ///   - read: a function that converts an answer to an outcome.
     public func submit(
         to path: String, contentType: String = "application/json", body: borrowing SecretBytes,
         before deadline: ContinuousClock.Instant, late: @escaping LateOutcome,
@@ -153,7 +153,8 @@ public struct ProcessorExchange: Sendable {
         var destination = HTTPDestination(place, maximumBodyBytes: Self.maximumAnswerBytes)
         destination.names = names
         if let tls, case .https(let host, _) = endpoint.place {
-            // The certificate is verified for an IP address, which is not sent as a server name (RFC 6066 §3).
+            // An IP address is not sent as a server name (RFC 6066 §3). The certificate is verified for the address
+            // nevertheless.
             let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
             destination.tls = { [try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host)] }
         }
@@ -177,13 +178,13 @@ public struct ProcessorExchange: Sendable {
     }
 }
 
-/// The outcome for which a caller waits. Only the first one counts.
+/// Gives a waiting caller the first of several outcomes.
 private final class FirstOutcome: Sendable {
     private let waiting: Mutex<CheckedContinuation<SubmissionOutcome, Never>?>
 
     init(_ continuation: CheckedContinuation<SubmissionOutcome, Never>) { waiting = Mutex(continuation) }
 
-    /// - Returns: false if there was an outcome before.
+    /// - Returns: false if the caller already has an outcome.
     @discardableResult
     func give(_ outcome: SubmissionOutcome) -> Bool {
         let continuation = waiting.withLock { waiting in
@@ -195,7 +196,8 @@ private final class FirstOutcome: Sendable {
     }
 }
 
-/// Limits the connections that wait for late answers. Each has a descriptor, and a payment's data in memory.
+/// Limits the number of connections that wait for late answers. Each connection has a descriptor and keeps a payment's
+/// data in memory.
 private final class LateAnswerConnections: Sendable {
     static let shared = LateAnswerConnections()
     private static let most = 1000

@@ -2,15 +2,15 @@ public import NIOSSL
 
 /// The algorithms of the gateway's TLS connections with its clients, Apple and processors.
 public enum TLSAlgorithms {
-    /// The algorithms with which either side may sign in a handshake, in order of preference. SHA-1 and MD5, which TLS
-    /// 1.2 permits, are not among them (RFC 9155 §2, §3).
+    /// The algorithms with which the two sides may sign in a handshake, in order of preference. SHA-1 and MD5, which
+    /// TLS 1.2 permits, are excluded (RFC 9155 §2, §3).
     public static let signatures: [SignatureAlgorithm] = [
         .ecdsaSecp256R1Sha256, .rsaPssRsaeSha256, .rsaPkcs1Sha256,
         .ecdsaSecp384R1Sha384, .rsaPssRsaeSha384, .rsaPkcs1Sha384,
         .ecdsaSecp521R1Sha512, .rsaPssRsaeSha512, .rsaPkcs1Sha512,
         .ed25519,
     ]
-    /// The only application protocol (RFC 7301).
+    /// The only protocol that is negotiated with ALPN (RFC 7301).
     public static let applicationProtocols = ["http/1.1"]
 }
 

@@ -6,7 +6,8 @@ extension OrderDetails {
     init(_ customer: Customer, orderId: String?) {
         var billing = Party(customer.billing ?? PaymentContact())
         billing.phoneNumber = customer.phoneNumber
-        // If nothing is shipped, Apple's shippingContact has only a telephone number or an e-mail address.
+        // If nothing is shipped, Apple's shippingContact has at most a telephone number and an e-mail address. Such a
+        // contact does not become the order's shipTo.
         let shipTo = customer.shipping.flatMap { $0.hasPlace ? Party($0) : nil }
         self.init(
             orderId: orderId, billing: billing, shipTo: shipTo, customerEmail: customer.emailAddress,
@@ -32,7 +33,7 @@ extension PaymentContact {
 }
 
 extension RequiredElement {
-    /// Makes the member of a payment's request that supplies Radial's element.
+    /// Makes the element of a payment request that supplies Radial's element.
     init(_ element: UnsuitableOrder.Element) {
         self =
             switch element {

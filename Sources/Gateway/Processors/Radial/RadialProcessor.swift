@@ -3,13 +3,16 @@ import Payments
 import Radial
 import SecretMemory
 
-/// Radial's Payment Service, with XML over HTTPS: one CreditCardAuthRequest with the decrypted data for each payment.
-/// **Never tried against Radial.**
+/// Submits payments to Radial's Payment Service, as XML over HTTPS. Each payment is one CreditCardAuthRequest with the
+/// decrypted data. **This code was never tried against Radial.**
 ///
-/// Public sources: Radial's page "Credit Card Authorization (card not present)" (the URI with the tender type, the
-/// codes), and eBayEnterprise/RetailOrderManagement-SDK (the schemas, and in Api/HttpConfig.php and Api/HttpApi.php the
-/// content type and the header `apikey`, which the processor's `headers_file` holds). The endpoint is the address of
-/// the store's payments, `https://HOST/v1.0/stores/STORE/payments`. Radial has no call that returns a payment's result.
+/// The sources are public. Radial's page "Credit Card Authorization (card not present)" documents the URI with the
+/// tender type, and the codes. The schemas are in eBayEnterprise/RetailOrderManagement-SDK. Its files
+/// Api/HttpConfig.php and Api/HttpApi.php show the content type and the header `apikey`, which the processor's
+/// `headers_file` contains.
+///
+/// The endpoint is the address of the store's payments, `https://HOST/v1.0/stores/STORE/payments`. Radial has no call
+/// that returns a payment's result.
 public struct RadialProcessor: Processor {
     public let capabilities = ProcessorCapabilities(
         paymentData: [.threeDSecure],
@@ -20,8 +23,8 @@ public struct RadialProcessor: Processor {
     private let exchange: ProcessorExchange
     private let leastTime: Duration
 
-    /// The shortest time that must be left for an answer before anything is sent. If the answer comes too late, a
-    /// person must ask Radial for the result.
+    /// The minimum time for an answer. Nothing is sent if less time remains until the deadline, because a person must
+    /// ask Radial for the result of a payment without an answer.
     public static let leastTime = Duration.seconds(3)
 
     public init(_ exchange: ProcessorExchange) { self.init(exchange, leastTime: Self.leastTime) }
@@ -57,13 +60,13 @@ public struct RadialProcessor: Processor {
         ) { Self.outcome($0, of: submission) }
     }
 
-    /// Returns the result that an answer proves. After any other answer the payment is `pending`: it is not sent again,
-    /// and a person asks Radial.
+    /// Returns the result of the payment if the answer proves one. Otherwise the payment is not sent again, and a
+    /// person must ask Radial for the result.
     ///
     /// A reply with an account number instead of an account token is discarded with all its values. The outcome is then
-    /// unknown and not `error`: the bank may have authorized the payment, and after `error` the merchant would have the
-    /// customer pay again. This holds even if the codes say *declined*, because a reply that breaks the promises of
-    /// Radial's table proves nothing. A needless check by a person costs less than a second payment.
+    /// unknown and not `error`: the bank may have authorized the payment, and after `error` the merchant would ask the
+    /// customer to pay again. The outcome is unknown even if the codes say *declined*, because a reply that contradicts
+    /// Radial's documentation proves nothing. An unnecessary check by a person costs less than a second payment.
     private static func outcome(_ answer: ExchangeAnswer, of submission: Submission) -> SubmissionOutcome {
         let document: RadialReply
         do {
@@ -73,7 +76,8 @@ public struct RadialProcessor: Processor {
                 error.reason == .accountNumberNotTokenized ? .accountNumberNotTokenized : .answerNotUnderstood)
         }
         switch document {
-        // A Fault means either that the request was not processed or that it timed out. Its codes do not tell which.
+        // A Fault means either that the request was not processed or that it timed out. Its codes do not distinguish
+        // the two.
         case .fault(let fault): return pending(reason: fault.code ?? "Fault")
         case .reply(let reply):
             guard answer.status == 200, reply.orderId == submission.orderId else {
@@ -116,7 +120,7 @@ public struct RadialProcessor: Processor {
         }
     }
 
-    /// Returns true if the text contains the account number, with any separators between its digits.
+    /// Returns true if the text contains the account number, even with separators between its digits.
     private static func has(_ accountNumber: borrowing SecretBytes, _ text: String) -> Bool {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains(number)
@@ -135,7 +139,7 @@ private struct RadialRequest: ~Copyable {
     let path: String
     let document: SecretBytes
 
-    /// The reason why no document can be made, in words without any value.
+    /// The reason why the document cannot be created, in words without values of the submission.
     struct Objection: Error {
         let reason: String
     }
@@ -149,7 +153,7 @@ private struct RadialRequest: ~Copyable {
         guard let amount = submission.amount else { throw Objection(reason: "no amount") }
         let expiration = credential.expirationDate
         do {
-            // The same payment always has the same requestId, by which Radial recognises repeated requests.
+            // The same payment always has the same requestId, so that Radial recognises a repeated request.
             let message = try CreditCardAuthMessage(
                 requestId: String(submission.transactionId.prefix(40)),
                 OrderDetails(submission.customer, orderId: submission.orderId))
