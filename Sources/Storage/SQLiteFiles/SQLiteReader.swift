@@ -7,7 +7,7 @@ import Synchronization
 /// A caller waits no longer than the store's deadline. A read whose deadline passes before it begins is skipped. A read
 /// in progress is interrupted at its deadline, so that a slow search does not delay other reads.
 package final class SQLiteReader<Failure: StoreFailure>: Sendable {
-    /// The maximum number of waiting reads. The queue would exceed it only while the disk does not respond.
+    /// The maximum number of waiting reads. A longer queue would form only while the disk does not respond.
     package static var capacity: Int { 1024 }
 
     private struct State {
@@ -51,7 +51,8 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
                 }
             }
         } catch {
-            // The deadline has passed, or the read has failed. A failed read no longer runs and is not interrupted.
+            // The deadline has passed, or the read has failed. A failed read no longer runs, so the call then has no
+            // effect.
             interrupt(number)
             throw error
         }
