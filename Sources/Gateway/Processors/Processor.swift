@@ -80,7 +80,8 @@ public struct ProcessorCapabilities: Sendable, Equatable {
 public enum RequiredElement: Sendable, Hashable {
     case orderId
     case customerIPAddress
-    /// An element of billingContact. If it has no `phoneNumber` or `emailAddress`, that of shippingContact is used.
+    /// An element of billingContact. If billingContact has no `phoneNumber` or `emailAddress`, the gateway uses that of
+    /// shippingContact.
     case billing(ContactElement)
     case shipping(ContactElement)
 
@@ -131,7 +132,7 @@ public struct ProcessorAnswer: Sendable, Equatable {
     public let state: PaymentState
     public let outcome: PaymentOutcome
 
-    /// - Parameter state: the payment's state. A state that ``state`` cannot have becomes `pending`.
+    /// Makes an answer. Any state that a processor cannot report becomes `pending`.
     public init(_ state: PaymentState, _ outcome: PaymentOutcome) {
         self.state = [.authorized, .captured, .declined, .error].contains(state) ? state : .pending
         self.outcome = outcome

@@ -1,15 +1,16 @@
 public import Payments
 public import SecretMemory
 
-/// The data of one payment that a processor receives. It exists only in memory, from paytokend's answer until the
-/// processor's answer.
+/// The data of one payment that the gateway submits to a processor. It exists only in memory, from paytokend's answer
+/// until the processor's answer.
 public struct Submission: Sendable {
     /// The payment token's transaction identifier, 64 lower-case hex digits. A processor may use it as an idempotency
     /// key.
     public let transactionId: String
     public let merchantIdentifier: String
     public let orderId: String?
-    /// The amount in the payment token. Nil or zero only for processors with ``ProcessorCapabilities/takesNoAmount``.
+    /// The amount in the payment token. It is nil or zero only for processors that accept such payments
+    /// (``ProcessorCapabilities/takesNoAmount``).
     public let amount: Amount?
     public let credential: PaymentCredential
     public let customer: Customer

@@ -184,7 +184,7 @@ private final class FirstOutcome: Sendable {
 
     init(_ continuation: CheckedContinuation<SubmissionOutcome, Never>) { waiting = Mutex(continuation) }
 
-    /// - Returns: false if the caller already has an outcome.
+    /// Gives the outcome to the caller. Returns false if the caller already has an outcome.
     @discardableResult
     func give(_ outcome: SubmissionOutcome) -> Bool {
         let continuation = waiting.withLock { waiting in

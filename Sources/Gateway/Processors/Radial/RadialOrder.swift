@@ -33,7 +33,7 @@ extension PaymentContact {
 }
 
 extension RequiredElement {
-    /// Makes the element of a payment request that supplies Radial's element.
+    /// Converts an element of Radial's order to the element of the payment request from which it is filled.
     init(_ element: UnsuitableOrder.Element) {
         self =
             switch element {
