@@ -233,7 +233,7 @@ let folders: [[Target]] = [
             .target(
                 name: "WorkerSupervision",
                 dependencies: [
-                    "CLinux", "FairShares", "KeyTypes", "PaymentToken", "ProductVersion", "SecretMemory",
+                    "CLinux", "FairShares", "HostSystem", "KeyTypes", "PaymentToken", "ProductVersion", "SecretMemory",
                     "TLSHandshake",
                     "Telemetry", "WorkerProtocol", nioCore, nioPosix, logging, crypto,
                 ]),
@@ -340,12 +340,13 @@ let folders: [[Target]] = [
                 name: "processor-simulator",
                 dependencies: ["HTTPListener", "ProcessorSimulator", "ProductVersion", arguments, signals]),
             /// The start of a program with files as its standard descriptors and no other descriptor.
-            .target(name: "ProgramStart"),
+            .target(name: "ProgramStart", dependencies: ["CLinux"]),
             /// Starts real components in fresh directories.
             .target(
                 name: "TestSupport",
                 dependencies: [
-                    "CLinux", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto,
+                    "CLinux", "HostSystem", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory",
+                    crypto,
                     cryptoExtras,
                     grdb, sqlite, nioCore, nioPosix, nioSSL, x509, logging,
                 ] + indirect),

@@ -1,6 +1,7 @@
 import CLinux
 import Foundation
 import Glibc
+import HostSystem
 import Synchronization
 
 /// One run of a ``UseLogProgram``. Its output is read as it arrives; the first bytes of its standard error go to the

@@ -98,8 +98,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body(let bytes):
-            // A part of a body is not queued. In a chunked body it can be a single byte, and each queued part takes
-            // dozens of bytes.
+            // A part of a body is not queued: one byte can be a part, and a queued part takes dozens of bytes.
             if queue.isEmpty { return receive(bytes) }
         case .end: input.messageEnded()
         }

@@ -1,4 +1,5 @@
 import Foundation
+import HostSystem
 import ProgramStart
 import Synchronization
 
@@ -141,19 +142,6 @@ public final class RunningProgram: Sendable {
             throw ProgramFailure.deadline(name, seconds: seconds, output: String(error.suffix(2000)))
         }
         return ProgramResult(status: status, outputBytes: outputBytes, errorBytes: errorBytes)
-    }
-}
-
-/// Calls `body` with a copy of `strings` as C strings, ended by NULL.
-private func withCStrings<Result>(
-    _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
-) -> Result {
-    var copies: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
-    unsafe copies.append(nil)
-    defer { for index in unsafe copies.indices { unsafe free(copies[index]) } }
-    return unsafe copies.withUnsafeBufferPointer {
-        // An array that ends in nil has a first element.
-        unsafe body($0.baseAddress.unsafelyUnwrapped)
     }
 }
 

@@ -165,7 +165,7 @@ struct ArchiveFile: Sendable {
     ) async throws(ArchiveFailure) -> RecordArchive {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             var verifier = ChainVerifier(keys: keys, beginning: first == 1 ? .record1 : .anywhere)
-            guard let digest = Self.digest(ofFile: partial, reading: { verifier.consume($0[...]) }) else {
+            guard let digest = AuditDigest.ofFile(partial, reading: { verifier.consume($0[...]) }) else {
                 throw .missing(path: partial)
             }
             let verdict = verifier.verdict()
@@ -184,7 +184,7 @@ struct ArchiveFile: Sendable {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             if unsafe link(partial, path) != 0 {
                 guard errno == EEXIST else { throw .cannotWrite(path: path, reason: Self.text(of: errno)) }
-                guard Self.digest(ofFile: path) == archive.digest else { throw .differs(path: path) }
+                guard AuditDigest.ofFile(path) == archive.digest else { throw .differs(path: path) }
             }
             _ = unsafe unlink(partial)
             let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -198,7 +198,7 @@ struct ArchiveFile: Sendable {
     /// Requires that the file is present with the recorded digest.
     func require(_ archive: RecordArchive) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
-            guard let digest = Self.digest(ofFile: path) else { throw .missing(path: path) }
+            guard let digest = AuditDigest.ofFile(path) else { throw .missing(path: path) }
             guard digest == archive.digest else { throw .differs(path: path) }
         }
     }
@@ -206,22 +206,6 @@ struct ArchiveFile: Sendable {
     /// Removes the unpublished file.
     func discard() async {
         try? await Self.onAnotherThread { () throws(ArchiveFailure) in _ = unsafe unlink(partial) }
-    }
-
-    /// Returns the digest of a file; nil if the file cannot be read.
-    private static func digest(ofFile path: String, reading: ([UInt8]) -> Void = { _ in }) -> AuditDigest? {
-        guard let file = try? FileHandle(forReadingFrom: URL(filePath: path)) else { return nil }
-        defer { try? file.close() }
-        var hash = SHA256()
-        do {
-            while let block = try file.read(upToCount: 1 << 18), !block.isEmpty {
-                hash.update(data: block)
-                reading([UInt8](block))
-            }
-        } catch {
-            return nil
-        }
-        return AuditDigest(bytes: Array(hash.finalize()))
     }
 
     private static func text(of error: Int32) -> String {
@@ -240,5 +224,25 @@ struct ArchiveFile: Sendable {
         } catch {
             throw .cannotWrite(path: "the archive", reason: "the daemon is stopping")
         }
+    }
+}
+
+extension AuditDigest {
+    /// Returns the digest of a file; nil if the file cannot be read.
+    ///
+    /// - Parameter reading: a function that receives each block of the file, in order.
+    static func ofFile(_ path: String, reading: (([UInt8]) -> Void)? = nil) -> AuditDigest? {
+        guard let file = FileHandle(forReadingAtPath: path) else { return nil }
+        defer { try? file.close() }
+        var hash = SHA256()
+        do {
+            while let block = try file.read(upToCount: 1 << 18), !block.isEmpty {
+                hash.update(data: block)
+                reading?([UInt8](block))
+            }
+        } catch {
+            return nil
+        }
+        return AuditDigest(bytes: Array(hash.finalize()))
     }
 }

@@ -1,5 +1,4 @@
 import AuditChain
-import Crypto
 import Foundation
 import Synchronization
 import WorkerSupervision
@@ -19,8 +18,9 @@ final class ProgramFiles: Sendable {
         paths = modules
         state = Mutex(
             ProgramDigests(
-                daemon: Self.digest(ofFile: "/proc/self/exe"), worker: Self.digest(ofFile: worker.openedPath),
-                sbom: Self.sbom.flatMap(Self.digest(ofFile:)), modules: modules.compactMapValues(Self.digest(ofFile:))))
+                daemon: AuditDigest.ofFile("/proc/self/exe"), worker: AuditDigest.ofFile(worker.openedPath),
+                sbom: Self.sbom.flatMap { AuditDigest.ofFile($0) },
+                modules: modules.compactMapValues { AuditDigest.ofFile($0) }))
     }
 
     var digests: ProgramDigests { state.withLock { $0 } }
@@ -30,7 +30,7 @@ final class ProgramFiles: Sendable {
     /// - Returns: the event to record; nil if the library is the one recorded before.
     func changed(hsmToken: String) -> AuditEvent? {
         guard let path = paths[hsmToken] else { return nil }
-        let present = Self.digest(ofFile: path)
+        let present = AuditDigest.ofFile(path)
         return state.withLock { state in
             let recorded = state.modules[hsmToken]
             guard recorded != present else { return nil }
@@ -45,18 +45,5 @@ final class ProgramFiles: Sendable {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else { return nil }
         return URL(filePath: own).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "share/doc/paytokend/sbom.cdx.json").path(percentEncoded: false)
-    }
-
-    /// Returns nil if the file cannot be read.
-    static func digest(ofFile path: String) -> AuditDigest? {
-        guard let file = FileHandle(forReadingAtPath: path) else { return nil }
-        defer { try? file.close() }
-        var hash = SHA256()
-        do {
-            while let piece = try file.read(upToCount: 1 << 20), !piece.isEmpty { hash.update(data: piece) }
-        } catch {
-            return nil
-        }
-        return AuditDigest(bytes: Array(hash.finalize()))
     }
 }
