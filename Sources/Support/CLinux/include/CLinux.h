@@ -2,5 +2,6 @@
 #include "process_hardening.h"
 #include "system_call_filter.h"
 #include "command_spawn.h"
+#include "process_start.h"
 #include "worker_spawn.h"
 #include "unix_socket.h"
