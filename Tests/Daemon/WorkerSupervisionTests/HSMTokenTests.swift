@@ -342,6 +342,24 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
+    @Test("retries an HSM token that has its label but no user PIN yet, until it has one")
+    func interruptedInitialization() async throws {
+        let hsmToken = try await TokenDirectory.withoutUserPIN()
+        let worker = try worker(hsmToken)
+        await worker.start()
+        try await wait(for: "the missing user PIN", within: 120) {
+            if case .unavailable(let failure) = worker.condition {
+                failure.message.contains("no user PIN")
+            } else {
+                false
+            }
+        }
+        try await hsmToken.initializeUserPIN()
+        try await worker.opened()
+        try await worker.probe()
+        await worker.shutdown()
+    }
+
     @Test("does not retry a refused PIN before its file changes")
     func refusedPIN() async throws {
         let hsmToken = try await TokenDirectory()

@@ -90,17 +90,10 @@ import WorkerProtocol
 
     @Test("refuses to open an HSM token without a user PIN, and explains why")
     func withoutUserPIN() async throws {
-        let hsmToken = try await TokenDirectory(initialized: false)
-        let made = try await Program.run(
-            Program.installed("pkcs11-tool"),
-            [
-                "--module", SoftHSM.libraryPath, "--init-token", "--slot-index", "0", "--label", TokenDirectory.label,
-                "--so-pin", "31415926535",
-            ], environment: hsmToken.environment)
-        try #require(made.status == 0, "\(made)")
+        let hsmToken = try await TokenDirectory.withoutUserPIN()
         let worker = try WorkerUnderTest(hsmToken)
         let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(hsmToken) }
-        #expect(failure?.kind == .loginRefused)
+        #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("no user PIN") == true, "\(failure?.message ?? "")")
     }
 

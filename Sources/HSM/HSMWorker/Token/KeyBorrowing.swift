@@ -254,7 +254,7 @@ extension CallError {
     /// The login would fail again with the same PIN, and another attempt could lock the PIN.
     var isLoginRefused: Bool {
         switch returnValue {
-        case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
+        case .pinLocked?, .pinExpired?: true
         default: isPINRefused
         }
     }

@@ -44,6 +44,13 @@ struct TokenLogin: Sendable {
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
+            // The HSM token is being initialised, or its initialisation was interrupted. No PIN was compared, so another
+            // attempt costs nothing.
+            guard error.returnValue != .userPINNotInitialized else {
+                throw WorkerFailure(
+                    .hsmTokenUnavailable,
+                    "\(error): the HSM token has no user PIN yet. Its security officer can set one.")
+            }
             guard error.isLoginRefused else { throw WorkerFailure(.hsmTokenUnavailable, "\(error).") }
             var advice = advice(error)
             if error.isPINRefused, let memory {
@@ -106,7 +113,6 @@ struct TokenLogin: Sendable {
         switch error.returnValue {
         case .pinLocked: "\(error): the HSM token has locked the user PIN. Its security officer can set a new one."
         case .pinExpired: "\(error): the user PIN must be changed with the vendor's tools."
-        case .userPINNotInitialized: "\(error): the HSM token has no user PIN yet."
         default:
             "\(error): the HSM token refuses the PIN in \(pinFile). It is not tried again before that file changes."
         }

@@ -54,6 +54,25 @@ public final class TokenDirectory: WorkersToken {
                 securityOfficerPINFile, "--pin-file", pinFile,
             ], environment: environment)
     }
+
+    /// An HSM token whose initialisation was interrupted: it has its label but no user PIN.
+    public static func withoutUserPIN() async throws -> TokenDirectory {
+        let hsmToken = try await TokenDirectory(initialized: false)
+        try await hsmToken.runTool("--init-token", "--slot-index", "0", "--label", label)
+        return hsmToken
+    }
+
+    /// Sets the user PIN of an HSM token that has none.
+    public func initializeUserPIN() async throws {
+        try await runTool("--login", "--login-type", "so", "--token-label", Self.label, "--init-pin", "--pin", Self.pin)
+    }
+
+    private func runTool(_ arguments: String...) async throws {
+        let result = try await Program.run(
+            Program.installed("pkcs11-tool"),
+            ["--module", libraryPath, "--so-pin", Self.securityOfficerPIN] + arguments, environment: environment)
+        guard result.status == 0 else { throw HarnessFailure(description: "pkcs11-tool: \(result)") }
+    }
 }
 
 /// A real HSM token that programs open through the scripted PKCS#11 module, which adds faults. The script may change
