@@ -125,12 +125,12 @@ def commands(export="record.jsonl", archives=()):
 
 
 def measured(daemon, named, wrong):
-    """Runs commands by name, each of which must succeed. Yields name, seconds, largest memory in MiB, and output."""
+    """Runs commands by name. Each must succeed, and verify an export to an end that no head confirms (status 2). Yields name, seconds, largest memory in MiB, and output."""
     pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
     for name, command in named.items():
         status, seconds, memory, output = service.child_memory(command, env=daemon.environment, stderr=subprocess.STDOUT)
         said = output.decode(errors="replace").strip()
-        if status != 0:
+        if status != (2 if name in ("audit verify, export", "scripts/verify-audit") else 0):
             wrong.append(f"{name}: exit {status}: {said[-300:]}")
         yield name, seconds, memory, said
 

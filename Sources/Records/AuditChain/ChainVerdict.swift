@@ -11,9 +11,18 @@ public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
     case filtered(records: Int)
     case broken(ChainBreak)
 
-    /// 0 for intact, otherwise 1, since a selection proves nothing.
+    public var isIntact: Bool { if case .intact = self { true } else { false } }
+
+    /// The exit status of a verification:
+    /// - 0: every chain is intact up to its known end.
+    /// - 2: nothing shows that the last seal of a chain was its end, or the records after that seal are not sealed.
+    /// - 1: broken, without any seal, or a selection, which proves nothing.
     public var exitStatus: Int32 {
-        if case .intact = self { 0 } else { 1 }
+        switch self {
+        case .intact(let ranges): ranges.allSatisfy(\.endIsKnown) ? 0 : 2
+        case .unsealed(let ranges): !ranges.isEmpty && ranges.allSatisfy { $0.sealedAt != nil } ? 2 : 1
+        case .filtered, .broken: 1
+        }
     }
 
     /// One line for each node, sorted by name, or one line for a fault. `scripts/verify-audit` prints the same.
@@ -43,6 +52,9 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let sealedAt: AuditTime?
     /// The keyIds of the keys that signed its checkpoints.
     public let signers: Set<AuditDigest>
+    /// True if a checkpoint that was stored elsewhere, or the daemon that returned the records, shows where the record
+    /// ends. Otherwise later records may have been removed.
+    public let endIsKnown: Bool
 
     /// The number of records.
     public var records: Int { last - start }

@@ -34,6 +34,10 @@ public struct ChainVerifier: Sendable {
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
     private let beginning: ChainBeginning
+    private let isLive: Bool
+    /// The nodes whose keys sealed records name, and those that no checkpoint seals yet, by the naming node.
+    private var namedNodes: Set<AuditNode> = []
+    private var unsealedNames: [AuditNode: Set<AuditNode>] = [:]
     /// The archives that sealed records name: the last ones of each node, at most ``maximumArchives``.
     public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
     /// The maximum for one node: more than one archive a month for a lifetime.
@@ -54,18 +58,23 @@ public struct ChainVerifier: Sendable {
     ///   - heads: checkpoints that were stored elsewhere; the export must include the records that they seal.
     ///   - readsPins: true to fill ``pins``.
     ///   - beginning: the required beginning of each chain.
+    ///   - isLive: true if the lines come from the daemon itself, so that their end is the record's present end.
     public init(
         keys: CheckpointKeys?, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
-        beginning: ChainBeginning = .anywhere
+        beginning: ChainBeginning = .anywhere, isLive: Bool = false
     ) {
         self.keys = keys
         self.beginning = beginning
+        self.isLive = isLive
         self.heads = heads
         self.readsPins = readsPins
         for head in heads where fault == nil {
             if let wrong = signatureFault(of: head) { fault = Self.atHead(head, wrong) }
         }
     }
+
+    /// The nodes whose keys sealed records name, and that have no line.
+    public var absentNodes: Set<AuditNode> { namedNodes.subtracting(chains.keys) }
 
     /// The number of bytes that are kept between two calls, not counting the keys, heads and trusted keys.
     var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<ChainState>.size + 160) }
@@ -111,7 +120,7 @@ public struct ChainVerifier: Sendable {
         let ranges = chains.sorted { $0.key < $1.key }.map { node, chain in
             ChainRange(
                 node: node, start: chain.start, last: chain.last, sealed: chain.sealed, sealedAt: chain.sealedAt,
-                signers: chain.signers)
+                signers: chain.signers, endIsKnown: isLive || heads.contains { $0.checkpoint.node == node })
         }
         let isSealed = !ranges.isEmpty && ranges.allSatisfy(\.isSealed)
         return isSealed ? .intact(ranges) : .unsealed(ranges)
@@ -127,7 +136,12 @@ public struct ChainVerifier: Sendable {
         if let frame = RecordFrame(line) {
             let position = ChainPosition(node: frame.node, kind: .record, sequence: frame.sequence)
             try check(frame, at: position)
-            if readsPins, let pin = KeyPin(line: line) { unsealedPins.append((frame.sequence, pin)) }
+            if frame.isEvent(KeyPin.mark), let pin = KeyPin(line: line) {
+                if readsPins { unsealedPins.append((frame.sequence, pin)) }
+                if namedNodes.count < Self.maximumNodes {
+                    unsealedNames[frame.node, default: []].insert(pin.node)
+                }
+            }
             if !isFiltered, frame.isEvent(RecordArchive.mark), let archive = RecordArchive(line: line) {
                 unsealedArchives[frame.node] = (unsealedArchives[frame.node, default: []] + [archive])
                     .suffix(Self.maximumArchives)
@@ -185,6 +199,7 @@ public struct ChainVerifier: Sendable {
             pins.add(pin, recordedAt: sequence, by: checkpoint.node, isWhole: chain.start == 0)
         }
         unsealedPins.removeAll()
+        namedNodes.formUnion(unsealedNames.removeValue(forKey: checkpoint.node) ?? [])
         take(unsealedArchives.removeValue(forKey: checkpoint.node) ?? [], of: checkpoint.node, chain)
     }
 

@@ -64,7 +64,7 @@ public struct KeyPin: Sendable, Equatable {
         endorsement = Endorsement(keyId: keyId, sequence: sequence)
     }
 
-    private static let mark = RecordFrame.EventMark(.auditKeyPinned)
+    static let mark = RecordFrame.EventMark(.auditKeyPinned)
 
     func write(into writer: inout JSONWriter) {
         writer.member("ofNode", node.name)

@@ -89,6 +89,7 @@ public struct NodesVerifier: Sendable {
     private let wanted: (node: AuditNode, others: OtherNodesPolicy)?
     private let readsPins: Bool
     private let beginning: ChainBeginning
+    private let isLive: Bool
     private var chains: [AuditNode: ChainVerifier] = [:]
     private var splitter = LineSplitter()
     private var isFiltered = false
@@ -111,11 +112,13 @@ public struct NodesVerifier: Sendable {
     ///   - node: the only node to verify; nil for all nodes that have lines.
     ///   - readsPins: true to fill ``pins``.
     ///   - beginning: the required beginning of each chain.
+    ///   - isLive: true if the lines come from the daemon itself, so that their end is the record's present end.
     public init(
         _ trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
         others: OtherNodesPolicy = .skipped, readsPins: Bool = false,
-        beginning: ChainBeginning = .anywhere
+        beginning: ChainBeginning = .anywhere, isLive: Bool = false
     ) {
+        self.isLive = isLive
         self.readsPins = readsPins
         self.beginning = beginning
         self.trusted = trusted
@@ -172,7 +175,7 @@ public struct NodesVerifier: Sendable {
         let keys = trusted.keys(of: node)
         var verifier = ChainVerifier(
             keys: keys, heads: keys == nil || isFiltered ? [] : heads.filter { $0.checkpoint.node == node },
-            readsPins: readsPins && keys != nil, beginning: beginning)
+            readsPins: readsPins && keys != nil, beginning: beginning, isLive: isLive)
         verifier.isFiltered = isFiltered
         return verifier
     }
@@ -197,7 +200,9 @@ public struct NodesVerifier: Sendable {
         for head in heads where wanted == nil || wanted?.node == head.checkpoint.node {
             named.insert(head.checkpoint.node)
         }
-        return NodesVerdict(fault: fault, nodes: named.sorted().map(verdict(of:)))
+        let absent = wanted == nil ? chains.values.reduce(into: []) { $0.formUnion($1.absentNodes) } : Set<AuditNode>()
+        return NodesVerdict(
+            fault: fault, nodes: named.sorted().map(verdict(of:)), absentNodes: absent.subtracting(named).sorted())
     }
 
     private func verdict(of node: AuditNode) -> NodeVerdict {
@@ -245,6 +250,18 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
 
     public var isIntact: Bool { if case .intact = finding { true } else { false } }
 
+    /// False if no key is known for the node.
+    public var isVerified: Bool { if case .unverified = finding { false } else { true } }
+
+    /// The exit status of a verification of this record alone (``ChainVerdict/exitStatus``).
+    public var exitStatus: Int32 {
+        switch finding {
+        case .intact(let range): ChainVerdict.intact([range]).exitStatus
+        case .unsealed(let range): ChainVerdict.unsealed([range]).exitStatus
+        case .broken, .unverified: 1
+        }
+    }
+
     /// The range of the node's chain in the export; nil if the chain is broken, or if nothing was read.
     public var range: ChainRange? {
         switch finding {
@@ -275,16 +292,27 @@ public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
     public let nodes: [NodeVerdict]
     /// The number of records in a selection, about which nothing is proved; nil for whole chains.
     public let filteredRecords: Int?
+    /// The nodes whose keys the records name, and that have no line. Sorted by name; empty if one node was requested.
+    public let absentNodes: [AuditNode]
 
-    init(fault: ChainBreak?, nodes: [NodeVerdict], filteredRecords: Int? = nil) {
+    init(
+        fault: ChainBreak?, nodes: [NodeVerdict], filteredRecords: Int? = nil, absentNodes: [AuditNode] = []
+    ) {
         self.fault = fault
         self.nodes = nodes
         self.filteredRecords = filteredRecords
+        self.absentNodes = absentNodes
     }
 
-    /// 0 if every node's record is intact, otherwise 1.
+    public var isIntact: Bool {
+        fault == nil && filteredRecords == nil && !nodes.isEmpty && nodes.allSatisfy(\.isIntact)
+    }
+
+    /// The exit status of a verification, as of ``ChainVerdict/exitStatus``. An absent node counts as an unknown end.
     public var exitStatus: Int32 {
-        fault == nil && filteredRecords == nil && !nodes.isEmpty && nodes.allSatisfy(\.isIntact) ? 0 : 1
+        let statuses = nodes.map(\.exitStatus)
+        guard fault == nil, filteredRecords == nil, !nodes.isEmpty, !statuses.contains(1) else { return 1 }
+        return absentNodes.isEmpty && !statuses.contains(2) ? 0 : 2
     }
 
     /// One line for each node, as `scripts/verify-audit` prints it.

@@ -61,5 +61,5 @@ public struct VerifiedExport: Sendable {
     }
 
     /// True if every record was proved intact.
-    public var isProved: Bool { verdict.exitStatus == 0 }
+    public var isProved: Bool { verdict.isIntact }
 }

@@ -56,6 +56,8 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     /// No: refused, chain broken, something expiring found.
     case no = 1
+    /// Intact up to the last seal, but nothing shows that it was the end of the record.
+    case endUnknown = 2
     /// EX_USAGE: the command line is wrong.
     case usage = 64
     /// EX_NOINPUT: a file cannot be read.

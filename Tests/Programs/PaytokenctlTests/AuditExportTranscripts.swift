@@ -39,7 +39,10 @@ struct AuditExportTranscripts {
         #expect(try Self.mode(path) == 0o600)
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["record.jsonl"])
         let key = try directory.write(record.publicKey.pem, to: "key.pem")
-        let verdict = try await Command.paytokenctl(["audit", "verify", "--export", path, "--public-key", key])
+        let head = String(decoding: try required(record.lines.last), as: UTF8.self)
+        let verdict = try await Command.paytokenctl([
+            "audit", "verify", "--export", path, "--public-key", key, "--head", head,
+        ])
         #expect(verdict.status == 0)
     }
 

@@ -24,19 +24,29 @@ struct AuditVerifyTranscripts {
         }
     }
 
-    @Test("reports an intact export with its range of records and the time of its seal")
+    @Test("reports an intact export with its range and seal; exits 0 with a head, and 2 without, as its end is unknown")
     func intact() async throws {
         let files = try Files(SealedRecord())
-        let result = try await files.verify()
+        let head = try files.directory.write(try required(files.record.lines.last) + [0x0A], to: "head.json")
+        let result = try await files.verify(["--head", head])
         #expect(result.status == 0)
         #expect(result.output == "intact: node backend-1, records 1 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
         #expect(result.error == "")
-        let json = try await files.verify(["--output", "json"])
+        for more in [[], ["--node", "all"], ["--node", "backend-1"]] {
+            let headless = try await files.verify(more)
+            #expect(headless.status == 2)
+            #expect(headless.output.hasPrefix(result.output.dropLast()))
+            #expect(
+                headless.error
+                    == "chain_end_unknown: node backend-1's record is intact up to record 10, but nothing shows that this "
+                    + "was its end. Compare it with a head that was kept elsewhere: --head FILE.\n")
+        }
+        let json = try await files.verify(["--head", head, "--output", "json"])
         #expect(
             json.output
                 == #"{"verdict":"intact","lines":12,"records":10,"nodes":[{"node":"backend-1","first":1,"last":10,"#
                 + ""
-                + #""sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z"}]}"# + "\n")
+                + #""sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z","endKnown":true}]}"# + "\n")
     }
 
     @Test("reads the export from standard input, and accepts a part that begins at an audit checkpoint")
@@ -47,7 +57,7 @@ struct AuditVerifyTranscripts {
         let result = try await Command.paytokenctl(
             ["audit", "verify", "--export", "-", "--public-key", files.key],
             input: String(decoding: part, as: UTF8.self))
-        #expect(result.status == 0)
+        #expect(result.status == 2)
         #expect(result.output == "intact: node backend-1, records 6 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
     }
 
@@ -71,15 +81,17 @@ struct AuditVerifyTranscripts {
         #expect(json.objectValue?["fault"]?.objectValue?["line"]?.numberValue?.int == 8)
     }
 
-    @Test("reports records after the last audit checkpoint as unsealed, and exits with 1")
+    @Test("reports records after the last audit checkpoint as unsealed and exits with 2, or 1 if there is none")
     func unsealed() async throws {
         let result = try await Files(SealedRecord(sealsEnd: false)).verify()
-        #expect(result.status == 1)
+        #expect(result.status == 2)
         #expect(result.output == "unsealed: node backend-1, records 1 to 10, 5 after record 5 not sealed\n")
-        #expect(result.error.hasPrefix("chain_unsealed: no checkpoint seals the end"))
+        #expect(result.error.hasPrefix("chain_unsealed: no checkpoint seals the end of node backend-1's record"))
         let record = try SealedRecord()
         let empty = try await Files(record, export: []).verify()
         #expect(empty.status == 1)
+        let bare = try await Files(record, export: SealedRecord.export(Array(record.lines[..<4]))).verify()
+        #expect(bare.status == 1, "\(bare)")
         #expect(empty.output == "unsealed: the export is empty\n")
     }
 
@@ -88,7 +100,7 @@ struct AuditVerifyTranscripts {
         let record = try SealedRecord()
         let head = try required(record.lines.last)
         let files = try Files(record, export: SealedRecord.export(Array(record.lines[..<6])))
-        #expect(try await files.verify().status == 0)
+        #expect(try await files.verify().status == 2)
         let file = try files.directory.write(head + [0x0A], to: "head.json")
         for argument in [file, String(decoding: head, as: UTF8.self)] {
             let result = try await files.verify(["--head", argument])
@@ -174,8 +186,9 @@ struct AuditVerifyTranscripts {
             os.write(1, b"".join(lines[6:]))
             """
         try files.directory.write(halves, to: "halves.py")
+        try files.directory.write(try required(files.record.lines.last) + [0x0A], to: "head.json")
         let command =
-            "python3 halves.py | \"$PAYTOKENCTL\" audit verify --export - --public-key key.pem > verdict"
+            "python3 halves.py | \"$PAYTOKENCTL\" audit verify --export - --public-key key.pem --head head.json > verdict"
         let result = try await RunningProgram(
             Program.installed("script"), ["-qec", command, "/dev/null"],
             environment: ["PAYTOKENCTL": Program.built("paytokenctl"), "SHELL": Program.installed("sh")],

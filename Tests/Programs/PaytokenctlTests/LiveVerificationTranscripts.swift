@@ -131,8 +131,8 @@ struct LiveVerificationTranscripts {
             let expected =
                 isPinned
                 ? #"{"verdict":"intact","lines":24,"records":20,"nodes":[{"node":"backend-2","verdict":"intact","first":1,"#
-                    + #""last":10,"sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z","later":3,"key":"pinned","#
-                    + #""pinnedBy":"backend-1"}]}"#
+                    + #""last":10,"sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z","endKnown":true,"later":3,"#
+                    + #""key":"pinned","pinnedBy":"backend-1"}]}"#
                 : #"{"verdict":"unverified","lines":24,"records":20,"nodes":[{"node":"backend-2","verdict":"unverified","#
                     + #""first":1,"last":10,"sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z"}]}"#
             #expect(json.output == expected + "\n")

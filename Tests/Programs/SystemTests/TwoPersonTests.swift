@@ -75,7 +75,7 @@ struct TwoPersonTests {
         try files.write(keys.outputBytes, to: "keys.pem")
         #expect(try await daemon.isIntact())
         #expect(try await daemon.run(nil, "audit", "export", "--out", files.path("record.jsonl")).status == 0)
-        for (file, status) in [("keys.pem", Int32(0)), ("old.pem", 1)] {
+        for (file, status) in [("keys.pem", Int32(2)), ("old.pem", 1)] {
             let verified = try await daemon.run(
                 nil, "audit", "verify", "--export", files.path("record.jsonl"), "--public-key", files.path(file))
             #expect(verified.status == status, "\(file): \(verified)")

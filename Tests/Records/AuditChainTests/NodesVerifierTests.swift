@@ -16,6 +16,7 @@ struct NodesVerifierTests {
         var pinnedBy: String?
         var head: [UInt8]?
         var expected = ""
+        var absent: [String] = []
 
         func swiftVerdict() throws -> NodesVerdict {
             var trusted = TrustedKeys(given: try pool.map { try required(CheckpointKeys(pem: $0)) })
@@ -58,8 +59,9 @@ struct NodesVerifierTests {
             if expects { #expect(verdict.description == tested.expected, "\(tested.name)") }
             #expect(scriptVerdict.output == verdict.description + "\n", "\(tested.name)")
             #expect(scriptVerdict.status == Int(verdict.exitStatus), "\(tested.name)")
-            let isIntact = verdict.description.split(separator: "\n").allSatisfy { $0.hasPrefix("intact") }
-            #expect((verdict.exitStatus == 0) == isIntact, "\(tested.name)")
+            let expected = ExpectedStatus.of(verdict.description, head: tested.head)
+            #expect(verdict.absentNodes.map(\.name) == tested.absent, "\(tested.name)")
+            #expect(verdict.exitStatus == (expected == 0 && !tested.absent.isEmpty ? 2 : expected), "\(tested.name)")
         }
     }
 
@@ -197,7 +199,7 @@ struct NodesVerifierTests {
             Case(
                 name: "a node that a key is given for, without a line",
                 export: try await ground.recordA([first]).export, bound: aKey + [("c", aKey[0].pem)],
-                expected: Self.aIntact + "\nbroken: node c: there is no line of it"),
+                expected: Self.aIntact + "\nbroken: node c: there is no line of it", absent: ["b"]),
         ])
         // A change in a record that trusts a key is detected like a change in any other line.
         unsealed = try await ground.recordA([first])
@@ -208,6 +210,37 @@ struct NodesVerifierTests {
                 "broken: line 5, node a, record 5: its hash does not follow from record 4: one of the two was changed\n"
                     + "unverified: node b, records 1 to 40, no key given and none pinned: nothing was verified")
         ])
+    }
+
+    @Test("exits 2 for an export from which a node that the record names was removed, unless one node is chosen")
+    func absentNode() async throws {
+        let ground = try Ground()
+        let b = try await ground.recordB(first: ground.b, second: ground.b)
+        let a = try await ground.recordA([try ground.firstSight(ground.b)])
+        let aKey = [(node: "a", pem: ground.a.publicKey.pem)]
+        let head = try #require(a.last) + [0x0A]
+        try await Self.verify([
+            Case(name: "removed", export: a.export, bound: aKey, head: head, expected: Self.aIntact, absent: ["b"]),
+            Case(name: "chosen", export: a.export, bound: aKey, only: "a", head: head, expected: Self.aIntact),
+            Case(
+                name: "present", export: (a + b).export, bound: aKey + [("b", ground.b.publicKey.pem)], head: head,
+                expected: Self.aIntact + "\n" + Self.bIntact("key given")),
+            Case(
+                name: "not sealed yet", export: Array(a[..<9]).export, bound: aKey,
+                expected:
+                    "unsealed: node a, records 1 to 9, 9 after record 0 not sealed"),
+        ])
+        // Without --node, too.
+        let directory = try FreshDirectory()
+        let files = try [a.export, Array(ground.a.publicKey.pem.utf8), head].enumerated().map {
+            try directory.write($1, to: "\($0)")
+        }
+        let plain = try await Program.run(VerifierScript.path, [files[0], files[1], "--head", files[2]])
+        #expect(plain.status == 2)
+        #expect(plain.error.contains("the records name node b, of which there is no line here"), "\(plain.error)")
+        var verifier = ChainVerifier(keys: CheckpointKeys([ground.a.publicKey]))
+        verifier.consume(a.export[...])
+        #expect(verifier.absentNodes == [ground.nodeB])
     }
 
     @Test("verifies the other nodes after a fault in one node's record, but stops at a line that belongs to no node")

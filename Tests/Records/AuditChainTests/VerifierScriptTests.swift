@@ -24,7 +24,26 @@ struct VerifierScriptTests {
         }
     }
 
-    @Test("exits 1 for an unsealed or broken export")
+    @Test("exits 2 for an intact export without a head, and for one that lost its last seal: its end is unknown")
+    func endUnknown() async throws {
+        let directory = try FreshDirectory()
+        let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
+        let result = try await run(["-", key], input: export)
+        #expect(result.output == "intact: node backend-1, records 1 to 2, sealed at 2026-01-31T12:01:00.000Z\n")
+        #expect(result.error.contains("nothing shows that the last seal was the end"), "\(result.error)")
+        #expect(result.status == 2)
+        let signer = try CheckpointSigner()
+        let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
+        let other = try directory.write(signer.publicKey.pem, to: "other.pem")
+        let unsealed = try await run(["-", other], input: Array(chain.lines.dropLast()).export)
+        #expect(unsealed.output == "unsealed: node a, records 1 to 6, 3 after record 3 not sealed\n")
+        #expect(unsealed.status == 2)
+        // Cut off at the seal before.
+        let cut = try await run(["-", other], input: Array(chain.lines.prefix(4)).export)
+        #expect(cut.output.hasPrefix("intact: node a, records 1 to 3, ") && cut.status == 2, "\(cut)")
+    }
+
+    @Test("exits 1 for an export without a seal, or a broken one")
     func notIntact() async throws {
         let directory = try FreshDirectory()
         let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")

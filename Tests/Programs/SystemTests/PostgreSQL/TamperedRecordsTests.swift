@@ -108,7 +108,7 @@ import TokenForge
             }
         }
         // The export is intact with the original rows.
-        #expect(try await nodes.verdictOfExport(key).status == 0)
+        #expect(try await nodes.verdictOfExport(key).status == 2)
         #expect(try await nodes.first.stop().status == 0)
     }
 

@@ -45,9 +45,11 @@ struct AuditVerifyCommand: AsyncParsableCommand {
 
               paytokenctl audit verify --archive host-1.1-204800.jsonl
 
-            Exit status: 0 intact; 1 broken, unsealed (records at the end are in no checkpoint) or filtered (an export \
-            with conditions has gaps and proves nothing by itself); 66 a file cannot be used. scripts/verify-audit \
-            verifies an export without any of this program's code.
+            Exit status: 0 intact, up to the given head or the daemon's present end; 2 intact up to its last checkpoint, \
+            but no head shows that this was the end, records after it are not sealed, or a node that the records name \
+            is absent; 1 broken, without any checkpoint, or filtered (an export with conditions has gaps and proves \
+            nothing by itself); 66 a file cannot be used. scripts/verify-audit verifies an export without any of this \
+            program's code.
             """)
 
     @OptionGroup var given: ExportOptions
@@ -84,8 +86,8 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             verification = try await verifyLive(keys, heads)
         }
         let verdict = verification.verdict()
-        let named = try verdict.exitStatus == 0 ? archives.files.named(by: verification.archives) : []
-        try show(verdict, lines: verification.lines, records: verification.records, archives: named)
+        let named = try verdict.isIntact ? archives.files.named(by: verification.archives) : []
+        try show(verdict, of: verification, archives: named)
     }
 
     private func verifyNodes() async throws {
@@ -109,7 +111,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let trusted = if let keys { keys } else { CheckpointKeys(try VerificationInputs.keys(known.keys)) }
         var verification = ExportVerification(
             keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil,
-            beginning: archives.files.beginning(otherwise: .afterArchive))
+            beginning: archives.files.beginning(otherwise: .afterArchive), isLive: true)
         try archives.files.read { verification.consume($0) }
         let answer = try await connection.stream(.get("/v1/audit/export?purpose=verify"))
         try await answer.forEachPiece { piece in verification.consume(piece) }
@@ -117,20 +119,22 @@ struct AuditVerifyCommand: AsyncParsableCommand {
     }
 
     private func show(
-        _ verdict: ChainVerdict, lines: Int, records: Int, archives: [ArchiveFiles.Named]
+        _ verdict: ChainVerdict, of verification: ExportVerification, archives: [ArchiveFiles.Named]
     ) throws {
         switch format.output {
         case .table: try Console.output(([verdict.description] + archives.map(\.text)).joined(separator: "\n") + "\n")
         case .json:
-            try Console.output(json: VerdictJSON.bytes(verdict, lines: lines, records: records, archives: archives))
+            try Console.output(
+                json: VerdictJSON.bytes(
+                    verdict, lines: verification.lines, records: verification.records, archives: archives))
         }
         switch verdict {
-        case .intact: return
-        case .unsealed:
-            throw CommandFailure(
-                .no,
-                "chain_unsealed: no checkpoint seals the end, so it may have been changed. An export's last line is a "
-                    + "checkpoint: export again, and check that the HSM token is available (paytokenctl status).")
+        case .intact(let ranges):
+            // The daemon itself returns the record of its own node only.
+            let absent = given.export == nil ? [] : verification.absentNodes
+            if let failure = VerificationInputs.endIsUnknown(ranges, absent: absent) { throw failure }
+        case .unsealed(let ranges):
+            throw VerificationInputs.isUnsealed(ranges.first { $0.sealedAt == nil } ?? ranges.first { !$0.isSealed })
         case .filtered: throw VerificationInputs.isFiltered
         case .broken(let fault): throw VerificationInputs.isBroken(fault)
         }

@@ -83,7 +83,7 @@ struct NodesVerification {
             let remembered = try VerificationInputs.head(known)
             var verifier = NodesVerifier(
                 trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true,
-                beginning: beginning)
+                beginning: beginning, isLive: true)
             try archives.read(of: ownNode) { Self.take($0, &verifier) }
             try await read(nil, connection, into: &verifier)
             trusted.trust(verifier.pins, of: ownNode)
@@ -93,7 +93,8 @@ struct NodesVerification {
             .union(trusted.pinnedNodes).union(trusted.boundNodes).subtracting([ownNode])
         for node in others.sorted() where only == nil || only == node {
             let info = nodes.first { $0.node == node.name }
-            var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused, beginning: beginning)
+            var verifier = NodesVerifier(
+                trusted, heads: heads, only: node, others: .refused, beginning: beginning, isLive: true)
             try archives.read(of: node) { Self.take($0, &verifier) }
             if info != nil { try await read(node, connection, into: &verifier) }
             report.add(verifier, lastSequence: info?.lastSequence)
@@ -140,6 +141,7 @@ struct NodesReport {
     private var archives: [AuditNode: [RecordArchive]] = [:]
     private var files: [ArchiveFiles.Named] = []
     private var filteredRecords: Int?
+    private var absentNodes: [AuditNode] = []
     private var lines = 0
     private var records = 0
 
@@ -148,14 +150,17 @@ struct NodesReport {
     ///   - last: the record's last sequence in the ledger, including unsealed records.
     mutating func add(_ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false) {
         let verdict = verifier.verdict()
-        if !onlyIfFaulty { self.verdict = verdict }
+        if !onlyIfFaulty {
+            self.verdict = verdict
+            absentNodes += verdict.absentNodes
+        }
         archives.merge(verifier.archives) { $0 + $1 }
         lines += verifier.lines
         records += verifier.records
         if let fault = verdict.fault { faults.append(fault) }
         filteredRecords = verdict.filteredRecords ?? filteredRecords
         for node in verdict.nodes where !onlyIfFaulty || !node.isIntact {
-            let range: ChainRange? = if case .unverified = node.finding { nil } else { node.range }
+            let range = node.isVerified ? node.range : nil
             parts.append(Part(verdict: node, later: range.flatMap { range in last.map { $0 - range.last } }))
         }
     }
@@ -182,13 +187,8 @@ struct NodesReport {
         for part in parts {
             let node = part.verdict.node.name
             switch part.verdict.finding {
-            case .intact: continue
+            case .intact, .unsealed: continue
             case .broken(let fault): throw VerificationInputs.isBroken(fault)
-            case .unsealed:
-                throw CommandFailure(
-                    .no,
-                    "chain_unsealed: no checkpoint seals the end of node \(node)'s record, so it may have been changed."
-                )
             case .unverified:
                 throw CommandFailure(
                     .no,
@@ -198,6 +198,11 @@ struct NodesReport {
             }
         }
         guard !parts.isEmpty else { throw CommandFailure(.no, "chain_unsealed: there is no record.") }
+        let ranges = parts.compactMap(\.verdict.range)
+        if let unsealed = ranges.first(where: { $0.sealedAt == nil }) ?? ranges.first(where: { !$0.isSealed }) {
+            throw VerificationInputs.isUnsealed(unsealed)
+        }
+        if let failure = VerificationInputs.endIsUnknown(ranges, absent: absentNodes) { throw failure }
     }
 
     // MARK: For programs
@@ -235,6 +240,7 @@ struct NodesReport {
         json.member("verdict", word(part.verdict.finding))
         if case .broken(let fault) = part.verdict.finding { VerdictJSON.write(fault, into: &json) }
         if let range = part.verdict.range { VerdictJSON.write(range, into: &json) }
+        if part.verdict.isVerified { json.member("endKnown", part.verdict.range?.endIsKnown) }
         json.member("later", part.later)
         switch part.verdict.source {
         case .given?: json.member("key", "given")

@@ -117,6 +117,31 @@ enum VerificationInputs {
 
 extension VerificationInputs {
 
+    /// The failure of a chain that no checkpoint seals to its end.
+    static func isUnsealed(_ range: ChainRange?) -> CommandFailure {
+        let record = range.map { "node \($0.node.name)'s record" } ?? "the record"
+        return CommandFailure(
+            range?.sealedAt == nil ? .no : .endUnknown,
+            "chain_unsealed: no checkpoint seals the end of \(record), so it may have been changed. An export's last line is a "
+                + "checkpoint: export again, and check that the HSM token is available (paytokenctl status).")
+    }
+
+    /// The failure of intact records whose end is unknown; nil if their ends are known and no node is absent.
+    static func endIsUnknown(_ ranges: [ChainRange], absent: [AuditNode]) -> CommandFailure? {
+        if !absent.isEmpty {
+            let names = absent.prefix(20).map(\.name).joined(separator: ", ")
+            return CommandFailure(
+                .endUnknown,
+                "chain_node_absent: the records name \(absent.count == 1 ? "node" : "nodes") \(names), of which there is no "
+                    + "line here. Export all nodes (paytokenctl audit export --node all), or choose one with --node.")
+        }
+        guard let range = ranges.first(where: { !$0.endIsKnown }) else { return nil }
+        return CommandFailure(
+            .endUnknown,
+            "chain_end_unknown: node \(range.node.name)'s record is intact up to record \(range.sealed), but nothing shows "
+                + "that this was its end. Compare it with a head that was kept elsewhere: --head FILE.")
+    }
+
     static var isFiltered: CommandFailure {
         CommandFailure(
             .no,
@@ -142,14 +167,19 @@ struct ExportVerification {
 
     /// - Parameter beginning: the required beginning of each chain; a daemon's own record begins with record 1 or after
     ///   its archives.
-    init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, beginning: ChainBeginning = .anywhere) {
-        verifier = ChainVerifier(keys: keys, heads: heads, beginning: beginning)
+    ///   - isLive: true if a daemon returns the records, so that their end is the record's present end.
+    init(
+        keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, beginning: ChainBeginning = .anywhere,
+        isLive: Bool = false
+    ) {
+        verifier = ChainVerifier(keys: keys, heads: heads, beginning: beginning, isLive: isLive)
         self.size = size
     }
 
     var lines: Int { verifier.lines }
     var records: Int { verifier.records }
     var archives: [AuditNode: [RecordArchive]] { verifier.archives }
+    var absentNodes: [AuditNode] { verifier.absentNodes.sorted() }
 
     /// Takes the next bytes. Returns true if more bytes can change the verdict.
     mutating func consume(_ block: [UInt8]) -> Bool {
@@ -214,6 +244,7 @@ enum VerdictJSON {
                 json.member("sealedAt")
                 json.null()
             }
+            json.member("endKnown", range.endIsKnown)
         }
     }
 
