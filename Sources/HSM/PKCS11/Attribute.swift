@@ -128,10 +128,10 @@ public struct AttributeValues: Sendable, Hashable {
         self.oversized = oversized
     }
 
-    /// Returns true if the HSM token has a value above the size limit, so that it is absent here.
+    /// Returns true if the attribute is absent here because its value is larger than ``Session/largestAttribute``.
     public func isOversized(_ type: AttributeType) -> Bool { oversized.contains(type) }
 
-    /// The library's value, unchanged.
+    /// The value as the library returned it; nil if the attribute is absent.
     public func bytes(_ type: AttributeType) -> [UInt8]? {
         values[type]
     }
@@ -178,9 +178,9 @@ public enum EllipticCurve {
         return [0x04, UInt8(point.count)] + point
     }
 
-    /// The P-256 point, 65 bytes, in a CKA_EC_POINT: in its OCTET STRING, or bare, since some HSM tokens return it so.
-    /// Both begin with 0x04, so the size decides. nil if it is neither. The caller must check that the point is on the
-    /// curve.
+    /// The P-256 point, 65 bytes, from the value of CKA_EC_POINT. Some HSM tokens return the point without its OCTET
+    /// STRING. Both forms begin with 0x04, so the value's size distinguishes them. nil for a value of neither form. The
+    /// caller must check that the point is on the curve.
     public static func p256Point(inAttributeValue value: [UInt8]) -> [UInt8]? {
         switch value.count {
         case 65 where value[0] == 0x04: value

@@ -20,7 +20,8 @@ extension Session {
         do throws(CallError) {
             length = try finishDecryption(of: ciphertext, into: &plaintext)
         } catch {
-            // The operation is still active then (§5.2) and would block the session, so complete it to end it.
+            // After CKR_BUFFER_TOO_SMALL the operation is still active (§5.2), and the session would accept no other. A
+            // second call with a larger buffer ends it.
             if error.returnValue == .bufferTooSmall {
                 var discarded = SecretBytes(count: max(ciphertext.count, 1 << 16))
                 _ = try? finishDecryption(of: ciphertext, into: &discarded)

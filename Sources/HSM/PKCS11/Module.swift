@@ -5,11 +5,11 @@ internal import Glibc
 public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The path is not absolute. A bare name would be searched for in directories that other users may write to.
     case pathNotAbsolute(String)
-    /// The dynamic loader refused it; `reason` is its own message.
+    /// The dynamic loader refused the library; `reason` is the loader's message.
     case notLoadable(path: String, reason: String)
     /// The file is not a PKCS#11 library: it has no C_GetFunctionList.
     case noFunctionList(path: String)
-    /// The library loaded and then refused C_GetFunctionList or C_Initialize.
+    /// The library was loaded, but its C_GetFunctionList or C_Initialize failed.
     case call(CallError)
 
     public var description: String {

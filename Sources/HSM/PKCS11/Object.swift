@@ -103,7 +103,8 @@ extension Session {
         do throws(CallError) {
             found = try collectObjects(limit)
         } catch {
-            // The search must be ended even so, or the session accepts no other operation. The first error is thrown.
+            // Ends the search after an error too, since the session would otherwise accept no other operation. A second
+            // error is ignored, and the first one is thrown.
             try? endSearch()
             throw error
         }

@@ -11,9 +11,9 @@ public import SecretMemory
 /// process's last session with the HSM token closes.
 public struct Session: ~Copyable, Sendable {
     public let module: Module
-    /// The session's handle, or CK_INVALID_HANDLE if a session was closed and no other could be opened. Every call then
-    /// fails with CKR_SESSION_HANDLE_INVALID, and a handle that the library has since assigned to another session is
-    /// not closed.
+    /// The session's handle, or CK_INVALID_HANDLE while no session is open: then every call fails with
+    /// CKR_SESSION_HANDLE_INVALID. The old handle is not kept, because the library may assign it to another session,
+    /// which this value must not close.
     private(set) var handle: UInt
     /// A session object that the caller keeps from one operation to the next. The HSM token destroys it with the
     /// session, and this property then becomes nil.
@@ -24,7 +24,7 @@ public struct Session: ~Copyable, Sendable {
         self.handle = handle
     }
 
-    /// A session that is not open yet; ``reopen(in:readWrite:)`` opens it.
+    /// Makes a value without an open session; ``reopen(in:readWrite:)`` opens one.
     public init(closedIn slot: Slot) {
         self.init(module: slot.module, handle: UInt(CK_INVALID_HANDLE))
     }
@@ -33,7 +33,8 @@ public struct Session: ~Copyable, Sendable {
     public var isOpen: Bool { handle != CK_INVALID_HANDLE }
 
     deinit {
-        // An error could not be handled; the session ends with the HSM token or the library.
+        // An error of C_CloseSession is ignored, since `deinit` cannot report it. The session then ends with the HSM
+        // token or the library.
         guard handle != CK_INVALID_HANDLE else { return }
         _ = try? module.call("C_CloseSession", module.functions.C_CloseSession) { $0(handle) }
     }

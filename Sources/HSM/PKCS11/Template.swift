@@ -74,7 +74,7 @@ public struct SecretAttributes: ~Copyable, Sendable {
         value.withBytes { append(type, $0) }
     }
 
-    /// Lends `template`'s attributes and these as one array.
+    /// Lends one array with `template`'s attributes, followed by the secret ones.
     func withCAttributes<Result>(
         besides template: Template, _ body: (UnsafeMutablePointer<CK_ATTRIBUTE>, CK_ULONG) -> Result
     ) -> Result {

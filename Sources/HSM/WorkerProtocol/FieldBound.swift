@@ -14,7 +14,7 @@ public enum FieldBound {
     static let path = 4096
     /// A sentence for an operator; a longer one is truncated.
     static let sentence = 1024
-    /// An uncompressed P-256 point is 65 bytes; a key wrapped for RSA-4096 is 512.
+    /// A payment token's ephemeral public key (65 bytes for P-256) or wrapped key (512 bytes for RSA-4096).
     static let keyMaterial = 1024
     static let otherInfo = 1024
     /// The payment data of one payment token with its tag, and the plaintext in it. The largest request is 64 KiB.
@@ -35,18 +35,18 @@ public enum FieldBound {
     public static let requestInformation = 8 * 1024
     /// A TLS 1.2 transcript with both sides' certificate chains.
     public static let tlsInput = 32 * 1024
-    /// RSA with 2048 bits has 256 bytes.
+    /// A certificate request's signature; RSA-2048 has the longest, 256 bytes.
     static let requestSignature = 256
     /// The longest key that KeySealing seals, 8 KiB, and the bytes that sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 
-    /// Bytes of secrets that a worker reports as not locked. It needs a few hundred KiB.
+    /// The number of bytes of secret memory that a worker may report as not locked. A worker uses a few hundred KiB.
     public static let unlockedSecrets: UInt32 = 1024 * 1024 * 1024
 
     /// The number of elements of a list. A list of keys is one page.
     public static let keys = 1024
-    /// The size of keys and certificates at which a page ends. One more key, with all its certificates, still fits into
-    /// the frame.
+    /// The total size of keys and certificates, in bytes, at which a page ends. One more key, with all its
+    /// certificates, still fits into the frame.
     public static let keyPage = 1024 * 1024
     /// The number of keys of one listing, in all its pages.
     public static let listedKeys = 100_000
@@ -68,7 +68,8 @@ extension String {
         guard utf8.count > most else { return self }
         var end = utf8.index(utf8.startIndex, offsetBy: most)
         while end > startIndex, end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }
-        // Counted from the beginning, because a character's extent depends on what follows it, which the cut removes.
+        // Character boundaries must be counted in the uncut text: the scalars after a position decide whether a
+        // character ends there.
         var whole = startIndex
         while whole < end {
             let next = index(after: whole)

@@ -1,6 +1,6 @@
 /// A value that is sent as a fixed sequence of fields.
 protocol Message {
-    /// Makes a value whose fields are then read.
+    /// Makes an empty value, whose fields a ``FieldReader`` then fills.
     init()
 
     /// The fields in the order on the wire. Reading and writing use the same description.
@@ -14,15 +14,15 @@ protocol FieldCoder {
     mutating func boolean(_ value: inout Bool) throws(FrameError)
     mutating func octets(_ value: inout [UInt8], atMost bound: Int) throws(FrameError)
     mutating func text(_ value: inout String, atMost bound: Int) throws(FrameError)
-    /// A sentence for an operator, which the writer truncates to ``FieldBound/sentence``, since a sentence that is too
-    /// long to send would lose the whole answer.
+    /// A sentence for an operator. The writer truncates it to ``FieldBound/sentence`` bytes. Otherwise one long
+    /// sentence would prevent the whole answer from being sent.
     mutating func sentence(_ value: inout String) throws(FrameError)
-    /// - Parameter empty: An element whose fields are then read.
+    /// - Parameter empty: An empty element, a copy of which receives the fields of each element that is read.
     mutating func list<Element>(
         _ elements: inout [Element], atMost bound: Int, of empty: Element,
         _ element: (inout Self, inout Element) throws(FrameError) -> Void
     ) throws(FrameError)
-    /// - Parameter empty: A value whose fields are then read.
+    /// - Parameter empty: An empty value, which receives the fields if the value is present.
     mutating func optional<Value>(
         _ value: inout Value?, or empty: Value, _ present: (inout Self, inout Value) throws(FrameError) -> Void
     ) throws(FrameError)
@@ -317,7 +317,7 @@ public struct FrameDecoder: Sendable {
         guard buffer.count >= end else { return nil }
         var identifier: UInt64 = 0
         for octet in buffer[first + 1..<first + Frame.headerLength] { identifier = identifier << 8 | UInt64(octet) }
-        // A copy, so that the frame does not keep the stream's buffer from being reused.
+        // The fields are copied. A slice would retain the stream's buffer, which could then not be reused.
         let fields = Array(buffer[first + Frame.headerLength..<end])
         start = end
         return Frame(type: buffer[first], identifier: identifier, fields: fields[...])

@@ -83,14 +83,17 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     /// The library's description and version, for operators.
     public var library: String = ""
     public var sessions: UInt16 = 0
-    /// The strongest tier that passed its known-answer test; nil if the HSM token cannot serve that version.
+    /// The strongest tier for EC_v1 that passed its known-answer test; nil if the HSM token cannot decrypt such payment
+    /// tokens. `tierRSAv1` is the same for RSA_v1.
     public var tierECv1: ProtectionTier?
     public var tierRSAv1: ProtectionTier?
     /// The signatures for TLS handshakes.
     public var tlsSignatures: TLSSignatures = TLSSignatures()
-    /// For each version that cannot be served, and each TLS signature that cannot be made, a sentence with the reason.
+    /// A sentence with the reason for each version of payment tokens that cannot be decrypted, and for each TLS
+    /// signature that cannot be made.
     public var shortcomings: [String] = []
-    /// True if a version has no tier because only tier C would work and `allow_extractable_secret` is false.
+    /// True if a version of payment tokens has no tier because only tier C would work and `allow_extractable_secret` is
+    /// false.
     public var needsExtractableSecret: Bool = false
     /// The worker's public key for imports, made at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8] = []

@@ -2,9 +2,11 @@ public import KeyTypes
 
 /// One private key object of the HSM token, with its public key and certificates.
 public struct KeyDescription: Sendable, Equatable, Message {
-    /// The private key's CKA_ID in the HSM token: a hint, compared with the recomputed hash at load.
+    /// The private key's CKA_ID in the HSM token. It should be the publicKeyHash, but is only a hint: the hash is
+    /// computed again from the public key and compared.
     public var identifier: [UInt8] = []
-    /// CKA_LABEL: a hint.
+    /// CKA_LABEL, which should be the merchant identifier. It is only a hint, since a person with the PIN can change
+    /// it.
     public var label: String = ""
     public var algorithm: KeyAlgorithm = .ec
     /// The use that the private key's attributes permit: `identity` if the key can only sign.
@@ -15,8 +17,8 @@ public struct KeyDescription: Sendable, Equatable, Message {
     public var certificates: [[UInt8]] = []
     /// CKA_SENSITIVE is true and CKA_EXTRACTABLE false.
     public var isProtected: Bool = false
-    /// The reason why the key must not be served, for operators: for example, the identifier is not the hash, or the
-    /// pair failed its test
+    /// The reason why the key must not be used, as a sentence for operators: for example, the identifier is not the
+    /// hash, or the pair failed its test. nil if the key may be used.
     public var inconsistency: String?
 
     public init(
@@ -145,8 +147,9 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     /// chance.
     public static let unfinishedIdentifier: [UInt8] = Array("paytokend unfinished ".utf8)
 
-    /// The beginning for an identity key. For a processing key random bytes follow directly, as in versions that had no
-    /// other use. A pair that such a version left unfinished is therefore a processing key.
+    /// The beginning of an unfinished identity key's CKA_ID. For a processing key, random bytes follow
+    /// ``unfinishedIdentifier`` directly. Earlier versions, which had no identity keys, wrote the same form, so a pair
+    /// that they left unfinished is a processing key.
     private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
 
     /// A new pair's first CKA_ID.
@@ -155,7 +158,7 @@ public struct KeyGeneration: Sendable, Equatable, Message {
         return beginning + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// The use of an unfinished pair, from its CKA_ID; nil for any other CKA_ID.
+    /// The use of an unfinished pair, from its CKA_ID; nil if the CKA_ID is not that of an unfinished pair.
     public static func use(ofUnfinished identifier: [UInt8]) -> KeyUse? {
         guard identifier.starts(with: unfinishedIdentifier) else { return nil }
         return identifier.starts(with: unfinishedIdentityIdentifier) ? .identity : .processing

@@ -13,16 +13,18 @@ public import KeyTypes
 
 /// The daemon's request to a worker. One request is one frame; its answer carries the same identifier.
 public enum WorkerRequest: Sendable, Equatable {
-    /// The first frame, and only the first: loads the library, logs in, tests the tiers.
+    /// Loads the library, logs in and tests the tiers. The daemon sends this request first and only once.
     case open(HSMTokenOpening)
     /// Every merchant key pair and certificate that the HSM token shows now; the answer may be the first page of
     /// several.
     case listKeys
-    /// The page after the one that named this listing; `listingEnded` if the listing was abandoned.
+    /// The next page of a listing. The answer is `listingEnded` if that listing was abandoned.
     case listMoreKeys(listing: UInt64)
-    /// One key pair with its certificates, 32 bytes of publicKeyHash, read again; no key if there is none.
+    /// Reads one key pair with its certificates again. `publicKeyHash` has 32 bytes. The answer lists no key if the HSM
+    /// token shows none.
     case describeKey(publicKeyHash: [UInt8])
-    /// The current attributes, in the HSM token, of the private keys with this CKA_ID, 32 bytes of publicKeyHash.
+    /// Reads the current attributes of all private keys with this CKA_ID, a publicKeyHash of 32 bytes, from the HSM
+    /// token.
     case readAttributes(publicKeyHash: [UInt8])
     /// Restores one transaction's symmetric key and opens its data. The same frame for every tier.
     case decrypt(Decryption)
@@ -30,7 +32,8 @@ public enum WorkerRequest: Sendable, Equatable {
     case importPrivateKey(PrivateKeyImport)
     /// Stores a certificate with the private key that it belongs to.
     case importCertificate(CertificateToStore)
-    /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` if none remains.
+    /// Destroys a merchant key's objects. `publicKeyHash` has 32 bytes. The answer is `done` if the private key no
+    /// longer exists.
     case destroyKey(publicKeyHash: [UInt8])
     /// Answers immediately if the HSM token works: one cheap call into the library.
     case probe
@@ -96,7 +99,7 @@ extension WorkerRequest {
         case .generateKey: WorkerOperation(12, "generate_key", isRepeatable: false, atLeast: .seconds(60))
         case .signRequest: WorkerOperation(13, "sign_request", isRepeatable: true, atLeast: .seconds(30))
         case .destroyKey: WorkerOperation(15, "destroy_key", isRepeatable: true, atLeast: .seconds(30))
-        // A further page counts as a listing.
+        // The metric counts a further page under the same name as a listing's first page.
         case .listMoreKeys: WorkerOperation(16, "list_keys", isRepeatable: true, atLeast: .seconds(30))
         case .describeKey: WorkerOperation(17, "describe_key", isRepeatable: true, atLeast: .seconds(30))
         case .signTLS: WorkerOperation(18, "sign_tls", isRepeatable: true)
@@ -133,7 +136,7 @@ extension WorkerRequest {
         }
     }
 
-    /// One empty request of each operation, by its frame's type, whose fields are then read.
+    /// One empty request of each operation, by its frame's type. A reader fills the fields of a copy.
     private static let empty: [UInt8: WorkerRequest] = Dictionary(
         uniqueKeysWithValues: [
             .open(HSMTokenOpening()), .listKeys, .listMoreKeys(listing: 0), .describeKey(publicKeyHash: []),
@@ -252,7 +255,7 @@ extension WorkerAnswer {
         }
     }
 
-    /// One empty answer of each kind, by its frame's type, whose fields are then read.
+    /// One empty answer of each kind, by its frame's type. A reader fills the fields of a copy.
     private static let empty: [UInt8: WorkerAnswer] = Dictionary(
         uniqueKeysWithValues: [
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,

@@ -3,8 +3,8 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// One audit key's two objects in an HSM token: private and public key with the same CKA_ID, 16 bytes, and a label
-/// that distinguishes them from the merchants' keys.
+/// The two objects of one audit key in an HSM token: its private key and its public key. Both have the same CKA_ID of
+/// 16 bytes, and a label that distinguishes them from merchant keys.
 struct AuditKeyObjects: Sendable {
     static let label = "paytokend audit"
 
@@ -14,7 +14,8 @@ struct AuditKeyObjects: Sendable {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }
 
-    /// Forbids every other use by name, because some HSM tokens allow what a template does not mention.
+    /// The private key's attributes: it may sign. The template forbids every other use by name, because some HSM tokens
+    /// allow a use that a template does not mention.
     var privateKeyTemplate: Template {
         Template(
             common(true) + [
@@ -74,15 +75,15 @@ extension Session {
         return identifiers
     }
 
-    /// The private keys that are completely stored: SoftHSM stores a key's name first, and its curve and numbers
-    /// afterwards.
+    /// The private keys among these that are stored in full. SoftHSM stores a key's name before its curve and its
+    /// numbers, so an interruption can leave a key without them.
     mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
         var complete: [ObjectHandle] = []
         for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
         return complete
     }
 
-    /// The point of an audit key's public key object; nil when there is none on P-256.
+    /// The point of an audit key's public key object; nil if the HSM token shows no such object on P-256.
     mutating func auditPublicPoint(_ objects: AuditKeyObjects) throws(CallError) -> [UInt8]? {
         for object in try findObjects(matching: objects.publicKeys) {
             if case .ec(let point)? = try publicKey(object, .ec)?.key { return point }

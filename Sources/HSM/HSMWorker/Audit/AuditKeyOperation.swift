@@ -25,7 +25,7 @@ extension OpenToken {
         }
     }
 
-    /// Makes an audit key, or finds the one that has the identifier already.
+    /// Makes an audit key with the requested identifier, or returns the existing key that has it.
     ///
     /// HSM tokens store the public key first, and SoftHSM stores each key in two steps. So an interruption leaves no
     /// complete private key, and another attempt starts from the beginning.

@@ -4,7 +4,7 @@ import WorkerProtocol
 /// The data object that keeps a node's newest audit checkpoint. It is private, so it is visible after login only.
 ///
 /// SoftHSM cannot change a CKA_VALUE. So the new object is created before the old ones are destroyed, and an
-/// interruption at any point leaves one.
+/// interruption at any point leaves at least one object.
 struct RememberedHead: Sendable {
     static let application = "paytokend"
     static let labelPrefix = "paytokend audit head "
@@ -48,7 +48,7 @@ extension OpenToken {
         }
     }
 
-    /// Keeps this line, and destroys the node's other ones.
+    /// Stores this line as the node's newest audit checkpoint, and destroys the node's older lines.
     func remember(_ head: HeadToRemember, in session: inout Session) throws(WorkerFailure) {
         guard !head.node.isEmpty, !head.line.isEmpty else {
             throw WorkerFailure(.auditRefused, "A remembered checkpoint has a node and a line.")
@@ -75,8 +75,8 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Replaces a node's former line.
-    /// - Returns: The line's object; nil if `known` no longer belongs to this node.
+    /// Replaces the line in an object that an earlier call stored for this node.
+    /// - Returns: The object that now holds the line; nil if `known` no longer belongs to this node.
     fileprivate mutating func replace(
         _ known: ObjectHandle, _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle? {
@@ -87,7 +87,7 @@ extension Session {
         return kept
     }
 
-    /// Stores a line as the node's only one, whatever the HSM token contained before.
+    /// Stores a line, and destroys every other line of the node that a search of the HSM token finds.
     fileprivate mutating func keepAlone(
         _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle {

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 extension OpenToken {
     /// Signs a certificate request with the merchant key that it is for, and verifies the signature.
-    /// - Returns: ECDSA in DER, or RSA PKCS #1 v1.5 as long as the modulus.
+    /// - Returns: The signature: ECDSA in DER, or RSA PKCS #1 v1.5, which is as long as the modulus.
     func sign(_ request: RequestSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         guard let entry = keys[request.publicKeyHash] else {
             throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key with that publicKeyHash.")
@@ -33,9 +33,9 @@ extension OpenToken {
         return verified
     }
 
-    /// Returns true if a new processing key can sign its certificate request. The only way to find out is to sign a
-    /// meaningless message: no attribute shows which rights an HSM token lends.
-    /// - Throws: An error that is unrelated to the key.
+    /// Returns true if a new processing key can sign its certificate request. No attribute shows whether an HSM token
+    /// grants the right to sign for one call, so this method signs a meaningless message.
+    /// - Throws: An error whose cause is not the key, such as a lost session.
     func signsRequests(
         _ key: ObjectHandle, _ publicKey: SubjectPublicKeyInfo, in session: inout Session
     ) throws(CallError) -> Bool {
@@ -49,7 +49,7 @@ extension OpenToken {
         }
     }
 
-    /// The HSM token's signature, unchanged: r ‖ s, or RSA's.
+    /// The signature as the HSM token returns it: r ‖ s for EC, as long as the modulus for RSA.
     private func requestSignature(
         of message: [UInt8], _ algorithm: KeyAlgorithm, _ key: ObjectHandle, in session: inout Session
     ) throws(CallError) -> [UInt8] {
@@ -63,8 +63,9 @@ extension OpenToken {
 }
 
 extension SubjectPublicKeyInfo {
-    /// - Parameter signature: The HSM token's, unchanged: r ‖ s, or RSA's.
-    /// - Returns: The signature in a certificate request's form; nil when it is not this key's.
+    /// - Parameter signature: The signature as the HSM token returned it: r ‖ s for EC, as long as the modulus for RSA.
+    /// - Returns: The signature as a certificate request contains it (DER for EC); nil if it does not verify under this
+    ///   key.
     fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
         switch key {
         case .ec(let point):
@@ -77,7 +78,7 @@ extension SubjectPublicKeyInfo {
     /// - Parameters:
     ///   - signature: The HSM token's r ‖ s.
     ///   - point: The public key's point on P-256, 65 bytes.
-    /// - Returns: DER (RFC 3279 §2.2.3); nil when it is not this key's signature.
+    /// - Returns: The signature in DER (RFC 3279 §2.2.3); nil if it does not verify under this key.
     static func verifiedECDSA(_ signature: [UInt8], of message: [UInt8], point: [UInt8]) -> [UInt8]? {
         guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: point),
             let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),

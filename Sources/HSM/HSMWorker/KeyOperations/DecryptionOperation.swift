@@ -50,10 +50,10 @@ extension OpenToken {
         }
     }
 
-    /// Handles a failed attempt: finds the cause, repairs what can be repaired, and returns when another attempt makes
-    /// sense.
+    /// Handles a failed attempt. Returns if the attempt may be repeated, after it has repaired the session, the login
+    /// or the key's handle if necessary. Otherwise throws the failure for the daemon.
     ///
-    /// - Parameter call: nil for a wrong tag that this process found.
+    /// - Parameter call: The call that failed; nil if this process found a wrong tag.
     private func recover(
         from call: CallError?, _ entry: PrivateKeyEntry, _ tier: any RestorationTier,
         _ failures: inout FailedAttempts, _ session: inout Session, _ deadline: inout CallDeadline
@@ -74,7 +74,8 @@ extension OpenToken {
             throw Self.decryptionFailed
         }
         guard tier.openingFailure(with: entry, in: &session) != nil else { return }
-        // A new session may be enough.
+        // The HSM token does not open a known transaction either. Test again in a new session before the worker reports
+        // a failed HSM token.
         try reopen(&session, &deadline)
         guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
         guard failure.call?.isBusy != true else { return }
@@ -83,11 +84,12 @@ extension OpenToken {
             "The HSM token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
-    /// The one answer to every fault that an untrusted caller can cause.
+    /// The answer to every fault that an untrusted caller can cause. It is always the same, so it does not reveal which
+    /// check failed.
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
 
-    /// Lends the key to the caller, which must give it back.
+    /// Borrows the merchant key for this input. The caller must return it with `keys.giveBack(_:)`.
     private func borrow(
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {

@@ -4,10 +4,12 @@ import PKCS11
 import WorkerProtocol
 
 extension OpenToken {
-    /// Makes a merchant's key pair inside the HSM token, tests it and serves it; or finishes one that was interrupted.
+    /// Makes a merchant's key pair inside the HSM token, tests it and serves it. If an earlier generation was
+    /// interrupted, finishes that pair instead.
     ///
-    /// The pair gets its CKA_ID, the publicKeyHash, after its self-test: first the private key, then the public one.
-    /// So after an interruption at any point its public key still has an unfinished identifier by which it is found.
+    /// The pair gets its CKA_ID, the publicKeyHash, after its self-test: first the private key, then the public one. So
+    /// after an interruption at any point the public key still has its unfinished identifier, and the next generation
+    /// finds the pair by it.
     func generateKey(
         _ request: KeyGeneration, in session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
@@ -21,8 +23,8 @@ extension OpenToken {
         guard !request.onlyFinishes else {
             throw WorkerFailure(.keyNotFound, "The unfinished key pair could not sign its certificate request.")
         }
-        // The HSM token cannot lend the right to sign, so the key has it from the beginning, until its certificate is
-        // stored.
+        // The HSM token cannot grant the right to sign for one call. So this pair is made with the right, and keeps it
+        // until its certificate is stored.
         guard let key = try finish(try session.makePair(request, signs: true), request, &session) else {
             throw WorkerFailure(
                 .importRefused, "The HSM token allows no key of this kind to sign its certificate request.")
@@ -30,9 +32,10 @@ extension OpenToken {
         return key
     }
 
-    /// - Returns: nil if the pair cannot sign its certificate request. The pair is then destroyed, as after any other
-    ///   failure: nothing was ever encrypted to it. If the session is gone, the pair remains, and the next attempt
-    ///   finishes it.
+    /// Tests the pair and gives it its final CKA_ID. After any failure the pair is destroyed, since nothing was ever
+    /// encrypted to it. If the session is gone, the pair remains, and the next attempt finishes it.
+    ///
+    /// - Returns: nil if the pair cannot sign its certificate request.
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription? {
@@ -81,14 +84,14 @@ extension OpenToken {
     }
 }
 
-/// A key pair that the HSM token has made and that is not yet tested and named.
+/// A key pair that the HSM token has made. It is not tested yet, and has no final CKA_ID.
 private struct GeneratedPair {
     let publicKey: ObjectHandle
     let privateKey: ObjectHandle
 }
 
 extension Session {
-    /// - Parameter signs: The right to sign; nil for the default of the use.
+    /// - Parameter signs: The private key's CKA_SIGN; nil for the default of the requested use.
     fileprivate mutating func makePair(
         _ request: KeyGeneration, signs: Bool? = nil
     ) throws(WorkerFailure) -> GeneratedPair {
@@ -106,11 +109,10 @@ extension Session {
     }
 
     /// The key pair left by an interrupted generation: a public key without its final CKA_ID, and its private key,
-    /// which may have its final CKA_ID already. A public key without a private key is removed, since its private key
-    /// was never made.
+    /// which may have its final CKA_ID already. A public key whose private key was never stored is destroyed.
     ///
-    /// The public key's unfinished CKA_ID and the private key's attributes show the use. A pair for which either of
-    /// them shows the other use is left alone: an unfinished pair never changes its use.
+    /// The public key's unfinished CKA_ID and the private key's attributes show the pair's use. An unfinished pair
+    /// never changes its use. So a pair is skipped if either of them shows a use other than the requested one.
     fileprivate mutating func unfinishedPair(of request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair? {
         try refusingOnError { (session) throws(CallError) in
             let search: Template = [
@@ -132,7 +134,8 @@ extension Session {
                     for privateKey in try session.findObjects(matching: privateKeys) {
                         isAlone = false
                         let use = try session.keyRights(of: privateKey).use
-                        // A key without any rights was not stored in full; finishing it fails, and removes it.
+                        // A private key without any rights was not stored in full. It is returned as well: its test
+                        // will fail, and the failure destroys the pair.
                         guard use == nil || use == request.use else { continue }
                         return GeneratedPair(publicKey: object, privateKey: privateKey)
                     }

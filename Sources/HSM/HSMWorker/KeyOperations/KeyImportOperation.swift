@@ -7,8 +7,8 @@ import WorkerProtocol
 extension OpenToken {
     /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none.
     ///
-    /// The private key is created last. So an interruption never leaves a private key without its public key, and
-    /// repeating the same import completes it.
+    /// The private key is created last. So an interruption never leaves a private key without its public key, and a
+    /// repeated import stores the missing objects.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         let privateKey = try unseal(request)

@@ -3,8 +3,8 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-/// The objects of one merchant key in an HSM token: private key, public key, certificates. CKA_ID is the publicKeyHash
-/// on all, CKA_LABEL the merchant identifier.
+/// The objects of one merchant key in an HSM token: private key, public key, certificates. On all of them CKA_ID is the
+/// publicKeyHash, and CKA_LABEL is the merchant identifier.
 struct KeyObjects: Sendable {
     let publicKey: SubjectPublicKeyInfo
     let label: String
@@ -68,8 +68,8 @@ extension OpenToken {
         let isGone: Bool
         do throws(CallError) {
             if let entry = keys.remove(publicKeyHash), entry.working != entry.object {
-                // Without its original the working copy would go on decrypting. If the HSM token has lost the session
-                // that owned the copy, the copy is gone already.
+                // The working copy would continue to decrypt after the stored key was destroyed. A stale handle means
+                // that the copy ended with the session that owned it.
                 do throws(CallError) {
                     try session.destroyObject(entry.working)
                 } catch {
@@ -97,8 +97,8 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Verifies that a private key has the protection that the template requested: HSM tokens do not always follow a
-    /// template.
+    /// Verifies that a private key is sensitive and non-extractable and has the rights of its use. HSM tokens do not
+    /// always follow a template.
     mutating func requireProtection(of object: ObjectHandle, for use: KeyUse) throws(WorkerFailure) {
         let values = try refusingOnError { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
@@ -116,7 +116,8 @@ extension Session {
         }
     }
 
-    /// Makes a call whose failure refuses the import, the generation or the request, unless the session itself is gone.
+    /// Makes a call into the library. A failure is `importRefused` if the session is still logged in, otherwise
+    /// `hsmTokenUnavailable`.
     mutating func refusingOnError<Result>(
         _ body: (inout Session) throws(CallError) -> Result
     ) throws(WorkerFailure) -> Result {

@@ -4,10 +4,10 @@ import PKCS11
 /// The rights of a private key in an HSM token: usage attributes of PKCS#11 v2.40 base §4.9. In the HSM token, only
 /// these attributes show a key's use. A right that the HSM token does not report counts as forbidden.
 ///
-/// These attributes bind only a caller without the key's PIN. A person with the PIN may change them, or copy the key
-/// with others, in most HSM tokens. CKM_RSA_X_509, where it exists, turns one right into the other: the bare operation
-/// that decrypts also signs. So the worker checks the use before it calls the HSM token, and the attributes are the
-/// second line of defence.
+/// These attributes do not restrict a person who has the PIN. Most HSM tokens let that person change them, or copy the
+/// key with other attributes. With CKM_RSA_X_509, if the HSM token has it, the right to decrypt is also a right to
+/// sign, because both are the same bare RSA operation. So the worker checks the use before it calls the HSM token, and
+/// the attributes are the second line of defence.
 struct KeyRights: Sendable, Equatable {
     /// The attributes that ``init(_:)`` needs.
     static let attributes: [AttributeType] = [.sign, .signRecover, .decrypt, .unwrap, .derive]
@@ -41,18 +41,18 @@ extension Session {
 
 // A processing key signs one thing: the PKCS#10 request for its own certificate, which the key itself has to sign (RFC
 // 2986 §3). SP 800-57 part 1 §5.2 grants a key-establishment key that one signature. The key's template forbids
-// signatures, so that none is made by mistake, and the right is lent for that call.
+// signatures, so that none is made by mistake. The worker grants the right for that one call only.
 extension Session {
     /// Signs a certificate request.
     ///
-    /// A key that may sign signs the request itself: an identity key, or a processing key of an earlier version, which
-    /// allowed every key to sign. For other keys, a copy that only signs is made in the session's memory, used once and
-    /// destroyed. The stored key then never gets the right. If the HSM token makes no such copy, or none that signs,
-    /// the stored key gets the right for this call. If the process ends before that, the key keeps it until its
-    /// certificate is stored (``takeSigningRight(from:)``).
+    /// A key that may sign is used directly. This is an identity key, or a processing key that an earlier version made
+    /// with the right to sign. For any other key, the HSM token makes a copy that can only sign. The copy is a session
+    /// object, is used once and is then destroyed, so the stored key never gets the right. If the HSM token makes no
+    /// such copy, or the copy cannot sign, the stored key gets the right for this call. If the process ends during this
+    /// call, the key keeps the right until its certificate is stored (``takeSigningRight(from:)``).
     ///
-    /// The call needs the keys exclusively (``OpenToken/exclusively(_:)``): otherwise another call could use the key
-    /// while it has the right.
+    /// The caller must hold the keys exclusively (``OpenToken/exclusively(_:)``). Otherwise another call could use the
+    /// key while it has the right.
     mutating func signRequest(
         _ data: [UInt8], _ mechanism: Mechanism, with key: ObjectHandle
     ) throws(CallError) -> [UInt8] {
@@ -60,7 +60,8 @@ extension Session {
         do throws(CallError) {
             if let signature = try signWithCopy(data, mechanism, of: key) { return signature }
         } catch {
-            // The copy is not at fault, so the stored key is not changed.
+            // The failure, such as a lost session, does not mean that the copy cannot sign. So the stored key does not
+            // get the right.
             if error.isUnrelatedToKey { throw error }
         }
         try setAttributes([.sign(true)], of: key)
@@ -68,11 +69,12 @@ extension Session {
         return try sign(data, mechanism, key: key)
     }
 
-    /// - Returns: nil if the copy is less protected than the key, or may not sign either.
+    /// - Returns: The signature; nil if the copy is less protected than the stored key, or has no right to sign.
     private mutating func signWithCopy(
         _ data: [UInt8], _ mechanism: Mechanism, of key: ObjectHandle
     ) throws(CallError) -> [UInt8]? {
-        // Some HSM tokens allow no key two uses (Luna's partitions without multipurpose keys).
+        // The copy has one use only, because some HSM tokens refuse a key with two uses (Luna partitions without
+        // multipurpose keys).
         let copy = try copyObject(
             key, [.token(false), .sign(true), .derive(false), .decrypt(false), .unwrap(false)])
         defer { destroyTryingTwice(copy) }
@@ -83,8 +85,8 @@ extension Session {
         return isGood ? try sign(data, mechanism, key: copy) : nil
     }
 
-    /// Removes the right, best effort, in up to two attempts. If the HSM token does not remove it, the key is in the
-    /// same state as keys of earlier versions. The worker still refuses other signatures.
+    /// Removes the right to sign, best effort, in up to two attempts. If the HSM token does not remove it, the key is
+    /// in the same state as a key that an earlier version made. The worker still refuses other signatures.
     mutating func takeSigningRight(from key: ObjectHandle) {
         for _ in 0..<2 where (try? setAttributes([.sign(false)], of: key)) != nil { return }
     }

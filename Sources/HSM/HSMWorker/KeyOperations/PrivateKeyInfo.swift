@@ -7,7 +7,7 @@ import SecretMemory
 /// 8017 §A.1.2).
 struct PrivateKeyInfo: ~Copyable {
     let publicKey: SubjectPublicKeyInfo.PublicKey
-    /// EC: CKA_VALUE. RSA: private exponent, primes, exponents and coefficient.
+    /// For EC, CKA_VALUE. For RSA, the private exponent, the two primes, their exponents and the coefficient.
     let secrets: SecretAttributes
 
     private static let ecAlgorithm: [UInt8] =
@@ -79,7 +79,7 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretDER {
-    /// A copy of public bytes of the private key's encoding.
+    /// A copy of the bytes in this range, which must be public: the copy is in ordinary memory, which is not wiped.
     fileprivate func array(_ place: Range<Int>) -> [UInt8] {
         unsafe bytes.withUnsafeBytes { unsafe Array($0[place]) }
     }
@@ -97,7 +97,7 @@ struct SecretDER: ~Copyable {
 
     struct Malformed: Error {}
 
-    /// Reads the element at the start of `place`, which afterwards begins after it.
+    /// Reads the element at the start of `place`, and moves the start of `place` to the end of that element.
     /// - Returns: The range of the element's content.
     func element(_ tag: Tag, in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
         let (found, content) = try anyElement(in: &place)
@@ -125,8 +125,8 @@ struct SecretDER: ~Copyable {
     func positiveInteger(in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
         let content = try element(.integer, in: &place)
         guard !content.isEmpty, self[content.lowerBound] < 0x80 else { throw Malformed() }
-        // Drops only the zero that keeps a number positive. DER has no other, and counting a secret number's zeros
-        // would take a time that depends on it.
+        // Drops only the one zero byte that keeps a number positive, since DER permits no other. A loop over leading
+        // zeros would take a time that depends on the secret number.
         return content.count > 1 && self[content.lowerBound] == 0 ? content.dropFirst(1) : content
     }
 

@@ -85,8 +85,8 @@ public struct TokenInitialization: Sendable {
         do {
             return try SecretBytes(contentsOfFile: path)
         } catch {
-            // A secret that other users can read is a permission error; any other fault makes it unreadable. All
-            // programs follow this rule.
+            // All programs exit with 77 if other users can read a secret file, and with 66 if the file cannot be used
+            // for any other reason.
             let isExposed = if case .accessibleToOthers = error.reason { true } else { false }
             throw Failure(status: isExposed ? 77 : 66, message: "\(error).")
         }

@@ -1,7 +1,8 @@
 import CLinux
 import Glibc
 
-/// A dedicated thread for calls that block until an HSM token answers: libdispatch has only a few threads for all work.
+/// A dedicated thread for calls that block until an HSM token answers. libdispatch has only a few threads, so blocking
+/// calls there would delay all other work.
 enum BlockingThread {
     private final class Body: Sendable {
         let run: @Sendable () -> Void

@@ -34,7 +34,8 @@ final class RequestInput: Sendable {
         }
     }
 
-    /// Blocks for at least one further request, and returns all that have come with it; nil at the end of the stream.
+    /// Blocks until at least one further request has arrived, and returns all complete requests that have arrived by
+    /// then. nil at the end of the stream.
     func batch() -> [RequestQueue.Entry]? {
         state.withLock { state in
             while !state.hasEnded {
@@ -58,8 +59,8 @@ final class RequestInput: Sendable {
         state.withLock { reject(message, identifier, &$0) }
     }
 
-    /// Blocks until the other end has closed the stream, or this end has ended it. Needed because all sessions may be
-    /// in library calls, so that none of them reads.
+    /// Blocks until the other end has closed the stream, or this end has shut it down. While all sessions are in
+    /// library calls, no thread reads the stream. So the end of the stream would go unnoticed without this method.
     func awaitEnd() {
         var watched = pollfd(fd: descriptor, events: Self.otherEndHasClosed, revents: 0)
         while unsafe poll(&watched, 1, -1) < 0, errno == EINTR {}
@@ -128,7 +129,8 @@ final class FrameStream: Sendable {
         BlockingDescriptor.read(atMost: 64 * 1024, from: descriptor)
     }
 
-    /// Sends an answer. One thread at a time writes; it also sends answers that other threads have added.
+    /// Sends an answer. One thread at a time writes to the stream. If another thread is writing, the answer is queued,
+    /// and that thread sends it.
     func send(_ answer: WorkerAnswer, for identifier: UInt64) {
         let frame: [UInt8]
         do throws(FrameError) {
@@ -145,7 +147,7 @@ final class FrameStream: Sendable {
             return !outbox.isWriting
         }
         guard writes else { return }
-        // The reader notices a broken stream.
+        // A failed write is ignored: the reading thread detects a broken stream.
         while let batch = nextBatch() { BlockingDescriptor.write(batch, to: descriptor) }
     }
 
@@ -196,9 +198,9 @@ package enum BlockingDescriptor {
 /// Requests on their way to the session threads.
 ///
 /// No thread is reserved for reading. An idle session thread reads the stream itself while the others sleep, and
-/// handles the first request that arrives. Handing it to another thread would cost two thread switches a request, on
-/// cores that a library which computes in software needs. While all sessions work, no thread reads, and the daemon's
-/// socket fills up.
+/// handles the first request that arrives. A handover to another thread would cost two thread switches for each
+/// request. A library that computes in software needs that processor time. While all sessions work, no thread reads,
+/// and the daemon's socket fills up.
 final class RequestQueue: @unchecked Sendable {
     typealias Entry = (identifier: UInt64, request: WorkerRequest)
 
@@ -211,12 +213,13 @@ final class RequestQueue: @unchecked Sendable {
     private let condition = Condition()
     private let read: () -> [Entry]?
 
-    /// - Parameter read: Blocks for further requests; nil when none will come. One thread at a time calls it.
+    /// - Parameter read: Blocks until further requests arrive; returns nil if no more will come. Only one thread at a
+    ///   time calls it.
     init(read: @escaping () -> [Entry]?) {
         self.read = read
     }
 
-    /// Blocks for the next request; nil when none will come.
+    /// Blocks until there is a request, and removes it from the queue; nil if no more requests will come.
     func take() -> Entry? {
         condition.lock()
         defer { condition.unlock() }

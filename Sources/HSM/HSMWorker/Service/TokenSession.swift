@@ -57,14 +57,14 @@ final class TokenSession: Sendable {
         hsmToken.openSessions.add(change, ordering: .relaxed)
     }
 
-    /// The number of bytes of this process's secret memory that are not locked, for the daemon.
+    /// The number of bytes of this process's secret memory that are not locked (mlock(2)), as the daemon receives it.
     static var unlockedSecrets: UInt32 {
         min(UInt32(clamping: SecretBytes.unlockedByteCount), FieldBound.unlockedSecrets)
     }
 
     // MARK: Requests
 
-    /// Blocks for as long as the HSM token takes.
+    /// Executes a request and returns the answer, which may be a failure. Blocks for as long as the HSM token takes.
     func answer(_ request: WorkerRequest) -> WorkerAnswer {
         session.withLock { session in
             var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
@@ -143,7 +143,7 @@ final class TokenSession: Sendable {
             try hsmToken.remember(head, in: &session)
             return .done
         case .probe:
-            // `restore` has just checked the session in the HSM token.
+            // The call of `restore` before this method has checked the session and the login in the HSM token.
             return .done
         }
     }
@@ -156,7 +156,8 @@ final class TokenSession: Sendable {
                 do throws(CallError) {
                     return try hsmToken.listKeys(number, in: &session)
                 } catch {
-                    // The next request repairs session and login.
+                    // The listing has ended, as the answer reports. The next request on this session repairs the
+                    // session and the login.
                     guard error.isSessionLost || error.returnValue == .userNotLoggedIn else { throw error }
                     return nil
                 }

@@ -18,8 +18,8 @@ package final class ServedToken: Sendable {
         try openSessions()
     }
 
-    /// Opens the sessions. While a worker takes over from another, the HSM token may have room for some of them only.
-    /// The first must be opened now; the threads of the others open theirs when there is room.
+    /// Opens the sessions. While this worker takes over from a previous one, the HSM token may have room for only some
+    /// of them. The first must be opened now; the threads of the others open theirs when there is room.
     private func openSessions() throws(WorkerFailure) {
         var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
         for (number, session) in sessions.enumerated() {
@@ -30,7 +30,7 @@ package final class ServedToken: Sendable {
                 throw WorkerFailure(
                     .hsmTokenUnavailable, "\(error) for session \(number + 1) of \(hsmToken.opening.sessions).")
             }
-            // Wait only for the first session.
+            // Only the first session may wait for a busy HSM token. Each other one gets a single attempt here.
             deadline = CallDeadline(callTimeout: 0)
         }
     }
@@ -86,7 +86,7 @@ public enum WorkerService {
         static let protocolViolation: Int32 = 70
     }
 
-    /// Serves until the input ends. Blocks.
+    /// Serves one HSM token until the daemon closes the stream. Blocks.
     /// - Parameter descriptor: A connected stream socket.
     /// - Returns: The exit status; the caller must exit at once. Session threads may still be in the library, but no
     ///   login is in progress, and none can begin.
@@ -103,7 +103,7 @@ public enum WorkerService {
             if case .open(let opening) = first.request {
                 do throws(WorkerFailure) {
                     let hsmToken = try ServedToken(opening)
-                    // This must be sent before any session can answer another request.
+                    // Sent before the session threads start, so that `opened` is always the first answer.
                     stream.send(.opened(hsmToken.description), for: first.identifier)
                     hsmToken.startThreads(reading: input.batch) { stream.send($1, for: $0) }
                     input.awaitEnd()

@@ -16,7 +16,7 @@ enum PSSEncoding {
     ///   - digest: The message's SHA-256.
     ///   - salt: Any length that fits.
     ///   - modulusBits: The key's modulus in bits; the encoding has one bit less.
-    /// - Returns: As many bytes as the modulus has, for the RSA operation, as a big-endian number.
+    /// - Returns: The input of the bare RSA operation: a big-endian number with as many bytes as the modulus.
     /// - Precondition: The modulus has room for hash, salt and two bytes more: RSA-2048 with a salt of 32 bytes has.
     static func encode(digest: [UInt8], salt: [UInt8] = makeSalt(), modulusBits: Int) -> [UInt8] {
         let encodedBits = modulusBits - 1
@@ -24,7 +24,7 @@ enum PSSEncoding {
         precondition(count >= SHA256.byteCount + salt.count + 2, "a modulus too small for PSS")
         // Steps 5 and 6: M' is eight zero bytes, the message's hash and the salt.
         let hash = Array(SHA256.hash(data: [UInt8](repeating: 0, count: 8) + digest + salt))
-        // Steps 7 and 8: PS, a one, the salt.
+        // Steps 7 and 8: the padding string PS, the byte 0x01 and the salt.
         let padding = [UInt8](repeating: 0, count: count - salt.count - SHA256.byteCount - 2)
         var block = padding + [0x01] + salt
         // Steps 9 to 11.

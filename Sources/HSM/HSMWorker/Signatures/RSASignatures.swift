@@ -30,7 +30,7 @@ struct RSASignatures: Sendable {
     /// A message of the size of a TLS client's longest input: some HSM tokens hash short messages only.
     private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
 
-    /// - Parameter deadline: The longest wait for a busy HSM token.
+    /// - Parameter deadline: The time until which calls are repeated while the HSM token is busy.
     init(in session: inout Session, _ deadline: inout CallDeadline) {
         let key: TestKeyPair
         do throws(CallError) {
@@ -63,7 +63,7 @@ struct RSASignatures: Sendable {
 
     // MARK: Tests
 
-    /// Signs with a key, and verifies with its public key.
+    /// Tests a key: signs with it, and verifies the signature with its public key.
     /// - Returns: nil if the signature is valid, otherwise the fault.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard let any else { return SelfTestFailure("the HSM token makes no RSA signatures") }

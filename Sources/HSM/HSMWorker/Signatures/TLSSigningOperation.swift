@@ -49,9 +49,10 @@ extension OpenToken {
         }
     }
 
-    /// Handles a failed attempt: repairs what can be repaired, and returns when another attempt makes sense.
+    /// Handles a failed attempt. Returns if the attempt may be repeated, after it has repaired the session, the login
+    /// or the key's handle if necessary. Otherwise throws the failure for the daemon.
     ///
-    /// - Parameter call: nil for a signature that does not verify.
+    /// - Parameter call: The call that failed; nil if the signature did not verify.
     private func recover(
         from call: CallError?, _ entry: PrivateKeyEntry, _ failures: inout FailedAttempts, _ session: inout Session,
         _ deadline: inout CallDeadline
@@ -61,7 +62,7 @@ extension OpenToken {
         if let call, call.isStaleHandle, failures.total < FailedAttempts.most {
             return try findAgain(entry, call, &session, &deadline)
         }
-        // A new session may be enough.
+        // The fault may be in the session alone, so the next attempt uses a new one.
         if call?.isSessionLost == true || failures.total > 1 { try reopen(&session, &deadline) }
         guard times < FailedAttempts.enough, failures.total < FailedAttempts.most else {
             guard let failure = tiers.signatures.selfTestFailure(in: &session), failure.call?.isBusy != true else {

@@ -111,7 +111,7 @@ enum WrappedKey {
         return try GCM.open(ciphertext, key: key)
     }
 
-    /// Takes as long as a wrong tag does.
+    /// Decrypts with the substitute key and discards the result, so that this failure takes as long as a wrong tag.
     static func fail(_ ciphertext: [UInt8], with substitute: borrowing SecretBytes) {
         _ = try? GCM.open(ciphertext, key: substitute)
     }

@@ -29,8 +29,8 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// - Parameter deadline: The limit of the wait for a busy HSM token. Without the wait, a busy one would get too
-    ///   weak a tier.
+    /// - Parameter deadline: The limit of the wait for a busy HSM token. Without the wait, a strong tier would fail its
+    ///   test on a busy HSM token, and a weaker one would be chosen.
     init(
         in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {

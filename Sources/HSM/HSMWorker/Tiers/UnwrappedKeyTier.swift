@@ -53,8 +53,8 @@ struct UnwrappedKeyTier: RestorationTier {
         throw .refused(nil)
     }
 
-    /// - Returns: A failure for a symmetric key that does not have the 16 bytes of Apple's keys. It would open data
-    ///   that was sealed with it, but no tier accepts it.
+    /// - Returns: The payment data. A symmetric key of any size other than Apple's 16 bytes is a failure, even if it
+    ///   opens the data: the other tiers accept no such key either.
     private func decrypt(
         _ ciphertext: [UInt8], _ key: ObjectHandle, _ substitute: ObjectHandle, _ session: inout Session
     ) -> Result<[UInt8], RestorationError> {
@@ -69,7 +69,8 @@ struct UnwrappedKeyTier: RestorationTier {
         return result
     }
 
-    /// The session's substitute key, which opens no data, unwrapped in the same way as real keys.
+    /// Returns the session's substitute key, and unwraps a new one if the session has none. It opens no data, and it is
+    /// unwrapped in the same way as real keys.
     private func makeSubstitute(
         _ key: borrowing PrivateKeyEntry, _ session: inout Session
     ) throws(RestorationError) -> ObjectHandle {
@@ -90,7 +91,8 @@ struct UnwrappedKeyTier: RestorationTier {
         if session.keptObject == nil {
             session.keptObject = made
         } else {
-            // This HSM token does not check the padding.
+            // The wrong padding was accepted, because this HSM token does not check it. The session needs only one
+            // substitute.
             session.destroyTryingTwice(made)
         }
     }

@@ -23,8 +23,8 @@ extension OpenToken {
         return entry
     }
 
-    /// Searches for a key that this worker does not know. The daemon asks only for keys that the HSM token has shown,
-    /// so the previous worker imported it while this one was listing keys.
+    /// Searches for a key that this worker does not know. The daemon requests only keys that the HSM token has shown.
+    /// So a previous worker must have imported this key while the current worker was listing keys.
     private func borrowNew(_ hash: [UInt8], for use: KeyUse, in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
             // A listing under way may have removed the key for a moment, so it is looked up again under the lock.
@@ -71,7 +71,7 @@ struct FailedAttempts {
     /// The number of consecutive equal errors after which the operation is considered the cause, if other operations
     /// succeed.
     static let enough = 3
-    /// The limit for all errors together.
+    /// The number of failed attempts, with equal or different errors, after which the operation is not repeated.
     static let most = 8
 
     /// The description of an attempt that failed without an error from the HSM token.
@@ -84,7 +84,7 @@ struct FailedAttempts {
         self.unexplained = unexplained
     }
 
-    /// - Parameter call: nil for a fault that this process found.
+    /// - Parameter call: The call that failed; nil if this process found the fault.
     /// - Returns: The number of consecutive times that this error has occurred.
     mutating func count(_ call: CallError?) -> Int {
         total += 1
@@ -102,7 +102,7 @@ struct FailedAttempts {
 // used ones.
 extension OpenToken {
     private static let maximumCopies = 64
-    /// The number of uses after which a key is worth a copy.
+    /// The interval, in uses, at which a key without a working copy is considered for one.
     private static let usesForCopy = 8
 
     /// Serves a tested key that was listed or generated, with a working copy if there is room.
@@ -119,7 +119,8 @@ extension OpenToken {
         }
     }
 
-    /// Counts a use. A frequently used key gets the copy of a rarely used one.
+    /// Counts a use. A frequently used key gets a working copy, in place of a rarely used key's copy if the limit is
+    /// reached.
     func countUse(of entry: PrivateKeyEntry) {
         let uses = keys.countUse(entry.publicKey.publicKeyHash)
         guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
@@ -139,7 +140,8 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil if the HSM token makes no copy, or one with weaker protection or different rights.
+    /// - Returns: A copy of the stored key as a session object; nil if the HSM token makes no copy, or one with weaker
+    ///   protection or different rights.
     fileprivate mutating func workingCopy(of entry: PrivateKeyEntry) -> ObjectHandle? {
         guard let copy = try? copyObject(entry.object, [.token(false)]) else { return nil }
         let values = try? attributes([.sensitive, .extractable, .token], of: copy)
@@ -171,7 +173,8 @@ struct CallDeadline: Sendable {
 
     var isOver: Bool { ContinuousClock.now >= end }
 
-    /// Blocks for a time that doubles with each call; some randomness keeps threads apart.
+    /// Blocks for a time that doubles with each call. The time is partly random, so that threads do not repeat their
+    /// calls at the same moment.
     /// - Returns: false, without waiting, if no time is left.
     mutating func wait() -> Bool {
         let duration = pause * .random(in: 0.5...1)
@@ -192,8 +195,10 @@ struct CallDeadline: Sendable {
         }
     }
 
-    /// Tests up to twice, since a transient error would otherwise disable a function for as long as the worker runs.
-    /// While time is left, a busy HSM token is asked again.
+    /// Runs a test, and runs it once more if it fails. Otherwise a transient error would disable a function for as long
+    /// as the worker runs. A test that fails because the HSM token is busy is repeated while time is left.
+    ///
+    /// - Returns: nil if the test passed, otherwise the last fault.
     mutating func failureTwice(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
         var isSecond = false
         while let failure = test() {

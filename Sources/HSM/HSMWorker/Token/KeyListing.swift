@@ -52,7 +52,7 @@ final class KeyListing: Sendable {
         privateKeys = try session.findObjects(matching: [.objectClass(.privateKey), .token(true)])
     }
 
-    /// Finds the objects with one CKA_ID by one search, for which some HSM tokens read every object that they hold.
+    /// Finds all objects with one CKA_ID in a single search, because some HSM tokens read every object for each search.
     init(
         of identifier: [UInt8], _ session: inout Session, tiers: TierSelection, known: [[UInt8]: PrivateKeyEntry]
     ) throws(CallError) {
@@ -105,7 +105,8 @@ final class KeyListing: Sendable {
                     size += key.frameByteCount
                 }
             } catch {
-                // A stale handle: the key was destroyed after the search.
+                // A stale handle, while the user is logged in, means that the key was destroyed after the search. The
+                // key is skipped.
                 guard error.isStaleHandle, !Self.hasLostLogin(&session) else {
                     finish(object, isRead: false)
                     // The keys read so far are returned; the next page begins with this one.
@@ -127,8 +128,8 @@ final class KeyListing: Sendable {
             publicKey = try session.publicKey(object, key.algorithm)
         }
         let (certificates, certificateFault) = try readCertificates(key.identifier, &session)
-        // The last step, because it claims the key's identifier: if a later step failed, the second attempt would find
-        // it already claimed.
+        // This step must be the last, because it claims the key's identifier. If a later step failed, the next attempt
+        // would report this key as a second one with the same identifier.
         let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
@@ -209,7 +210,8 @@ final class KeyListing: Sendable {
             return (nil, "\(lack), so that the pair was not tested; its status says why.")
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, use: use, object: key.object, working: key.object)
-        // Tested twice: otherwise a transient error would exclude the key until the next listing.
+        // A test that failed because of a call is repeated once. Otherwise a transient error would exclude the key
+        // until the next listing.
         if let failure = tiers.useFailure(of: entry, in: &session),
             failure.call == nil || tiers.useFailure(of: entry, in: &session) != nil
         {

@@ -7,7 +7,7 @@ import Synchronization
 import WorkerProtocol
 
 /// The one PKCS#11 token of this process: logged in, with tiers selected and keys tested. All session threads use it.
-/// Extensions in the files of the operations add: decryption, signatures, import, generation, audit keys.
+/// Extensions in the files of the operations add decryption, signatures, import, generation and audit keys.
 final class OpenToken: Sendable {
     let description: HSMTokenDescription
     let tiers: TierSelection
@@ -134,7 +134,8 @@ final class OpenToken: Sendable {
         try keyOperations.writing(body)
     }
 
-    /// Forgets all keys after the loss of the session that owned the working copies, and of the copies with it.
+    /// Forgets all keys and the latest listing, after the HSM token has ended the login or the session that owned the
+    /// working copies.
     func dropKeys() {
         keys.replace(with: [:])
         listing.withLock { $0 = nil }

@@ -54,8 +54,10 @@ final class PrivateKeyMap: Sendable {
 
     // MARK: Use
 
-    /// Lends a key for one call, which must give it back. Its working copy is kept in the meantime. Also nil for a key
-    /// of the other use.
+    /// Lends a key to one call, which must return it with ``giveBack(_:)``. Until then no other key takes its place
+    /// among the working copies.
+    ///
+    /// - Returns: nil if the key is unknown or has the other use.
     func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {
         state.withLock { state in
             guard let entry = state.entries[publicKeyHash], entry.use == use else { return nil }
@@ -85,14 +87,14 @@ final class PrivateKeyMap: Sendable {
         }
     }
 
-    /// Returns true if a working copy of the key would be kept.
+    /// Returns true if a working copy of the key can be kept: below the limit, or in place of another key's copy.
     func hasRoom(forCopyOf entry: PrivateKeyEntry, most: Int) -> Bool {
         state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.loser(to: entry) != nil) }
     }
 
     /// Gives a key its working copy.
     /// - Parameter insteadOfAnother: If true, takes the place of another key's copy when the limit is reached.
-    /// - Returns: A copy that is no longer needed, which may be the new one.
+    /// - Returns: The copy that the caller must destroy, which may be the new one; nil if there is none.
     func keep(
         _ copy: ObjectHandle, of entry: PrivateKeyEntry, most: Int, insteadOfAnother: Bool
     ) -> ObjectHandle? {
@@ -122,8 +124,8 @@ extension PrivateKeyMap.State {
         if entry.hasCopy { copied.insert(hash) } else { copied.remove(hash) }
     }
 
-    /// Returns true if the entry is unchanged since the copy was made: a later listing may have found another object,
-    /// or none.
+    /// Returns true if the map still has this entry's object, and no working copy of it. While the copy was made, a
+    /// listing may have replaced or removed the entry.
     fileprivate func isWithoutCopy(_ entry: PrivateKeyEntry) -> Bool {
         guard let now = entries[entry.publicKey.publicKeyHash] else { return false }
         return now.object == entry.object && !now.hasCopy

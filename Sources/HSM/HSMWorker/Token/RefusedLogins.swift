@@ -73,7 +73,7 @@ struct RefusedLogins: Sendable {
 
     // MARK: The file
 
-    /// nil when there is no file, or one that this program did not write.
+    /// The file's content; nil if there is no file, or if this program did not write it.
     private func read() -> Content? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }

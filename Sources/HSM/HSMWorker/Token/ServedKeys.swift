@@ -7,8 +7,9 @@ extension OpenToken {
     /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
     ///
     /// - Parameter number: The listing to continue.
-    /// - Returns: A page, marked if more follow. Other sessions may still be reading their pages after this caller's
-    ///   last one. nil when a newer listing has replaced this one.
+    /// - Returns: A page of keys: `keyPage` if more pages follow, `keys` for the last one. Other sessions may still be
+    ///   reading pages of the same listing when this caller gets the last one. nil when a newer listing has replaced
+    ///   this one.
     func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
         let pages: (number: UInt64, keys: KeyListing)
         if let number {
@@ -82,7 +83,7 @@ extension OpenToken {
         }
     }
 
-    /// Stops serving the keys that were served when the listing began and that it did not find.
+    /// Stops serving each key that was served when the listing began and that the listing did not find.
     private func forgetUnlisted(_ listing: KeyListing) {
         for (hash, entry) in listing.known
         where listing.entries[hash] == nil && keys[hash]?.working == entry.working {
@@ -92,8 +93,8 @@ extension OpenToken {
     }
 }
 
-/// A readers-writer lock around the keys. A change takes it exclusively, because an import searches first and then
-/// creates. Threads that read and test keys share it, each with its own session.
+/// A readers-writer lock around the keys. A change takes it exclusively. Otherwise two imports could both search for
+/// the same key before either creates it. Threads that read and test keys share it, each with its own session.
 final class KeyOperationsLock: @unchecked Sendable {
     // Guarded by `condition`.
     private var readers = 0

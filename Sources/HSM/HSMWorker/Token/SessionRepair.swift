@@ -37,7 +37,7 @@ extension OpenToken {
         }
     }
 
-    /// - Returns: false when no user is logged in, or the anchor is gone and the working copies with it.
+    /// - Returns: false if no user is logged in, or if the anchor session was lost and the working copies with it.
     private func holdsLogin(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) -> Bool {
         let user: UserType?
         do throws(CallError) {
@@ -54,11 +54,11 @@ extension OpenToken {
         return anchor.withLock { (try? $0.loggedInUser()) == .user }
     }
 
-    /// Waits until no other session is in the library, at most ``longestWait``.
+    /// Waits until no session is using a key in the library, at most ``longestWait``.
     ///
-    /// When a login ends, SoftHSM frees the private objects, including those that another thread is using, which can
-    /// crash the process. A login empties and rewrites the file with the key that encrypts all keys. A crash during a
-    /// login would therefore lose the whole HSM token.
+    /// When a login ends, SoftHSM frees the private objects. If another thread is using one of them, the process can
+    /// crash. A new login empties and rewrites the file with the key that encrypts all keys, so a crash during a login
+    /// would lose the whole HSM token.
     private func awaitKeyUses() {
         let end = ContinuousClock.now + Self.longestWait
         while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
@@ -66,7 +66,8 @@ extension OpenToken {
         }
     }
 
-    /// The limit of that wait. The daemon detects a call that hangs.
+    /// The limit of the wait in ``awaitKeyUses()``. The login does not wait longer for a call that hangs, since the
+    /// daemon detects such a call.
     private static let longestWait = Duration.seconds(2)
 
     /// Logs in again. The first thread does it; the others wait and find the login restored.
@@ -83,7 +84,7 @@ extension OpenToken {
                 awaitKeyUses()
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
-            // A different device of a group of HSMs may be answering now.
+            // The tiers are tested again, because a different device of a group of HSMs may answer now.
             let tiersNow = TierSelection(
                 in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
             guard tiersNow.hasSameTiers(as: tiers) else {

@@ -6,10 +6,10 @@ import WorkerProtocol
 /// Logs the user in with as few attempts as possible: HSM tokens count wrong PINs and lock, and some cannot be
 /// unlocked.
 ///
-/// A PIN that an HSM token refused is not tried again on it, in this process or a later one. When it allows one last
-/// attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. When its count is low (CKF_USER_PIN_COUNT_LOW: a wrong PIN was
-/// tried since the last login), a PIN that was never refused gets one attempt. It gets none if the file that would
-/// remember a refusal cannot be written.
+/// A PIN that an HSM token has refused is never tried on it again, by this process or a later one. If the HSM token
+/// allows only one more attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. CKF_USER_PIN_COUNT_LOW means that a wrong
+/// PIN was tried since the last login. In that state a PIN gets one attempt if it was never refused, and if the file
+/// that would remember a refusal can be written.
 struct TokenLogin: Sendable {
     let pinFile: String
     /// The path of ``RefusedLogins``' file; empty for none.
@@ -62,7 +62,7 @@ struct TokenLogin: Sendable {
             }
             throw WorkerFailure(.loginRefused, advice)
         }
-        // Best effort: if a digest remains in the file, only a PIN that was wrong before stays refused.
+        // Best effort: a digest that remains in the file only refuses a PIN that the HSM token refused before.
         try? memory?.forget()
     }
 
