@@ -50,15 +50,15 @@ public struct Attribute: Sendable, Hashable {
     public static func value(_ value: [UInt8]) -> Attribute { Attribute(.value, .bytes(value)) }
     /// CKA_VALUE_LEN, in bytes.
     public static func valueLength(_ value: Int) -> Attribute { Attribute(.valueLength, .number(UInt(value))) }
-    /// A DER Name.
+    /// CKA_SUBJECT: a Name in DER.
     public static func subject(_ value: [UInt8]) -> Attribute { Attribute(.subject, .bytes(value)) }
-    /// A DER Name.
+    /// CKA_ISSUER: a Name in DER.
     public static func issuer(_ value: [UInt8]) -> Attribute { Attribute(.issuer, .bytes(value)) }
-    /// A DER INTEGER.
+    /// CKA_SERIAL_NUMBER: an INTEGER in DER.
     public static func serialNumber(_ value: [UInt8]) -> Attribute { Attribute(.serialNumber, .bytes(value)) }
-    /// A DER ECParameters; see ``EllipticCurve``.
+    /// CKA_EC_PARAMS: ECParameters in DER; see ``EllipticCurve``.
     public static func ecParameters(_ value: [UInt8]) -> Attribute { Attribute(.ecParameters, .bytes(value)) }
-    /// A DER OCTET STRING with the point; see ``EllipticCurve/attributeValue(forPoint:)``.
+    /// CKA_EC_POINT: an OCTET STRING in DER with the point; see ``EllipticCurve/attributeValue(forPoint:)``.
     public static func ecPoint(_ value: [UInt8]) -> Attribute { Attribute(.ecPoint, .bytes(value)) }
     /// The modulus, big-endian, without leading zeros.
     public static func modulus(_ value: [UInt8]) -> Attribute { Attribute(.modulus, .bytes(value)) }

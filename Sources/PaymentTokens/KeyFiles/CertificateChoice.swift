@@ -28,8 +28,8 @@ struct CertificateChoice {
     private static func choose(
         among all: [FoundCertificate], candidates: [FoundCertificate], _ path: String
     ) throws(KeyFileError) -> FoundCertificate {
-        // A single certificate, or the only one for the key, is passed on without a check: the daemon has a more
-        // precise message for a wrong certificate.
+        // A single candidate is chosen without a check of its role. If it is the wrong certificate, the daemon refuses
+        // it with a more precise message.
         if let only = candidates.first, candidates.count == 1 {
             guard only.certificate != nil else {
                 throw KeyFileError(
@@ -38,8 +38,8 @@ struct CertificateChoice {
             }
             return only
         }
-        // In a file with both kinds, choose the one for payments: an identity key's certificate comes alone, or with
-        // its issuers.
+        // If the file has certificates of both kinds, the one for payments is chosen. A file for an identity key
+        // contains its certificate alone, or with its issuers.
         let processing = candidates.filter { $0.role == .paymentProcessing }
         let suitable = processing.isEmpty ? candidates.filter { $0.role == .merchantIdentity } : processing
         if let only = suitable.first, suitable.count == 1 { return only }
@@ -89,8 +89,8 @@ struct CertificateChoice {
     }
 }
 
-/// One certificate of a file, with its role, which is derived from the extensions in which Apple's certificates
-/// differ. The role suffices to choose among several; the daemon checks that the chosen one is suitable.
+/// One certificate of a file, with its role. The role is derived from the extensions in which Apple's certificates
+/// differ. It is sufficient to choose one of several certificates; the daemon checks that the chosen one is suitable.
 struct FoundCertificate {
     enum Role: Equatable {
         /// Has Apple's merchant extension, and is neither an authority nor a TLS client.
@@ -126,8 +126,8 @@ struct FoundCertificate {
             .flatMap { String($0.value) } ?? ""
     }
 
-    /// "NAME, serial 0A1B, until 2028-01-31" and the kind. It is printed on terminals, so control characters become
-    /// "?".
+    /// A description for messages, such as "NAME, serial 0A1B, until 2028-01-31", with the certificate's kind.
+    /// Terminals show it, so control characters are replaced by "?".
     var description: String {
         guard let certificate else { return "an unreadable certificate" }
         let name = Self.commonName(of: certificate)

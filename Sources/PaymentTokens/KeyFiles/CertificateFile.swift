@@ -2,9 +2,9 @@ internal import SwiftASN1
 
 /// A merchant's certificate from a file: X.509 in PEM or DER, alone or among others in PEM or PKCS#7.
 ///
-/// The Payment Processing Certificate is taken if there are several. Its issuer's signature is checked if the
-/// issuer's certificate is in the same file. This type only distinguishes a merchant's certificate from other files;
-/// the daemon checks that it belongs to the right merchant.
+/// If the file has several certificates, the Payment Processing Certificate is chosen. Its issuer's signature is
+/// checked if the issuer's certificate is in the same file. This type only distinguishes a merchant's certificate from
+/// other files; the daemon checks that it belongs to the right merchant.
 public struct CertificateFile: Sendable, Equatable {
     /// The certificate's DER, which swift-certificates can parse.
     public let der: [UInt8]
@@ -70,17 +70,17 @@ extension PKCS7Bundle.Fault {
 /// use them.
 enum PKCS7Bundle {
     enum Fault: Error, Equatable {
-        /// Not exactly one well-formed ContentInfo.
+        /// The file is not exactly one well-formed ContentInfo.
         case malformed
-        /// Encrypted data, plain data and other content types.
+        /// The content type is not SignedData, but for example encrypted data.
         case notSignedData
-        /// A signed message, which carries only its signers' certificates.
+        /// The SignedData has signers: it is a signed message, which contains only its signers' certificates.
         case signed
-        /// More than ``maximumCount`` certificates.
+        /// The file has more than ``maximumCount`` certificates.
         case tooMany
     }
 
-    /// More certificates than any real chain has.
+    /// The largest number of certificates that a file may have. No real chain is as long.
     static let maximumCount = 32
 
     /// The encoded certificates in the file's order. Attribute certificates and revocation lists are skipped.

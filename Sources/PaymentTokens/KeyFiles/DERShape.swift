@@ -63,8 +63,9 @@ enum DERShape {
         switch inner.first?.tag {
         case Tag.context0: return .certificate
         case Tag.integer where inner.count >= 3:
-            // The elements after the version number differ. A version 1 certificate has an algorithm, as a revocation
-            // list does, then its issuer and validity. A request has a name, then a key.
+            // Three kinds of document begin with an INTEGER. A version 1 certificate continues with an algorithm, an
+            // issuer and a validity (a SEQUENCE). A revocation list continues with an algorithm, an issuer and a time.
+            // A request continues with a name and a key.
             let second = elements(bytes, in: inner[1].contents, upTo: 1).first
             if second?.tag == Tag.objectIdentifier {
                 return inner.count >= 4 && inner[3].tag == Tag.sequence ? .certificate : .revocationList

@@ -30,7 +30,7 @@ enum FileContent: Sendable, Equatable {
         case pkcs1
         /// A PEM block that is encrypted as its RFC 1421 headers specify, OpenSSL's older format.
         case encryptedTraditional
-        /// DSA and other kinds that no payment token uses.
+        /// A private key of another kind, such as DSA, which no payment token uses. The value is its name.
         case other(String)
     }
 
@@ -55,7 +55,7 @@ enum FileContent: Sendable, Equatable {
         }
     }
 
-    /// The content that a file should have, in words for the message.
+    /// The content that a file is required to have. The raw value is the wording for messages.
     enum Wanted: String {
         case privateKey = "a private key"
         case certificate = "a certificate"

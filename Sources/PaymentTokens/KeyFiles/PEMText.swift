@@ -92,7 +92,8 @@ enum PEMText {
                     }
                 }
             }
-            // Bits left over: two with one `=`, four with two, none without padding.
+            // The number of unused bits must fit the padding: two bits with one `=`, four with two, none without
+            // padding.
             switch (held, padding) {
             case (0, 0) where count > 0, (2, 1), (4, 2): return count
             default: throw .notBase64

@@ -160,10 +160,11 @@ enum KeyPassword {
     }
 }
 
-/// Makes libcrypto wipe memory when it is freed: without this, its decoders leave parts of private keys and passwords
+/// Makes libcrypto wipe memory when it is freed. Otherwise its decoders would leave parts of private keys and passwords
 /// in memory.
 enum WipedLibcrypto {
-    /// Read this property before any secret enters the process. False if libcrypto was used before, and therefore keeps
-    /// its default memory functions.
+    /// True if libcrypto wipes freed memory; false if libcrypto was already in use and therefore keeps its default
+    /// memory functions. The first access installs the wiping functions, so a program must read this property before it
+    /// reads any secret.
     static let isInstalled = clibcrypto_wipe_freed_memory() == 1
 }

@@ -46,7 +46,8 @@ public enum CertificatePurpose: Sendable, Equatable {
             } else if signs.usages.contains(.serverAuth) {
                 .other("a TLS server certificate")
             } else if signs.usages.contains(.clientAuth) {
-                // Both of Apple's merchant certificates carry the merchant extension; only this one is for TLS.
+                // Both kinds of merchant certificates have Apple's merchant extension, but only a Merchant Identity
+                // Certificate is for TLS clients.
                 signs.has(.merchantIdentifierHash) ? .merchantIdentity : .other("a TLS client certificate")
             } else if signs.usages.contains(.codeSigning) {
                 .other("a code signing certificate")

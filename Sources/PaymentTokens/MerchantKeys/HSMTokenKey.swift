@@ -15,10 +15,11 @@ struct HSMTokenKey: Sendable {
     /// The reason why this HSM token's key is not used; nil if there is none.
     let disagreement: String?
 
-    /// Nil if the key has no usable hash: its identifier is not 32 bytes, and it has no public key.
+    /// Checks all attributes of one key. Returns nil if the key has no usable hash, because its identifier does not
+    /// have 32 bytes and it has no public key.
     ///
-    /// - Parameter known: certificates of this key that were parsed before, since parsing thousands again takes
-    ///   seconds.
+    /// - Parameter known: certificates that were parsed for this key before. Without them, each listing of thousands of
+    ///   keys would spend seconds on parsing.
     init?(_ key: KeyDescription, known: [MerchantCertificate]) {
         let recomputed =
             key.subjectPublicKeyInfo.isEmpty ? nil : PublicKeyHash.of(subjectPublicKeyInfo: key.subjectPublicKeyInfo)
@@ -58,7 +59,8 @@ struct HSMTokenKey: Sendable {
         if let other = read.first(where: { $0.purpose.use == nil }) {
             problem = problem ?? "The certificate in the HSM token is \(other.purpose.noun)."
         }
-        // This holds even for a key with one certificate of each kind: a key's use never changes.
+        // One certificate of the other kind is a fault even if the key also has one of its own kind, because a key's
+        // use never changes.
         if let other = read.first(where: { $0.purpose.use != nil && $0.purpose.use != key.use }) {
             problem = problem ?? Self.otherUse(key.use, certificate: other)
         }

@@ -8,10 +8,10 @@ struct KeyIndexTable: Sendable {
     private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
     /// The entries by hash, ascending.
     private(set) var sorted: [KeyEntry] = []
-    /// The number of changes.
+    /// The number of changes of the entries so far; see ``KeyIndex/generation``.
     private(set) var generation = 0
     private var held: [PublicKeyHash: [HeldKey]] = [:]
-    /// One sentence for each private key that cannot be listed, by HSM token, for those that have been read.
+    /// For each HSM token that has been read, one sentence for each of its private keys that cannot be listed.
     private var unlisted: [String: [String]] = [:]
 
     /// One HSM token's copy of a key.
@@ -114,8 +114,8 @@ struct KeyIndexTable: Sendable {
             return KeyEntry(hash, copies: copies.map { ($0.hsmToken, $0.key) }, keyRecord: keyRecord, now: now)
         }
         if let keyRecord { return KeyEntry(missing: keyRecord, certificate: previous?.certificate) }
-        // Shown before, not shown now and never recorded: the key stays on the list, so that its disappearance is
-        // visible.
+        // An HSM token showed this key before, but no HSM token shows it now, and the ledger has no record of it. The
+        // key stays in the index, so that operators see that it has disappeared.
         return previous.map { KeyEntry(gone: $0) }
     }
 }
@@ -131,7 +131,8 @@ extension KeyIndexTable {
         unlisted.sorted { $0.key < $1.key }.flatMap(\.value) + soleHolders
     }
 
-    /// Keys that are in only one of several HSM tokens, and would be lost or unavailable with it.
+    /// One sentence for each key that only one of several HSM tokens has. Such a key is lost or unavailable if that HSM
+    /// token is.
     private var soleHolders: [String] {
         guard unlisted.count > 1 else { return [] }
         let alone = sorted.filter { $0.condition == .served && $0.hsmTokens.count == 1 && $0.state.canStillDecrypt }

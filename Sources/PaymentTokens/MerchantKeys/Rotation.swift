@@ -70,7 +70,8 @@ public struct Rotation: Sendable, Equatable {
     public let algorithm: KeyAlgorithm
     public let use: KeyUse
     public let phase: Phase
-    /// The key that will remain in use; without a rotation, the key in use. Nil if there is none.
+    /// The key that remains in use after the rotation; if no rotation is under way, the key in use. Nil if there is no
+    /// such key.
     public let newKey: Key?
     /// Active keys that the new key replaces, oldest first.
     public let oldKeys: [Key]
@@ -88,8 +89,8 @@ public struct Rotation: Sendable, Equatable {
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.use = use
-        // With two active keys, the new key already has its certificate. If a person generates another key, the
-        // rotation does not wait for a certificate again.
+        // With two active keys, the new key already has its certificate. A further generated key without a certificate
+        // is then left over, and the rotation continues.
         let isWaiting = active.count < 2 && !waiting.isEmpty
         newKey = isWaiting ? waiting.last : active.last
         oldKeys = isWaiting ? active : active.dropLast()
@@ -145,7 +146,8 @@ public struct Rotation: Sendable, Equatable {
         }
     }
 
-    /// Sorts by the day on which the keys arrived, since a renewed certificate does not make a key newer.
+    /// Returns true if the first key entered the ledger before the second. The date of the certificate is not used,
+    /// since a renewed certificate does not make a key newer.
     private static func older(_ one: Key, _ other: Key) -> Bool {
         (one.keyRecord.createdAt, one.publicKeyHash.hex) < (other.keyRecord.createdAt, other.publicKeyHash.hex)
     }
@@ -164,9 +166,9 @@ public struct RotationStep: Sendable, Equatable {
 
     public enum Status: String, Sendable, CaseIterable {
         case done
-        /// The step to take now.
+        /// The step that the operator takes now.
         case next
-        /// A step to take later.
+        /// A step that follows later.
         case open
     }
 

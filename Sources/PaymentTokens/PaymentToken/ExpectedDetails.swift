@@ -3,10 +3,11 @@ internal import Encodings
 public import Refusals
 public import StrictJSON
 
-/// The caller's description of the payment that it expects: the `expected` member of a request. Apple's step 6.
+/// The caller's description of the payment that it expects: the `expected` member of a request. The comparison is step
+/// 6 of Apple's payment token format reference.
 ///
-/// Each `check` function is one step of processing a request, and is called even if nothing is expected. It refuses a
-/// value that differs, and an expected value that is absent or unreadable in the payment token.
+/// Each `check` function compares one value, and is called even if the caller expects nothing. It throws if the value
+/// differs from the expected one, or if an expected value is absent or unreadable in the payment token.
 public struct ExpectedDetails: Sendable, Equatable {
     /// ISO 4217 numeric code, three digits.
     private var currencyCode: String?
@@ -189,7 +190,7 @@ extension Refusal {
 /// Only the values that are compared with the caller's expectations are read here. The caller gets the decrypted bytes
 /// as Apple wrote them. A member that is absent, or not of the documented type, is read as nil.
 public struct PaymentPayload: Sendable {
-    /// More nesting than any document from Apple has, and within the limits of the parser.
+    /// The limits for parsing the payment data. No document from Apple is nested as deeply as 64 levels.
     private static let limits = JSONLimits(maximumDepth: 64)
 
     private let json: JSONObject

@@ -116,8 +116,8 @@ public struct PaymentToken: Sendable, Equatable {
         return content
     }
 
-    /// The input of the HSM, apart from the key. EC_v1: the ephemeral point, 65 bytes, checked to be on the curve.
-    /// RSA_v1: the wrapped key, 256 bytes.
+    /// The key material that the HSM token uses to restore the symmetric key. For EC_v1 it is the ephemeral point, 65
+    /// bytes, which this function checks to be on the curve. For RSA_v1 it is the wrapped key, 256 bytes.
     ///
     /// - Throws: `decryption_failed` if the point is not on the curve.
     public func restorationInput() throws(Refusal) -> [UInt8] {
@@ -191,7 +191,8 @@ extension Refusal {
             details: details)
     }
 
-    /// The refusal intentionally has no details: the exact failure would be an oracle.
+    /// The refusal for every failed decryption. It has no details, because an attacker could use the exact cause as an
+    /// oracle.
     public static var decryptionFailed: Refusal {
         Refusal(
             .decryptionFailed,
@@ -226,8 +227,8 @@ public struct EphemeralPublicKey: Sendable, Equatable {
     /// The uncompressed point, 65 bytes (SEC 1 §2.3.3). Not yet checked to be on the curve.
     public let point: [UInt8]
 
-    /// Nil unless the bytes are the DER of a SubjectPublicKeyInfo for P-256 as a named curve (RFC 5480 §2.1.1) with an
-    /// uncompressed point. In DER this has only one encoding, so all bytes before the point are fixed.
+    /// Returns nil unless the bytes are the DER of a SubjectPublicKeyInfo with P-256 as a named curve (RFC 5480 §2.1.1)
+    /// and an uncompressed point. DER has only one encoding of it, so all bytes before the point are fixed.
     public init?(subjectPublicKeyInfo bytes: [UInt8]) {
         guard let point = SubjectPublicKeyInfo.p256Point(in: bytes), point.first == 4 else { return nil }
         subjectPublicKeyInfo = bytes
@@ -248,8 +249,8 @@ public struct EphemeralPublicKey: Sendable, Equatable {
     }
 }
 
-/// The other input of the one-step KDF, after the shared secret (NIST SP 800-56A §5.8.2.1; "Restoring the symmetric
-/// key").
+/// The one-step KDF's second input, OtherInfo; the first is the shared secret (NIST SP 800-56A §5.8.2.1; Apple's
+/// "Restoring the symmetric key").
 public enum OtherInfo {
     /// EC_v1: algorithm identifier 0x0D "id-aes256-GCM", PartyUInfo "Apple", PartyVInfo SHA-256 of the merchant
     /// identifier's UTF-8. 51 bytes, without the KDF's counter.
@@ -266,19 +267,19 @@ public struct PublicKeyHash: Hashable, Sendable {
     /// 32 bytes.
     public let bytes: [UInt8]
 
-    /// Nil unless there are 32 bytes.
+    /// Returns nil unless there are exactly 32 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.size else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// Nil unless `text` is base64 of 32 bytes, padded or not.
+    /// Returns nil unless `text` is base64 of 32 bytes, with or without padding.
     public init?(base64 text: String) {
         guard let bytes = Base64.decode(text) else { return nil }
         self.init(bytes: bytes)
     }
 
-    /// Nil unless `text` is 64 hexadecimal digits of either case.
+    /// Returns nil unless `text` is 64 hexadecimal digits of either case.
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(text) else { return nil }
         self.init(bytes: bytes)
@@ -307,13 +308,13 @@ public struct TransactionIdentifier: Hashable, Sendable {
     /// 32 bytes.
     public let bytes: [UInt8]
 
-    /// Nil unless there are 32 bytes.
+    /// Returns nil unless there are exactly 32 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.size else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// Nil unless `text` is 64 hexadecimal digits of either case.
+    /// Returns nil unless `text` is 64 hexadecimal digits of either case.
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(text) else { return nil }
         self.init(bytes: bytes)

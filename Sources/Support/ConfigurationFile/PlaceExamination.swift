@@ -6,8 +6,8 @@ extension ConfigurationSection {
         "/run/paytokend", "/var/lib/paytokend", "/run/paytoken-gateway", "/var/lib/paytoken-gateway",
     ]
 
-    /// Reports problems that would prevent the program from using a key's location at startup, if it was asked to
-    /// examine locations.
+    /// Reports the error that would occur at startup at the location that a configuration key names. Does nothing
+    /// unless the reader examines locations (``ConfigurationReader/examinesPlaces``).
     ///
     /// - Parameters:
     ///   - path: the absolute path of the socket or database.

@@ -51,7 +51,8 @@ package struct SecretFileReaders: Equatable {
     /// The names of these users.
     package let people: [String]
 
-    /// Nil if there are none. The function that reads the file checks its other permissions (SecretBytes).
+    /// Finds the readers of a file; returns nil if there are none. Only the group's read permission is considered: the
+    /// code that reads the file checks the other permissions (``SecretBytes``).
     package init?(ofFile path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
@@ -66,8 +67,8 @@ package struct SecretFileReaders: Equatable {
     ///   - ownUID: the user of this process.
     package init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
         let others = members.filter { member in
-            // Root may check the configuration for the daemon without knowing the daemon's user. A user's own group,
-            // of the same name, then has no other readers.
+            // Root may check the configuration without knowing the daemon's user. A member with the same name as the
+            // group is then ignored: the group is that user's own, and the user may be the daemon's.
             let isOwnGroup = ownUID == 0 && member.name == group && member.gid == gid
             return member.uid != 0 && member.uid != ownUID && !isOwnGroup
         }

@@ -12,7 +12,7 @@ public struct KeyReference: Sendable, Hashable {
     /// The allowed number of hexadecimal digits.
     public static let hexLengths = 8...64
 
-    /// Nil unless `text` has one of the forms of a key's name.
+    /// Returns nil unless `text` has one of the forms of a key's name.
     public init?(_ text: String) {
         if text.utf8.count == Self.base64Length {
             guard let hash = Base64.decode(text), hash.count == 32 else { return nil }

@@ -160,7 +160,8 @@ public enum RFC3339 {
 
 /// Durations in the form of the configuration and the command line: a whole number and `ms`, `s`, `m`, `h` or `d`.
 public enum DurationText {
-    /// Nil for other texts, and for more than ten thousand years, which would overflow the calendar.
+    /// Parses a duration. Returns nil for any other text, and for more than ten thousand years, which would overflow
+    /// the calendar.
     public static func duration(_ text: String) -> Duration? {
         let digits = text.prefix { ("0"..."9").contains($0) }
         guard (1...12).contains(digits.utf8.count), let count = Int(digits) else { return nil }

@@ -39,8 +39,8 @@ public struct TokenURI: Sendable, Hashable {
         withoutQuery = "pkcs11:" + parts[0]
     }
 
-    /// RFC 7512 §2.4 lets a program choose the sources that it supports: this one supports only a file, never a command
-    /// ("|…").
+    /// Returns the path of the PIN file. RFC 7512 §2.4 lets a program choose which sources it supports. This program
+    /// supports only a file, never a command ("|…").
     private static func pinFile(fromSource source: String) throws(TokenURIError) -> String {
         var path = Substring(source)
         if path.hasPrefix("file:") { path = path.dropFirst(5) }
@@ -148,14 +148,14 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     case pinValue
     /// `pin-source` is neither an absolute path nor a `file:` URI.
     case pinSourceNotAFile
-    /// A "%" without two hexadecimal digits.
+    /// An attribute contains a "%" without two hexadecimal digits.
     case percentEncoding(String)
-    /// A character that the RFC allows only percent-encoded.
+    /// An attribute contains a character that the RFC allows only percent-encoded.
     case mustBeEncoded(String)
-    /// Not UTF-8, or a control character.
+    /// An attribute's value is not UTF-8, or contains a control character.
     case notText(String)
     case wrongLength(String, longest: Int)
-    /// Neither label nor serial number.
+    /// The URI has neither a label nor a serial number.
     case namesNoToken
 
     /// The fault in the URI: the end of a sentence that begins with the URI.

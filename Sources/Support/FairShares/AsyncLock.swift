@@ -18,7 +18,8 @@ package final class AsyncLock: Sendable {
         }
     }
 
-    /// Takes the lock if it is free. If it was, ``release()`` must follow.
+    /// Takes the lock and returns true if it is free; ``release()`` must then follow. Returns false at once if another
+    /// caller has it.
     package func tryAcquire() -> Bool {
         state.withLock { state in
             defer { state.isHeld = true }

@@ -3,8 +3,8 @@ import NIOCore
 /// A queue of elements with owners. Owners are served round robin, one element each. An owner that adds thousands of
 /// elements therefore delays another owner by one element, not by all of them.
 ///
-/// An owner that works for others, as the gateway does for its clients, can name them; its turns then go to the names
-/// round robin. Inventing names gains nothing, since names share their owner's turns and never use another owner's.
+/// An owner that works for clients, as the gateway does, can name the client of each element. The owner's turns then go
+/// to its clients round robin. Invented names give an owner no advantage, since all its names share the owner's turns.
 package struct FairQueue<Owner: Hashable, Element> {
     /// The maximum number of names of one owner that have their own queues. Elements of further names share the queue
     /// without a name.

@@ -137,7 +137,8 @@ package enum Accounts {
         setpwent()
         defer { endpwent() }
         var users: [User] = []
-        // A directory service can have very many users; counting readers needs only the first.
+        // A directory service can have very many users, so the search is limited. A warning about other readers needs
+        // only some of them.
         for _ in 0..<100_000 {
             guard let entry = unsafe getpwent() else { break }
             let user = unsafe User(entry.pointee)

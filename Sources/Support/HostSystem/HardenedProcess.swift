@@ -3,8 +3,9 @@ import Glibc
 
 /// Privileges that a program with other people's secrets gives up.
 package enum HardenedProcess {
-    /// Forbids new privileges for this thread and the threads that it starts, since the kernel stores the setting for
-    /// each thread. Call it first, while only the main thread exists. ``harden()`` reports a failure.
+    /// Forbids new privileges (PR_SET_NO_NEW_PRIVS) for this thread and the threads that it starts. The kernel stores
+    /// the setting for each thread, so call this function first, while only the main thread exists. ``harden()``
+    /// reports a failure.
     package static func forbidNewPrivileges() {
         _ = paytokend_forbid_new_privileges()
     }

@@ -32,7 +32,7 @@ package final class ServiceStatus: Sendable {
     private let condition: @Sendable () async -> Condition
     private let shown = Mutex(Shown())
 
-    /// The longest delay before a change is shown.
+    /// The time between two checks, and so the longest delay before a change is shown.
     private static let pause = Duration.seconds(5)
 
     package init(service: ServiceNotification, condition: @escaping @Sendable () async -> Condition) {
@@ -49,7 +49,8 @@ package final class ServiceStatus: Sendable {
     package func reloaded(inForce: Bool) {
         shown.withLock { $0.reloadWasRefused = !inForce }
         guard service.socket != nil else { return }
-        // This is not awaited: a stop signal may come next, and checking a component that hangs takes a while.
+        // The check is not awaited, because it takes a while if a component hangs. The caller must be free to handle a
+        // stop signal meanwhile.
         Task { await show() }
     }
 

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A costly result that any peer may request. One search runs at a time; its result serves all requests made before it
-/// ended or within a second after it began.
+/// A costly result that any peer may request. One search runs at a time. All requests that are made before it ends, or
+/// within a second after it began, receive its result.
 package final class SharedFinding<Value: Sendable>: Sendable {
     package static var lasts: Duration { .seconds(1) }
 

@@ -21,8 +21,8 @@ public enum JSONValue: Sendable {
     case object(JSONObject)
 
     /// Parses exactly one JSON text: strict UTF-8 without a byte order mark, only RFC 8259's grammar, and only white
-    /// space around the value. A member name that occurs twice in one object is an error, however it is escaped, as is
-    /// an unpaired surrogate.
+    /// space around the value. A member name that occurs twice in one object is an error, even if its two spellings use
+    /// different escapes. An unpaired surrogate is an error too.
     ///
     /// Time is linear in the number of bytes. The caller limits that number; `limits` restricts the depth.
     ///

@@ -36,8 +36,8 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 
     package init() {}
 
-    /// Nil if no line should be logged. If a source causes no more events, its omitted events are counted only in the
-    /// metric.
+    /// Counts an event. Returns the kind of its log line, or nil if the event must not be logged. The next line of the
+    /// source reports the omitted events. If no further line follows, only the metric contains them.
     package func next(from source: Source, now: ContinuousClock.Instant = .now) -> Line? {
         state.withLock { state in
             if state.entries[source] == nil, state.entries.count >= Self.maximumSources {

@@ -16,8 +16,8 @@ extension InlineArray where Element == String {
 }
 
 /// The largest number of series in one family. Labels come from closed sets and configuration, so a larger number is a
-/// defect, which must not use unlimited memory. Later series are counted under `other`. Merchants' keys have their own
-/// limit.
+/// defect, which must not use unlimited memory. Later series are counted under `other`. For series of merchant keys,
+/// the limit is `maximumSeriesOfKeys`.
 package let maximumSeriesPerFamily = 2_000
 package let maximumSeriesOfKeys = 100_000
 
@@ -193,7 +193,7 @@ extension Gauge where labelCount == 0 {
     package func add(_ amount: Double) { add(amount, []) }
     package func value() -> Double? { value([]) }
 
-    /// Nil hides the metric while its value is unknown, because an old value would look current.
+    /// Sets the value. Nil hides the metric while its value is unknown, because an old value would look current.
     package func show(_ value: Double?) {
         if let value { set(to: value) } else { replaceAll([]) }
     }

@@ -95,7 +95,7 @@ package final class LogSink: Sendable {
     private struct Backlog {
         /// The pieces not yet passed to write(2), each of which is written in one call.
         var pieces: [[UInt8]] = []
-        /// The bytes of these pieces, and of the one being written.
+        /// The total size in bytes of the queued pieces and of the piece that is being written.
         var bytes = 0
         var isWriting = false
         var dropped: UInt64 = 0

@@ -171,8 +171,8 @@ extension BERReader {
     /// The next element, which must be an OBJECT IDENTIFIER (X.690 §8.19).
     mutating func objectIdentifier() throws -> EncodedObjectIdentifier {
         let content = content(of: try next(BERElement.objectIdentifier))
-        // Each arc ends with an octet below 0x80. None begins with 0x80, which would allow a second encoding of the
-        // same arc.
+        // Each arc (number) ends with an octet below 0x80. An arc that began with 0x80 would have a second, shorter
+        // encoding, so it is refused.
         var isFirst = true
         for octet in content {
             guard !(isFirst && octet == 0x80) else { throw BERReader.Malformed() }
@@ -235,7 +235,8 @@ extension ASN1ObjectIdentifier {
     static let applePayIntermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 14]
 }
 
-/// The attributes that the signer signed directly, RFC 5652 §5.3 and §11:
+/// The signed attributes of a CMS signature, RFC 5652 §5.3 and §11. The signature covers them, and the messageDigest
+/// among them covers the content:
 ///
 ///     SignedAttributes ::= SET SIZE (1..MAX) OF Attribute
 ///     Attribute        ::= SEQUENCE { attrType OBJECT IDENTIFIER, attrValues SET OF AttributeValue }
@@ -343,7 +344,8 @@ private struct CMSAttribute {
 ///
 ///     Time ::= CHOICE { utcTime UTCTime, generalizedTime GeneralizedTime }
 enum SigningTime {
-    /// Dates from 1950 to 2049 must be UTCTime, other dates GeneralizedTime. Both must be in UTC with seconds.
+    /// Returns the date. A date from 1950 to 2049 must be encoded as UTCTime, and any other date as GeneralizedTime.
+    /// Both must be in UTC and include seconds.
     static func date(of encoding: ArraySlice<UInt8>) throws -> Date {
         do {
             let node = try DER.parse(encoding)

@@ -2,7 +2,7 @@ internal import Crypto
 internal import Encodings
 internal import SwiftASN1
 
-/// All encodings of the same certificate that pass verification.
+/// Computes all encodings of one certificate that pass verification.
 ///
 /// The issuer signs only the TBSCertificate. The parts outside it can be changed without the issuer's key. The changed
 /// certificate still passes verification, but has a different fingerprint:

@@ -8,9 +8,9 @@ internal import SwiftASN1
 /// Proof that a certificate's owner signed a payment token, and the signing time. `TrustPolicy` checks that the owner
 /// is Apple.
 ///
-/// This is Apple's step 1 and RFC 5652 §5.4 to §5.6, with the contract's rules. The only certificates allowed are the
-/// signer's and its issuer's. There must be one signer, who uses SHA-256. The attributes contentType, signingTime and
-/// messageDigest must each occur once.
+/// This is step 1 of Apple's payment token format reference and RFC 5652 §5.4 to §5.6, with the stricter rules of this
+/// program. The only certificates allowed are the signer's and its issuer's. There must be exactly one signer, and it
+/// must use SHA-256. The attributes contentType, signingTime and messageDigest must each occur once.
 public struct SignatureEvidence: Sendable {
     /// The signer's certificate, DER.
     public let leafDER: [UInt8]
@@ -165,7 +165,8 @@ public enum SigningTimeWindow: Sendable, Equatable {
     /// The largest allowed difference before or after the current time, inclusive.
     case within(Duration)
 
-    /// - Parameter now: the current time, or a time to use instead.
+    /// - Parameter now: the time that the signing time is compared with: the current time, or a time that a request to
+    ///   verify names.
     /// - Throws: `signing_time_outside_window`.
     public func check(signingTime: Date, now: Date) throws(Refusal) {
         guard case .within(let limit) = self else { return }

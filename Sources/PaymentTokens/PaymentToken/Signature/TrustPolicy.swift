@@ -6,7 +6,7 @@ internal import SwiftASN1
 internal import Synchronization
 @_spi(DisableValidityCheck) public import X509
 
-/// The trusted signers: Apple's step 1, first three points.
+/// The rules for trusted signers: the first three points of step 1 of Apple's payment token format reference.
 ///
 /// A chain has a leaf, an intermediate and a root of this policy. All three must be valid at the signing time, and not
 /// distrusted. They must have the key usages of a signer and of certificate authorities, respectively, and Apple's
