@@ -5,7 +5,7 @@ package import SecretMemory
 /// The unsuccessful end of a command: the text for standard error, and the exit status.
 package struct CommandFailure: CommandEnding, Equatable {
     package let status: ExitStatus
-    /// Nil if the output has already said everything.
+    /// The text for standard error; nil if the output already contains everything.
     package let message: String?
     /// Further lines below the message.
     package let more: [String]
@@ -19,7 +19,8 @@ package struct CommandFailure: CommandEnding, Equatable {
         self.more = more + (hint.map { ["See: \($0)"] } ?? [])
     }
 
-    /// `code: message (details)`, from the daemon's response, and the commands that may help.
+    /// Makes the failure for a refusal: `code: message (details)` from the daemon's response, and the commands that may
+    /// help.
     ///
     /// - Parameter target: the target of the request.
     package init(refusal: RefusalAnswer, httpStatus: Int, to target: String) {
@@ -29,7 +30,7 @@ package struct CommandFailure: CommandEnding, Equatable {
             hint: CommandHints.commands(after: refusal.code, details: refusal.details, at: target))
     }
 
-    /// A change that still needs a second person's approval.
+    /// Makes the failure for a change that still needs a second person's approval.
     ///
     /// - Parameter note: further information for the requester.
     package init(_ pending: PendingAnswer, note: String? = nil) {
@@ -39,6 +40,8 @@ package struct CommandFailure: CommandEnding, Equatable {
                 + pending.approval, more: note.map { [$0] } ?? [])
     }
 
+    /// Makes the failure for a request that failed on the socket.
+    ///
     /// - Parameter program: the program that owns the socket.
     package init(_ error: UnixSocketClientError, of program: String) {
         self.init(error.exitStatus, error.sentence(of: program))

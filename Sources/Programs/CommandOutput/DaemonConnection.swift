@@ -17,8 +17,8 @@ package struct DaemonSocket: Sendable {
     package static let gatewayAdmin = DaemonSocket(
         variable: nil, defaultPath: "/run/paytoken-gateway/admin.sock", program: "paytoken-gateway")
 
-    /// The option, then the environment, then the default. An empty variable counts as unset, as in the shell's
-    /// `VARIABLE= command`.
+    /// Returns the socket's path: the option's value, otherwise the environment variable's, otherwise the default. An
+    /// empty variable counts as unset, as in the shell's `VARIABLE= command`.
     package func path(option: String?, environment: [String: String]) -> String {
         if let option { return option }
         if let variable, let path = environment[variable], !path.isEmpty { return path }
@@ -66,7 +66,9 @@ package struct DaemonConnection: Sendable {
         throw failure(answer.refusal, answer.status, to: request.target)
     }
 
-    /// - Parameter note: further information for the requester, if the change waits for a second person.
+    /// Sends a request and decodes the response. Throws a ``CommandFailure`` if the change waits for a second person.
+    ///
+    /// - Parameter note: returns further information for the requester in that case.
     package func send<Answer: Decodable>(
         _ request: ClientRequest, for type: Answer.Type, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws -> (answer: Answer, bytes: [UInt8]) {

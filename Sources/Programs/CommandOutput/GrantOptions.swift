@@ -20,7 +20,7 @@ package struct GrantOptions: ParsableArguments {
         }
         guard let connections else { return }
         guard grant != nil else { throw ValidationError("--connections needs --grant.") }
-        // The most that max_connections takes.
+        // The largest value of PostgreSQL's max_connections.
         guard (1...262_143).contains(connections) else {
             throw ValidationError("--connections must be from 1 to 262143.")
         }

@@ -15,8 +15,9 @@ extension AsyncParsableCommand {
 
     /// Parses the process's arguments and runs the command that they name.
     ///
-    /// Suspending opens descriptors, and if standard output is closed, one of them would get its number. Therefore this
-    /// runs on the caller's actor, and only shell completions suspend during parsing.
+    /// A suspension makes the concurrency runtime open descriptors. If standard output is closed, one of them would get
+    /// the number 1, and results would be written to it. Therefore this method runs on the caller's actor, and only
+    /// shell completions suspend during parsing.
     nonisolated(nonsending) package static func runCommand() async throws {
         let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
         var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()

@@ -60,7 +60,7 @@ package enum Descriptor {
             }
             switch errno {
             case EINTR: continue
-            // Another process with the same terminal or pipe made it non-blocking.
+            // Another process that shares the terminal or pipe has made it non-blocking.
             case EAGAIN: awaitRoom(descriptor)
             default: throw DescriptorFailure(number: errno)
             }
@@ -85,8 +85,9 @@ package struct DescriptorFailure: Error, Equatable {
     /// EPIPE: the other end of a pipe is closed.
     package var isReaderGone: Bool { number == EPIPE }
 
-    /// "Try again later" for a full disk: it is temporary, and the command can be repeated, a decryption with the same
-    /// reference. Any other reason makes the file unusable. EX_IOERR of sysexits.h is not among the statuses.
+    /// The exit status of the command. A full disk is temporary, so the user can repeat the command later (a decryption
+    /// with the same reference). Any other reason means that the file cannot be used. The programs have no status for
+    /// EX_IOERR of sysexits.h.
     package var exitStatus: ExitStatus { [ENOSPC, EDQUOT].contains(number) ? .tryAgainLater : .unreadable }
 
     /// The text of strerror(3).

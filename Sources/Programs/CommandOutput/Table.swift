@@ -162,7 +162,8 @@ extension Table {
         }
 
         let name: String
-        /// Columns with the lowest number are left out first; nil for a column that stays.
+        /// The column's importance. Columns with the lowest number are left out first; nil for a column that is never
+        /// left out.
         let importance: Int?
         let shortening: Shortening
 

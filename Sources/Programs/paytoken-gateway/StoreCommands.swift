@@ -74,7 +74,8 @@ struct StoreCreateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let url = try Self.url(url)
-        // An unusable file ends the command with its own status.
+        // If the file cannot be used, the command ends here, with the exit status that all programs have for secret
+        // files.
         if let passwordFile { _ = try SecretBytes(contentsOfFile: passwordFile) }
         let outcome: PostgreSQLPaymentSchema.Outcome
         do throws(PaymentStoreOpeningError) {

@@ -22,7 +22,7 @@ struct PaytokendHSM: ParsableCommand {
         }
         ProcessHardening.closeInherited()
         for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
-        // No exit handlers, since some libraries crash in their destructors.
+        // _exit runs no exit handlers: some PKCS#11 libraries crash in their destructors.
         _exit(WorkerService.serve(descriptor: STDIN_FILENO))
     }
 }
@@ -74,7 +74,7 @@ struct InitializeToken: ParsableCommand {
             report(error.message)
             _exit(error.status)
         }
-        // No exit handlers, since some libraries crash in their destructors.
+        // _exit runs no exit handlers: some PKCS#11 libraries crash in their destructors.
         _exit(0)
     }
 

@@ -223,7 +223,8 @@ static enum clibcrypto_pkcs12_result open_bundle(
             result = open_with(o, bundle, safes, password, password_count);
         } else {
             result = open_with(o, bundle, safes, NULL, 0);
-            // PBES2 does not distinguish the two forms, but the MAC does.
+            // An empty password has two forms, none and "". PBES2 does not distinguish them, but the MAC does, so both
+            // are tried.
             if (result == CLIBCRYPTO_PKCS12_WRONG_PASSWORD || result == CLIBCRYPTO_PKCS12_MAC_MISMATCH) {
                 result = open_with(o, bundle, safes, "", 0);
             }

@@ -32,7 +32,7 @@ static EVP_PKEY *decode_encrypted(
     X509_SIG_get0(encrypted, &encryption, NULL);
     uint64_t iterations = 0;
     char derivation[80];
-    // An unknown derivation does no work, since decryption fails.
+    // An unknown derivation needs no limit: the decryption fails before it does any work.
     if (position == der + der_count &&
         password_work(encryption, &iterations, derivation, sizeof derivation) == PASSWORD_WORK_KNOWN &&
         iterations > maximum_iterations) {

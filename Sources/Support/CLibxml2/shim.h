@@ -2,9 +2,9 @@
 #ifndef CLIBXML2_SHIM_H
 #define CLIBXML2_SHIM_H
 
-// Debian's libxml2 is built with ICU. Its header of character encodings would include ICU's headers, of another
-// version than Foundation's, and a file that imports both would not compile. Without ICU only the structures of
-// encoding handlers differ, and no code here uses these.
+// Debian's libxml2 is built with ICU, so its header for character encodings includes ICU's headers. Foundation has ICU
+// in another version, and a file that imports both would not compile. Undefining LIBXML_ICU_ENABLED changes only the
+// structures of encoding handlers, which no code here uses.
 #include <libxml/xmlversion.h>
 #undef LIBXML_ICU_ENABLED
 

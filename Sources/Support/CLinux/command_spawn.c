@@ -17,7 +17,8 @@ static int prepare(posix_spawn_file_actions_t *actions, int executable, int outp
     if ((error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0)) != 0) return error;
     if ((error = posix_spawn_file_actions_adddup2(actions, output, 1)) != 0) return error;
     if ((error = posix_spawn_file_actions_adddup2(actions, errors, 2)) != 0) return error;
-    // The executable must be open while it is found in /proc, and for as long as a script's interpreter reads it.
+    // The kernel finds the executable through /proc/self/fd/3, so it must be open as 3. A script must stay open,
+    // because its interpreter reads it from there.
     if ((error = posix_spawn_file_actions_adddup2(actions, executable, 3)) != 0) return error;
     if ((error = posix_spawn_file_actions_addclosefrom_np(actions, 4)) != 0) return error;
     return posix_spawn_file_actions_addchdir_np(actions, "/");

@@ -13,8 +13,8 @@ int paytokend_forbid_new_privileges(void) {
 }
 
 int paytokend_forbid_dumps(void) {
-    // Swift's runtime installs handlers for these before main. Its report shows the memory that the registers point
-    // to.
+    // Before main, Swift's runtime installs handlers for these signals. Its crash report shows the memory that the
+    // registers point to, which may contain secrets.
     const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGTRAP};
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
         if (signal(crashes[i], SIG_DFL) == SIG_ERR) return errno;

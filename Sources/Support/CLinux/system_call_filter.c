@@ -24,8 +24,8 @@
 #define SYS_fchmodat2 452
 #endif
 
-// The numbers of one name. A number that an architecture lacks is omitted. After the first number, 0 ends the list,
-// since 0 is read(2) or io_setup(2), and neither can be denied.
+// The system calls that one name denies. Calls that an architecture lacks are omitted. 0 ends the list: it is the
+// number of read(2) or io_setup(2), and neither can be denied. `processes` means that new processes are denied too.
 struct deniable {
     const char *name;
     int numbers[MOST_NUMBERS];
@@ -106,7 +106,7 @@ struct program {
 };
 
 static void add(struct program *program, struct sock_filter instruction) {
-    // The whole table needs only a fraction of this.
+    // The whole table needs only a fraction of MOST_INSTRUCTIONS, and the caller checks the limit.
     if (program->count < MOST_INSTRUCTIONS) program->instructions[program->count++] = instruction;
 }
 
@@ -121,8 +121,8 @@ static void deny_number(struct program *program, int number) {
     add(program, FAIL(EPERM));
 }
 
-/// Denies clone without CLONE_THREAD, which makes a process. clone3's arguments are in memory that a filter cannot
-/// read; when clone3 is missing, the C library uses clone.
+/// Denies clone without CLONE_THREAD, which makes a process. The arguments of clone3 are in memory that a filter cannot
+/// read. So clone3 fails as if the kernel lacked it (ENOSYS), and the C library then uses clone.
 static void deny_processes(struct program *program) {
 #ifdef SYS_clone3
     add(program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1));
@@ -145,7 +145,8 @@ static const struct deniable *find(const char *name) {
 int paytokend_deny_system_calls(const char *const *names, size_t count) {
     struct program program = {.count = 0};
     bool processes = false;
-    // The numbers mean other calls on another architecture, and no program here has a reason to make such calls.
+    // On another architecture the same numbers mean other calls. No program here has a reason to make calls of another
+    // architecture, so all of them are denied.
     add(&program, LOAD(arch));
     add(&program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0));
     add(&program, FAIL(EPERM));
@@ -154,7 +155,7 @@ int paytokend_deny_system_calls(const char *const *names, size_t count) {
     add(&program, JUMP(BPF_JMP | BPF_JSET | BPF_K, __X32_SYSCALL_BIT, 0, 1));
     add(&program, FAIL(EPERM));
 #endif
-    // io_uring makes other calls itself and so bypasses every filter.
+    // Operations that are submitted through io_uring do not pass the filter, so io_uring is always denied.
     deny_number(&program, SYS_io_uring_setup);
     for (size_t index = 0; index < count; index++) {
         const struct deniable *deniable = find(names[index]);
@@ -164,7 +165,7 @@ int paytokend_deny_system_calls(const char *const *names, size_t count) {
             deny_number(&program, deniable->numbers[at]);
         }
     }
-    // This must be last, since it loads another value than the number.
+    // This must be last, since it replaces the loaded number with an argument.
     if (processes) deny_processes(&program);
     add(&program, ALLOW);
     if (program.count == MOST_INSTRUCTIONS) return E2BIG;

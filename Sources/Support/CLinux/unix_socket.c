@@ -17,7 +17,7 @@
 #define SO_PEERGROUPS 59
 #endif
 
-// glibc 2.36 (Debian 12) lacks it; the number is the same on x86-64 and AArch64.
+// glibc 2.36 (Debian 12) does not define this option. Its number is the same on x86-64 and AArch64.
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -66,7 +66,7 @@ int paytokend_accept(int listening, struct paytokend_arrival *arrival) {
             break;
         default: result = EPROTO;
         }
-    // A failure is ignored: a missing option is no reason to refuse a peer.
+    // A failure to set TCP_NODELAY is ignored, since the connection works without it.
     if (result == 0 && arrival->address_length > 0)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &without_delay, sizeof without_delay);
     if (result == 0) return fd;

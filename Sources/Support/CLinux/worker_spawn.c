@@ -18,7 +18,8 @@ static int prepare(posix_spawn_file_actions_t *actions, int executable, int sock
     int error;
     if ((error = posix_spawn_file_actions_adddup2(actions, socket, 0)) != 0) return error;
     if ((error = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0)) != 0) return error;
-    // The executable must be open while it is found in /proc. It remains open as 3, and the program closes it.
+    // The kernel finds the executable through /proc/self/fd/3, so it must be open as 3. It remains open, and the
+    // started program closes it.
     if ((error = posix_spawn_file_actions_adddup2(actions, executable, 3)) != 0) return error;
     return posix_spawn_file_actions_addclosefrom_np(actions, 4);
 }

@@ -30,7 +30,8 @@ struct OwnerAccountOptions: ParsableArguments {
         for url: PostgreSQLURL, _ body: (String?) async throws -> Value
     ) async throws -> Value {
         let typed = askPassword ? try TypedPassword(asking: "Password of \(url.user ?? "the account")") : nil
-        // An unusable file ends the command with its own status.
+        // If the file cannot be used, the command ends here, with the exit status that all programs have for secret
+        // files.
         if let passwordFile { _ = try SecretBytes(contentsOfFile: passwordFile) }
         defer { withExtendedLifetime(typed) {} }
         return try await body(typed?.path ?? passwordFile)

@@ -58,7 +58,8 @@ struct RotateStartCommand: AsyncParsableCommand {
             return
         }
         if !answer.created { Console.error("No key was made: this one waits for its certificate already.") }
-        // Otherwise standard output is reserved for the certificate request or the JSON.
+        // Without a file, and in JSON, standard output contains only the certificate request or the JSON. The next step
+        // then goes to standard error.
         if format.output == .table, file != nil {
             try Console.output(RotationText.one(answer.rotation))
         } else {

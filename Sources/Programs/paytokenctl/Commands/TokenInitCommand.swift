@@ -97,7 +97,8 @@ struct TokenInitCommand: AsyncParsableCommand {
 enum WorkerProgram {
     static let name = "paytokend-hsm"
 
-    /// Finds it next to this program's executable, or where packages install internal programs.
+    /// Finds the worker's executable, next to this program's executable or in the directory where packages install
+    /// internal programs.
     static func locate() throws -> String {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw CommandFailure(.defect, "internal_error: /proc/self/exe cannot be read. Is /proc mounted?")
@@ -120,8 +121,8 @@ enum WorkerProgram {
         ].map { $0.path(percentEncoded: false) }
     }
 
-    /// Returns its standard output; its standard error is this program's. If it fails, this program ends with the same
-    /// exit status.
+    /// Runs the worker's executable and returns its standard output. Both programs share standard error. If the
+    /// worker's program fails, this program ends with the same exit status.
     static func run(_ program: String, _ arguments: [String]) throws -> [UInt8] {
         let process = Process()
         process.executableURL = URL(filePath: program)

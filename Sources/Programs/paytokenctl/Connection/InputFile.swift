@@ -66,7 +66,8 @@ enum InputFile {
     ///   - progress: returns a sentence about the number of bytes read.
     ///   - readBlock: takes the bytes of each block before its lines.
     ///   - take: takes a line without its line feed.
-    /// - Returns: where reading ended; it ends at a line that is longer than any record.
+    /// - Returns: the state of the splitter where reading ended: at the end of the file, or at the first line that is
+    ///   longer than any record.
     static func forEachLine(
         of path: String, progress: (_ read: Int) -> String, readBlock: ([UInt8]) -> Void = { _ in },
         take: (_ line: [UInt8]) throws -> Void

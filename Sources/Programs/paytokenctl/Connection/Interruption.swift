@@ -18,12 +18,13 @@ struct Interrupted: Error {
 
 /// The treatment of SIGINT, SIGTERM and SIGHUP during a long operation.
 enum Interruption {
-    /// The signals, without SIGHUP if nohup(1) made it ignored, since waiting for the signal would undo that.
+    /// The signals that are waited for. SIGHUP is omitted if this process ignores it, as nohup(1) arranges: waiting for
+    /// the signal would end the protection.
     private static var signals: [UnixSignal] {
         ignoresHangup ? [.sigint, .sigterm] : [.sigint, .sigterm, .sighup]
     }
 
-    /// Read from the mask of ignored signals, proc(5).
+    /// True if this process ignores SIGHUP, according to the mask of ignored signals in /proc/self/status (proc(5)).
     private static var ignoresHangup: Bool {
         guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("SigIgn:") }),
@@ -32,7 +33,8 @@ enum Interruption {
         return mask & (1 << (UInt64(SIGHUP) - 1)) != 0
     }
 
-    /// Runs `work`. A signal cancels it, and is thrown as ``Interrupted`` after it has ended without success.
+    /// Runs `work`. A signal cancels the work. If the work then ends with an error, ``Interrupted`` is thrown in place
+    /// of that error.
     static func cancelling<Result: Sendable>(
         _ work: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {

@@ -35,8 +35,8 @@ struct SocketOwner {
 }
 
 extension DaemonConnection {
-    /// The same daemon, which must own the socket (``SocketOwner``). Used for requests on whose response a private key
-    /// depends.
+    /// A connection to the same daemon that also checks the account of the listening process (``SocketOwner``). It is
+    /// used for a request whose response decides who can read a private key.
     var trusted: DaemonConnection {
         var trusted = self
         trusted.client.checkPeer = { [path = client.path] in try SocketOwner(of: path).check($0) }

@@ -20,10 +20,12 @@ final class SharedScrape: Sendable {
         var end: ContinuousClock.Instant?
     }
 
-    /// Prometheus usually scrapes less often than this. A refusal is not reused.
+    /// The time for which a response with metrics is reused. Prometheus usually scrapes less often. A refusal is not
+    /// reused.
     static let freshness = Duration.seconds(1)
 
-    /// Prometheus waits ten seconds by default, and should receive the reason before that.
+    /// The time limit of a request. By default Prometheus waits ten seconds, and should receive the reason of a failure
+    /// before that.
     static let patience = Duration.seconds(8)
 
     /// - Parameter program: the socket's owner, for messages.

@@ -73,7 +73,7 @@ final class NewFile {
         close(descriptor)
     }
 
-    /// Also returns true for a symbolic link, whatever its target.
+    /// Returns true if anything has this path. A symbolic link counts even if its target does not exist.
     private static func isThere(_ path: String) -> Bool {
         (try? FileManager.default.attributesOfItem(atPath: path)) != nil
     }

@@ -62,7 +62,8 @@ enum PaymentDataMask {
 
     private static func masked(_ object: JSONObject, rule: (String, JSONValue) -> JSONValue) -> JSONObject {
         let members = object.members.map { (name: withoutAccountNumbers($0.name), value: rule($0.name, $0.value)) }
-        // If two names differ only in hidden parts, the values are dropped as well.
+        // Two names that differ only in masked digits are now equal. An object cannot have equal names, so all its
+        // members are then dropped.
         return JSONObject(members) ?? JSONObject()
     }
 

@@ -7,13 +7,13 @@
 enum clibcrypto_pkcs12_result {
     // The bundle was opened; it may have no key or no certificate.
     CLIBCRYPTO_PKCS12_OPENED = 1,
-    // Not exactly one well-formed bundle.
+    // The input is not exactly one well-formed bundle.
     CLIBCRYPTO_PKCS12_MALFORMED = 2,
     // Neither the MAC nor the encryption opens with this password.
     CLIBCRYPTO_PKCS12_WRONG_PASSWORD = 3,
     // The encryption opens with this password, but the MAC does not match: the file was changed after its creation.
     CLIBCRYPTO_PKCS12_MAC_MISMATCH = 4,
-    // Signed or encrypted with public keys instead of a password (RFC 7292 section 3.1).
+    // The bundle is signed or encrypted with public keys instead of a password (RFC 7292 section 3.1).
     CLIBCRYPTO_PKCS12_PUBLIC_KEY_MODE = 5,
     // None of libcrypto's providers has this algorithm; `description` names it.
     CLIBCRYPTO_PKCS12_UNSUPPORTED = 6,

@@ -7,7 +7,7 @@
 enum clibcrypto_private_key_result {
     CLIBCRYPTO_PRIVATE_KEY_EC_P256 = 1,
     CLIBCRYPTO_PRIVATE_KEY_RSA_2048 = 2,
-    // Not exactly one well-formed private key.
+    // The input is not exactly one well-formed private key.
     CLIBCRYPTO_PRIVATE_KEY_MALFORMED = 3,
     // The key cannot be decrypted: the password is wrong, or libcrypto does not offer the cipher by default.
     CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED = 4,

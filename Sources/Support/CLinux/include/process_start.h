@@ -4,8 +4,8 @@
 #include <spawn.h>
 #include <sys/types.h>
 
-// Starts a program with these file actions, in its own process group. All signals have their default and are
-// unblocked. Both lists end in NULL. Returns 0 or an errno.
+// Starts the program at `path` with these file actions, in its own process group. All signals have their default action
+// and are unblocked. `arguments` and `environment` end in NULL. Returns 0 or an errno.
 int paytokend_start(
     const char *path, const posix_spawn_file_actions_t *actions, char *const arguments[], char *const environment[],
     pid_t *process);

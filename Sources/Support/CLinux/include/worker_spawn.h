@@ -7,11 +7,12 @@
 // Returns the descriptor or -errno. Swift cannot import O_PATH, which needs _GNU_SOURCE.
 int paytokend_open_executable(const char *path);
 
-// Runs the program that is open as `executable` in its own process. Its descriptor 0 is one end of a new socket pair,
-// 1 is /dev/null, 2 is this process's 2, and 3 is the executable. No others are open. All signals have their default
-// and are unblocked. The process has its own process group, so that a terminal's interrupt reaches only this process.
-// Both lists end in NULL. It is one call, since file actions with closefrom are a GNU extension that Swift cannot
-// import. Returns 0 with the process identifier and the other end (non-blocking, close on exec), or an errno.
+// Runs the program that is open as `executable` in its own process. Its descriptor 0 is one end of a new socket pair, 1
+// is /dev/null, 2 is this process's 2, and 3 is the executable. No others are open. All signals have their default
+// action and are unblocked. The process has its own process group, so that a terminal's interrupt reaches only this
+// process. `arguments` and `environment` end in NULL. The function is written in C because file actions with closefrom
+// are a GNU extension that Swift cannot import. Returns 0 with the process identifier and the other end (non-blocking,
+// close on exec), or an errno.
 int paytokend_spawn(
     int executable, char *const arguments[], char *const environment[], pid_t *process, int *socket);
 

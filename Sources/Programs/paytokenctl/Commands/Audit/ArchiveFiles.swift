@@ -26,7 +26,9 @@ struct ArchiveOption: ParsableArguments {
 struct ArchiveFiles {
     let paths: [String]
 
-    /// - Parameter otherwise: the required beginning of a record without archives.
+    /// Returns the required beginning of each chain: record 1 if archives are given.
+    ///
+    /// - Parameter otherwise: the required beginning if no archives are given.
     func beginning(otherwise: ChainBeginning) -> ChainBeginning { paths.isEmpty ? otherwise : .record1 }
 
     /// Reads the files in sequence.
@@ -88,8 +90,8 @@ struct ArchiveFiles {
 
     /// Finds each file's SHA-256 among the archives that the verified record names.
     ///
-    /// - Throws: if the record names no archive for a file: its records are valid, but something else in the file was
-    ///   changed.
+    /// - Throws: an error if the record names no archive with a file's SHA-256. The file's records were verified
+    ///   before, so the difference is in another part of the file.
     func named(by archives: [AuditNode: [RecordArchive]]) throws -> [Named] {
         var found: [Named] = []
         for path in paths {

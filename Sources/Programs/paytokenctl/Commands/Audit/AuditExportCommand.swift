@@ -160,7 +160,7 @@ struct AuditExportCommand: AsyncParsableCommand {
 ///     {"file":…,"sealed":true,"nodes":[{"node":…,"own":false,"sealed":1100,"last":1103,"sealedAt":…}]}
 struct ExportReport {
     let file: String
-    /// True if its last line is a checkpoint; CSV has none.
+    /// True if the file's last line is a checkpoint. A file in CSV contains no checkpoints.
     let isSealed: Bool
     /// The nodes that `--node` selects.
     let nodes: [AuditPublicKeyAnswer.Node]
@@ -184,7 +184,7 @@ struct ExportReport {
 
 /// Passes on only whole lines of a stream, so that an export that is stopped at any time ends with a whole line.
 struct WholeLines {
-    /// The number of bytes after which the end of an overlong line is no longer awaited: 1 MiB.
+    /// The longest incomplete line that is kept, 1 MiB. A longer one is passed on before its line feed has arrived.
     private static let maximumWait = 1 << 20
 
     /// The beginning of a line whose line feed has not arrived yet.
@@ -196,7 +196,7 @@ struct WholeLines {
 
     var isSealed: Bool { lastBeginning == Self.checkpoint }
 
-    /// The bytes that have arrived but were not passed on.
+    /// The bytes of an incomplete line, which have arrived but were not passed on.
     var remainder: [UInt8] { rest }
 
     /// Returns the lines that the next bytes complete.

@@ -7,7 +7,8 @@ import Foundation
 /// reason.
 struct KeyAttributeQuestions {
     let connection: DaemonConnection
-    /// The time limit, so that a slow HSM token does not prevent the page.
+    /// The time limit for all requests together. Without it, a slow HSM token could prevent the page from being
+    /// written.
     var limit: Duration = .seconds(300)
 
     /// - Returns: the keys with their attributes, and for each key without them a sentence with the reason, by

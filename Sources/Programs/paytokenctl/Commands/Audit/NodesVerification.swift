@@ -28,7 +28,8 @@ struct NodesVerification {
             }
             let verifier = try verified(export, trusted, only: pinning, readsPins: true)
             trusted.trust(verifier.pins, of: pinning)
-            // The record that the trusted keys come from is part of the verdict.
+            // This record says which keys of the other nodes are trusted. So a fault in it is reported, although the
+            // user did not select its node.
             if let only, only != pinning { report.add(verifier, onlyIfFaulty: true) }
         }
         report.add(try verified(export, trusted, only: only))
@@ -133,7 +134,8 @@ struct NodesReport {
         }
     }
 
-    /// The verdict of the last record or export that was verified by itself.
+    /// The verdict of the last record or export that was verified for its own result, and not only for the keys that it
+    /// trusts.
     private(set) var verdict: NodesVerdict?
     private var parts: [Part] = []
     private var faults: [ChainBreak] = []

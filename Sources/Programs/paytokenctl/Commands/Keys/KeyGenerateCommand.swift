@@ -137,7 +137,8 @@ struct RequestFileOption: ParsableArguments {
     @Option(help: ArgumentHelp("A new file for the request instead of standard output.", valueName: "file"))
     var out: String?
 
-    /// Creates the file first, so that no certificate request is made that could not be stored.
+    /// Creates the file before the certificate request is made. Otherwise a request could be made that cannot be
+    /// stored.
     func newFile(_ dryRun: DryRunOption) throws -> NewFile? {
         guard let out else { return nil }
         let file = try NewFile(out)

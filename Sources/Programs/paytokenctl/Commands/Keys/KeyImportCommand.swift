@@ -97,11 +97,11 @@ struct KeyImportCommand: AsyncParsableCommand {
     func run() async throws {
         // This process's memory will contain a private key.
         _ = paytokend_forbid_dumps()
-        // Check the files first: nothing is requested from the daemon before.
+        // Check the files before the first request to the daemon, so that a wrong file has no effect there.
         let files = try readFiles()
         if let note = files.certificate.note { Console.error(note) }
         let status = try await change.socket.connection.trusted.send(.get("/v1/status"), for: StatusAnswer.self).answer
-        // Get all recipients before sealing anything: one ceremony puts the key into every HSM token or into none.
+        // Get all recipients before a key is sealed, so that the import puts the key into every HSM token or into none.
         var sealedKeys: [KeyImportRequest.SealedKey] = []
         for (name, importKey) in try Self.recipients(in: status.tokens, named: token) {
             let sealed = try seal(files.privateKey, files.certificate, to: importKey)
