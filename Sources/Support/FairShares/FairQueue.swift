@@ -11,7 +11,7 @@ package struct FairQueue<Owner: Hashable, Element> {
     package static var maximumNames: Int { 64 }
 
     /// One owner's elements, by name. A name without elements has no entry.
-    fileprivate struct Lines {
+    fileprivate struct NamedQueues {
         var byName: [String?: CircularBuffer<Element>] = [:]
         /// The names with elements, in the order of service.
         var round = CircularBuffer<String?>(initialCapacity: 1)
@@ -49,7 +49,7 @@ package struct FairQueue<Owner: Hashable, Element> {
     }
 
     /// The elements by owner. An owner without elements has no entry.
-    private var byOwner: [Owner: Lines] = [:]
+    private var byOwner: [Owner: NamedQueues] = [:]
     /// The owners with elements, in the order of service.
     private var round = CircularBuffer<Owner>()
     package private(set) var count = 0
@@ -64,7 +64,7 @@ package struct FairQueue<Owner: Hashable, Element> {
     /// - Parameter name: the client for which the owner works; nil for itself.
     package mutating func append(_ element: Element, of owner: Owner, named name: String? = nil) {
         if byOwner[owner] == nil { round.append(owner) }
-        byOwner[owner, default: Lines()].append(element, named: name)
+        byOwner[owner, default: NamedQueues()].append(element, named: name)
         count += 1
     }
 
@@ -88,4 +88,4 @@ package struct FairQueue<Owner: Hashable, Element> {
 }
 
 extension FairQueue: Sendable where Owner: Sendable, Element: Sendable {}
-extension FairQueue.Lines: Sendable where Owner: Sendable, Element: Sendable {}
+extension FairQueue.NamedQueues: Sendable where Owner: Sendable, Element: Sendable {}

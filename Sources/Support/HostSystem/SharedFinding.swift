@@ -3,7 +3,7 @@ import Synchronization
 /// A costly result that any peer may request. One search runs at a time. All requests that are made before it ends, or
 /// within a second after it began, receive its result.
 package final class SharedFinding<Value: Sendable>: Sendable {
-    package static var lasts: Duration { .seconds(1) }
+    package static var lifetime: Duration { .seconds(1) }
 
     private let now: @Sendable () -> ContinuousClock.Instant
     private let find: @Sendable () async -> Value
@@ -21,7 +21,7 @@ package final class SharedFinding<Value: Sendable>: Sendable {
         get async {
             let now = now()
             let search = last.withLock { last in
-                if let last, last.began.map({ $0.duration(to: now) < Self.lasts }) ?? true { return last.search }
+                if let last, last.began.map({ $0.duration(to: now) < Self.lifetime }) ?? true { return last.search }
                 let search = Task {
                     let value = await self.find()
                     self.last.withLock { $0?.began = now }

@@ -9,7 +9,7 @@ public struct JSONWriter: Sendable {
     /// The bytes written so far, UTF-8.
     public private(set) var bytes: [UInt8] = []
     /// True if the next name or value needs a comma before it.
-    private var follows = false
+    private var needsComma = false
 
     /// - Parameter capacity: the number of bytes to reserve.
     public init(capacity: Int = 256) {
@@ -19,23 +19,23 @@ public struct JSONWriter: Sendable {
     public mutating func beginObject() {
         separate()
         bytes.append(UInt8(ascii: "{"))
-        follows = false
+        needsComma = false
     }
 
     public mutating func endObject() {
         bytes.append(UInt8(ascii: "}"))
-        follows = true
+        needsComma = true
     }
 
     public mutating func beginArray() {
         separate()
         bytes.append(UInt8(ascii: "["))
-        follows = false
+        needsComma = false
     }
 
     public mutating func endArray() {
         bytes.append(UInt8(ascii: "]"))
-        follows = true
+        needsComma = true
     }
 
     /// Writes a member's name; its value must follow.
@@ -43,7 +43,7 @@ public struct JSONWriter: Sendable {
         separate()
         appendQuoted(name)
         bytes.append(UInt8(ascii: ":"))
-        follows = false
+        needsComma = false
     }
 
     /// Writes a member with a string, or nothing for nil.
@@ -109,7 +109,7 @@ public struct JSONWriter: Sendable {
     public mutating func string(_ value: String) {
         separate()
         appendQuoted(value)
-        follows = true
+        needsComma = true
     }
 
     public mutating func number(_ value: Int) {
@@ -138,7 +138,7 @@ public struct JSONWriter: Sendable {
     public mutating func rawValue(_ value: [UInt8]) {
         separate()
         bytes.append(contentsOf: value)
-        follows = true
+        needsComma = true
     }
 
     /// Writes a value that was parsed or built earlier.
@@ -163,13 +163,13 @@ public struct JSONWriter: Sendable {
     }
 
     private mutating func separate() {
-        if follows { bytes.append(UInt8(ascii: ",")) }
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
     }
 
     private mutating func rawText(_ text: String) {
         separate()
         bytes.append(contentsOf: text.utf8)
-        follows = true
+        needsComma = true
     }
 
     private mutating func appendQuoted(_ text: String) {

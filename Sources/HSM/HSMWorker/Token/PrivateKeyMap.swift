@@ -89,7 +89,7 @@ final class PrivateKeyMap: Sendable {
 
     /// Returns true if a working copy of the key can be kept: below the limit, or in place of another key's copy.
     func hasRoom(forCopyOf entry: PrivateKeyEntry, most: Int) -> Bool {
-        state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.loser(to: entry) != nil) }
+        state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.replaceable(by: entry) != nil) }
     }
 
     /// Gives a key its working copy.
@@ -102,9 +102,9 @@ final class PrivateKeyMap: Sendable {
             guard state.isWithoutCopy(entry) else { return copy }
             var freed: ObjectHandle?
             if state.copied.count >= most {
-                guard insteadOfAnother, let loser = state.loser(to: entry), var former = state.entries[loser] else {
-                    return copy
-                }
+                guard insteadOfAnother, let other = state.replaceable(by: entry),
+                    var former = state.entries[other]
+                else { return copy }
                 freed = former.working
                 former.working = former.object
                 state.set(former)
@@ -133,7 +133,7 @@ extension PrivateKeyMap.State {
 
     /// The least used key whose copy is not borrowed. It must be used less than half as often as this key, so that two
     /// keys do not keep taking the copy from each other.
-    fileprivate func loser(to entry: PrivateKeyEntry) -> [UInt8]? {
+    fileprivate func replaceable(by entry: PrivateKeyEntry) -> [UInt8]? {
         let idle = copied.lazy.filter { borrowers[$0] == nil }
         guard let least = idle.min(by: { uses[$0, default: 0] < uses[$1, default: 0] }) else { return nil }
         let mine = uses[entry.publicKey.publicKeyHash, default: 0]
