@@ -171,7 +171,7 @@ public enum EllipticCurve {
     /// CKA_EC_PARAMS of P-256: the OBJECT IDENTIFIER 1.2.840.10045.3.1.7 in DER (RFC 5480 §2.1.1.1).
     public static let p256Parameters: [UInt8] = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]
 
-    /// CKA_EC_POINT of a point: a DER OCTET STRING around it (PKCS#11 v2.40 §2.3.3).
+    /// The value of CKA_EC_POINT for a point: an OCTET STRING in DER that contains the point (PKCS#11 v2.40 §2.3.3).
     /// - Parameter point: at most 127 bytes (P-256: 65, P-384: 97).
     public static func attributeValue(forPoint point: [UInt8]) -> [UInt8] {
         precondition(point.count < 128, "longer points need a longer DER length")

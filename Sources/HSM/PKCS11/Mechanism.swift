@@ -47,7 +47,7 @@ public enum Mechanism: Sendable, Hashable {
     case rsaKeyPairGeneration
     case ecKeyPairGeneration
 
-    /// CKM_… (PKCS#11 v2.40 current mechanisms).
+    /// The mechanism's number: CKM_… (PKCS#11 v2.40 current mechanisms).
     private var type: UInt {
         switch self {
         case .ecdh1Derive: CKM_ECDH1_DERIVE
@@ -135,7 +135,8 @@ extension Mechanism.KeyDerivationFunction {
 }
 
 extension [UInt8] {
-    /// Lends the bytes to a call whose pointer is not const in the standard; nil if there are none.
+    /// Lends a mutable copy of the bytes to a call whose pointer is not const in the standard. `body` receives nil if
+    /// there are no bytes.
     func withMutableCopy<Result>(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> Result) -> Result {
         guard !isEmpty else { return body(nil, 0) }
         return unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { copy in

@@ -141,7 +141,7 @@ public struct ModuleInfo: Sendable, Hashable {
 }
 
 extension Module {
-    /// C_GetInfo.
+    /// Returns the library's description (C_GetInfo).
     public func info() throws(CallError) -> ModuleInfo {
         var info = CK_INFO()
         try unsafe call("C_GetInfo", functions.C_GetInfo) { unsafe $0(&info) }

@@ -12,7 +12,7 @@ public struct ObjectHandle: RawRepresentable, Hashable, Sendable {
     }
 }
 
-/// CKO_… (PKCS#11 v2.40 base §4.1).
+/// The class of an object: CKO_… (PKCS#11 v2.40 base §4.1).
 public struct ObjectClass: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt
 
@@ -27,7 +27,7 @@ public struct ObjectClass: RawRepresentable, Hashable, Sendable {
     public static let secretKey = ObjectClass(rawValue: CKO_SECRET_KEY)
 }
 
-/// CKK_… (PKCS#11 v2.40 base §4.7).
+/// The type of a key: CKK_… (PKCS#11 v2.40 base §4.7).
 public struct KeyType: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt
 
@@ -43,7 +43,7 @@ public struct KeyType: RawRepresentable, Hashable, Sendable {
 
 // Functions that create, copy, change and destroy objects (PKCS#11 v2.40 base §5.7).
 extension Session {
-    /// C_CreateObject.
+    /// Creates an object from public attributes (C_CreateObject).
     public mutating func createObject(_ template: Template) throws(CallError) -> ObjectHandle {
         var object: CK_OBJECT_HANDLE = 0
         try unsafe module.call("C_CreateObject", module.functions.C_CreateObject) { create in
@@ -52,7 +52,7 @@ extension Session {
         return ObjectHandle(rawValue: object)
     }
 
-    /// C_CreateObject of a private or secret key.
+    /// Creates a private or secret key, with attributes from secret memory (C_CreateObject).
     public mutating func createObject(
         _ template: Template, secrets: borrowing SecretAttributes
     ) throws(CallError) -> ObjectHandle {
@@ -64,8 +64,8 @@ extension Session {
         return ObjectHandle(rawValue: object)
     }
 
-    /// C_CopyObject: a new object that differs from `object` in `template`'s attributes. A session object's copy of a
-    /// private key stays sensitive and non-extractable.
+    /// Makes a copy of `object` that differs from it in `template`'s attributes (C_CopyObject). A copy of a private key
+    /// stays sensitive and non-extractable, also as a session object.
     public mutating func copyObject(_ object: ObjectHandle, _ template: Template) throws(CallError) -> ObjectHandle {
         var copy: CK_OBJECT_HANDLE = 0
         try unsafe module.call("C_CopyObject", module.functions.C_CopyObject) { copyObject in
@@ -74,14 +74,14 @@ extension Session {
         return ObjectHandle(rawValue: copy)
     }
 
-    /// C_DestroyObject.
+    /// Destroys an object (C_DestroyObject).
     public mutating func destroyObject(_ object: ObjectHandle) throws(CallError) {
         try module.call("C_DestroyObject", module.functions.C_DestroyObject) {
             $0(handle, object.rawValue)
         }
     }
 
-    /// C_SetAttributeValue.
+    /// Changes an object's attributes (C_SetAttributeValue).
     public mutating func setAttributes(_ template: Template, of object: ObjectHandle) throws(CallError) {
         try unsafe module.call("C_SetAttributeValue", module.functions.C_SetAttributeValue) { set in
             unsafe template.withCAttributes { unsafe set(handle, object.rawValue, $0, $1) }
@@ -90,8 +90,8 @@ extension Session {
 }
 
 extension Session {
-    /// C_FindObjectsInit, C_FindObjects, C_FindObjectsFinal (PKCS#11 v2.40 base §5.7): the objects that have all of
-    /// `template`'s attributes; all objects for an empty one.
+    /// Returns the objects that have all of `template`'s attributes, or all objects for an empty template
+    /// (C_FindObjectsInit, C_FindObjects and C_FindObjectsFinal, PKCS#11 v2.40 base §5.7).
     /// - Parameter limit: The maximum number of matches. More are an error, so that none is overlooked.
     public mutating func findObjects(
         matching template: Template, limit: Int = 100_000
@@ -203,8 +203,8 @@ extension Session {
         return .value(value)
     }
 
-    /// Makes the call for one attribute; without a buffer, the call asks for the size. Returns the size that the
-    /// library set.
+    /// Calls C_GetAttributeValue for one attribute, and returns the size that the library set. Without a buffer, the
+    /// call only gets the size.
     private mutating func getAttribute(
         _ type: AttributeType, of object: ObjectHandle, _ buffer: UnsafeMutableRawPointer?, _ capacity: UInt
     ) throws(CallError) -> UInt {

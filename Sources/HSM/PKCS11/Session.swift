@@ -54,7 +54,7 @@ public struct Session: ~Copyable, Sendable {
 }
 
 extension Slot {
-    /// C_OpenSession.
+    /// Opens a session with the HSM token in this slot (C_OpenSession).
     /// - Parameter readWrite: If true, token objects may be created, changed and destroyed. For session objects, this
     ///   is always allowed.
     public func openSession(readWrite: Bool = false) throws(CallError) -> Session {

@@ -7,7 +7,7 @@ public struct Slot: Sendable {
     public let module: Module
     public let identifier: UInt
 
-    /// C_GetTokenInfo.
+    /// Returns the description of the slot's HSM token (C_GetTokenInfo).
     public func tokenInfo() throws(CallError) -> TokenInfo {
         var info = CK_TOKEN_INFO()
         try unsafe module.call("C_GetTokenInfo", module.functions.C_GetTokenInfo) { unsafe $0(identifier, &info) }
@@ -39,7 +39,7 @@ extension Module {
 
 /// The description of an HSM token (CK_TOKEN_INFO, PKCS#11 v2.40 base §3.2). Texts have no padding.
 public struct TokenInfo: Sendable, Hashable {
-    /// CKF_… of CK_TOKEN_INFO.
+    /// The flags of an HSM token: CKF_… in CK_TOKEN_INFO.
     public struct Flags: OptionSet, Sendable, Hashable {
         public let rawValue: UInt
 

@@ -31,7 +31,7 @@ public enum FieldBound {
     public static let checkpoint = 4096
     /// ECDSA on P-256 in DER (RFC 3279 §2.2.3).
     static let signature = 72
-    /// CertificationRequestInfo: a name, a public key, perhaps an extension.
+    /// A CertificationRequestInfo, which contains a name, a public key and perhaps an extension.
     public static let requestInformation = 8 * 1024
     /// A TLS 1.2 transcript with both sides' certificate chains.
     public static let tlsInput = 32 * 1024
@@ -55,8 +55,8 @@ public enum FieldBound {
     public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
     static let deniedSystemCalls = 64
-    /// The number of elements of a list with one element for each node that shares an HSM token, which is also the
-    /// maximum number of nodes of a ledger. The longest list fits into one frame.
+    /// The number of audit keys, or of remembered audit checkpoints, in one answer: one for each node that shares the
+    /// HSM token. It is also the maximum number of nodes of a ledger. The longest list fits into one frame.
     public static let auditKeys = 1024
     public static let rememberedHeads = 1024
 }

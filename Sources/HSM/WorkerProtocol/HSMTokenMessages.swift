@@ -16,7 +16,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
     public var sessions: UInt16 = 0
     /// Library-specific initialisation string (NSS); empty for none.
     public var initializationString: String = ""
-    /// Tier C: the transaction's symmetric key may be read into the worker's memory.
+    /// True to allow tier C, in which a transaction's symmetric key is read into the worker's memory.
     public var allowExtractableSecret: Bool = false
     /// The time that the daemon waits for one answer, in milliseconds, before it ends the worker. The worker waits for
     /// a busy HSM token within that time.

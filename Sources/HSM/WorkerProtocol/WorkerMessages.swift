@@ -80,9 +80,8 @@ public struct WorkerOperation: Sendable, Equatable {
 }
 
 extension WorkerRequest {
-    /// One row for each operation. Opening loads a library and tests the tiers, and other requests read many keys or
-    /// generate one. The time limit of one decryption is too short for these. A slow HSM token needs many seconds for
-    /// an RSA key.
+    /// The operation's row in the table. Some operations need more time than a decryption: opening loads a library and
+    /// tests the tiers, and listing reads many keys. A slow HSM token needs many seconds to generate an RSA key.
     public var operation: WorkerOperation {
         switch self {
         case .open: WorkerOperation(1, "open", isRepeatable: false, atLeast: .seconds(60))

@@ -13,7 +13,7 @@ enum FileContent: Sendable, Equatable {
     case pkcs7
     case opensshPrivateKey
     case opensshPublicKey
-    /// `EC PARAMETERS` alone, or `DH PARAMETERS`.
+    /// A PEM block `EC PARAMETERS` or `DH PARAMETERS`, which contains no key.
     case parameters
     case javaKeyStore
     case json
@@ -34,7 +34,7 @@ enum FileContent: Sendable, Equatable {
         case other(String)
     }
 
-    /// The name with its article, for use after "is" in a message.
+    /// The content's name with an article, such as "a certificate", for use after "is" in a message.
     var name: String {
         switch self {
         case .certificate: "a certificate"

@@ -2,7 +2,7 @@ internal import Encodings
 internal import Glibc
 internal import SecretMemory
 
-/// A file's bytes with their recognised content.
+/// A file's bytes, and the kinds of content that were recognised in them.
 struct RecognisedFile: ~Copyable {
     let path: String
     private let bytes: SecretBytes
@@ -27,7 +27,8 @@ struct RecognisedFile: ~Copyable {
         self.bytes = bytes
     }
 
-    /// The file's content in order, each part with its PEM block.
+    /// The parts of the file in order, each with its kind of content and its PEM block. A DER file is one part without
+    /// a block.
     var contents: [(content: FileContent, block: PEMBlock?)] {
         if let binary { return [(binary, nil)] }
         return blocks.map { ($0.content ?? .unknown, $0) }

@@ -30,7 +30,7 @@ public final class KeyIndex: Sendable {
 
     public func entry(_ hash: PublicKeyHash) -> KeyEntry? { current.withLock { $0.byHash[hash] } }
 
-    /// All entries, by hash, ascending.
+    /// All entries, in ascending order of their hashes.
     public var entries: [KeyEntry] { current.withLock { $0.sorted } }
 
     /// A number that rises with each change of the entries.
@@ -109,11 +109,11 @@ public final class KeyIndex: Sendable {
     }
 }
 
-/// A name that does not identify a key.
+/// The reason why a name does not identify a key.
 public enum KeyLookupError: Error, Sendable, Equatable {
-    /// 44 characters that are not base64 of 32 bytes.
+    /// The name has 44 characters, but is not base64 of 32 bytes.
     case notBase64
-    /// Neither 44 characters nor 8 to 64 hexadecimal digits.
+    /// The name has neither 44 characters nor 8 to 64 hexadecimal digits.
     case notHexadecimal
     /// Several keys begin with this prefix.
     case ambiguous(count: Int)

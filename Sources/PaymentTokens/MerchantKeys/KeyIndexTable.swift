@@ -6,7 +6,7 @@ import WorkerProtocol
 /// ledger's records.
 struct KeyIndexTable: Sendable {
     private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
-    /// The entries by hash, ascending.
+    /// The entries, in ascending order of their hashes.
     private(set) var sorted: [KeyEntry] = []
     /// The number of changes of the entries so far; see ``KeyIndex/generation``.
     private(set) var generation = 0
@@ -17,7 +17,7 @@ struct KeyIndexTable: Sendable {
     /// One HSM token's copy of a key.
     private struct HeldKey {
         let hsmToken: String
-        /// The CKA_ID.
+        /// The key's CKA_ID in this HSM token.
         let identifier: [UInt8]
         let key: HSMTokenKey
     }

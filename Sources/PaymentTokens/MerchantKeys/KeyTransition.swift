@@ -16,7 +16,8 @@ public enum KeyTransitionError: Error, Sendable, Equatable {
 /// Changes of a key's state: the transitions that SP 800-57 part 1 §7 permits, and their effect on the cut-off. A key
 /// that may no longer decrypt must not regain that ability through another state.
 extension KeyRecord {
-    /// Late payment tokens arrive for days after a rotation. A key that decrypts for longer has not been retired.
+    /// The longest time for which a deactivated key may still decrypt, 90 days. Late payment tokens arrive for days
+    /// after a rotation. A key that decrypted for longer would not be retired.
     public static let longestCutOff: TimeInterval = 90 * 86_400
 
     /// The record after the change. A key that was deactivated, then suspended, returns to deactivated even if active

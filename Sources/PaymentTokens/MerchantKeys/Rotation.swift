@@ -116,7 +116,7 @@ public struct Rotation: Sendable, Equatable {
 
     public var isUnderWay: Bool { phase != .none }
 
-    /// The number of payment tokens that the old keys decrypted, or of signatures they made, within the last hour.
+    /// The number of payment tokens that the old keys decrypted within the last hour, or of signatures that they made.
     public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.lastHour.count } }
 
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }

@@ -72,7 +72,8 @@ public struct ExpectedDetails: Sendable, Equatable {
 
     /// The required members that the request does not expect, in alphabetical order.
     ///
-    /// - Parameter required: a caller's `require_expected`, of ``memberNames``.
+    /// - Parameter required: the `require_expected` of the caller's access rule, which contains names from
+    ///   ``memberNames``.
     public func missing(of required: Set<String>) -> [String] {
         var stated = Set(checkedMembers)
         if applicationData != nil { stated.insert("applicationData") }

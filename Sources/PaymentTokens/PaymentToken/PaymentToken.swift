@@ -173,7 +173,7 @@ private struct PaymentTokenMembers {
         return text
     }
 
-    /// A decoded string member. `form` names the required form if `decode` returns nil.
+    /// Reads a string member and decodes it. If `decode` returns nil, the refusal names the required form, `form`.
     func read<Value>(_ name: String, _ form: String, decode: (String) -> Value?) throws(Refusal) -> Value {
         guard let value = decode(try string(name)) else {
             throw .malformedToken("\(path).\(name) is not \(form)")
@@ -204,7 +204,7 @@ extension Refusal {
 public enum KeyMaterial: Sendable, Equatable {
     /// EC_v1.
     case ephemeralPublicKey(EphemeralPublicKey)
-    /// RSA_v1: the symmetric key, encrypted with RSA-OAEP. It is as long as the modulus, 256 bytes.
+    /// For RSA_v1, the symmetric key, encrypted with RSA-OAEP. It is as long as the modulus, 256 bytes.
     case wrappedKey([UInt8])
 
     /// The length of a wrapped key: Apple's portal accepts 2048-bit RSA keys only.

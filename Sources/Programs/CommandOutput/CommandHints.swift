@@ -22,7 +22,7 @@ package enum CommandHints {
         ("paytokend_unavailable", "/v1/", nil, "paytokenctl status"),
     ]
 
-    /// - Parameter place: the request's path, or the component of a reason.
+    /// - Parameter place: the path of the refused request, or the component that a reason of `/readyz` names.
     /// - Returns: nil if no command helps.
     package static func commands(after code: String, details: String? = nil, at place: String) -> String? {
         rows.first { row in

@@ -45,7 +45,7 @@ struct PaytokenGateway: AsyncParsableCommand {
     }
 }
 
-/// The default subcommand.
+/// The command that runs the merchant server. It is the default if the command line names no subcommand.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve; the default without a subcommand.", shouldDisplay: false)

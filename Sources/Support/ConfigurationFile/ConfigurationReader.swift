@@ -96,7 +96,7 @@ package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertibl
     /// The problem and the remedy, in one or two sentences without a final full stop.
     package let message: String
 
-    /// `FILE:LINE: KEY: what is wrong; what to do`
+    /// The problem in one line: `FILE:LINE: KEY: what is wrong; what to do`.
     package var description: String {
         (line.map { "\(file):\($0): " } ?? "\(file): ") + (key.isEmpty ? "" : "\(key): ") + message
     }

@@ -81,7 +81,7 @@ public struct BERReader: Sendable {
         return try next()
     }
 
-    /// The elements within a constructed one.
+    /// Returns a reader of the elements within a constructed element.
     public func elements(of element: BERElement) throws(Malformed) -> BERReader {
         guard element.isConstructed else { throw Malformed() }
         return BERReader(bytes, element.content, rules)

@@ -32,7 +32,8 @@ public enum Hexadecimal {
         decode(digits, takesUpperCase: false)
     }
 
-    /// Returns true for digits in the form of ``encode(_:)``, in any number.
+    /// Returns true if all characters are digits as ``encode(_:)`` writes them, in lower case. Any number of digits is
+    /// allowed.
     public static func isLowerCase(_ digits: some Collection<UInt8>) -> Bool {
         digits.allSatisfy { digit in
             switch digit {
@@ -138,7 +139,7 @@ public enum Base64 {
         guard (first | second | third) < 64 else { return nil }
         bytes[written] = first << 2 | second >> 4
         if rest == 3 { bytes[written + 1] = second << 4 | third >> 2 }
-        // The bits after the last byte.
+        // The bits after the last byte must be zero. Otherwise different last characters would encode the same bytes.
         let unused = rest == 3 ? third << 6 : second << 4
         return unused == 0 ? bytes : nil
     }

@@ -26,7 +26,7 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
     ]
     public static let rsaModulusBits = 2048
 
-    /// Encodes a PKCS#11 token's numbers in the only encoding that certificates of these keys have.
+    /// Encodes the numbers of a key from a PKCS#11 token, in the only encoding that certificates for such keys have.
     /// - Throws: ``UnsuitableKey`` if the key is neither P-256 nor RSA-2048.
     public init(_ key: PublicKey) throws(UnsuitableKey) {
         switch key {
@@ -155,7 +155,7 @@ public struct CertificateFields: Sendable {
 
     /// Parses a certificate within another structure.
     ///
-    /// - Parameter reader: the reader of the element, or one of the same bytes.
+    /// - Parameter reader: the reader that returned the element, or another reader of the same bytes.
     public init(of element: BERElement, in reader: BERReader) throws(Malformed) {
         guard element.identifier == BERElement.sequence else { throw Malformed() }
         var parts = try reader.elements(of: element)

@@ -10,7 +10,7 @@ package struct FairQueue<Owner: Hashable, Element> {
     /// without a name.
     package static var maximumNames: Int { 64 }
 
-    /// One owner's elements, by name. A name without elements has no entry.
+    /// The elements of one owner, in a queue for each name. A name without elements has no queue.
     fileprivate struct NamedQueues {
         var byName: [String?: CircularBuffer<Element>] = [:]
         /// The names with elements, in the order of service.

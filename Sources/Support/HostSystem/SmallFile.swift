@@ -72,7 +72,7 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
         self.errno = errno
     }
 
-    /// "open: Permission denied"
+    /// The call and the reason of its failure, such as "open: Permission denied".
     package var description: String { "\(call): \(Self.message(for: errno))" }
 
     /// The C library's text for an errno.

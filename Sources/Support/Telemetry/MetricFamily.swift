@@ -127,7 +127,7 @@ package final class Gauge<let labelCount: Int>: MetricFamily {
     }
 }
 
-/// Observations, counted in fixed buckets.
+/// A histogram: counts observed values in fixed buckets.
 package final class Histogram<let labelCount: Int>: MetricFamily {
     /// Upper bounds, ascending; +Inf is implied.
     private let bounds: [Double]

@@ -215,7 +215,8 @@ package enum LogLine {
         }
     }
 
-    /// `{"time":"…","level":"info","logger":"…","message":"…",`, then the metadata under their own names, and `}`.
+    /// Formats an event as `{"time":"…","level":"info","logger":"…","message":"…",`, followed by the metadata under
+    /// their own names and `}`.
     private static func json(
         _ event: LogEvent, label: String, metadata: Logger.Metadata, at time: Date
     ) -> [UInt8] {
@@ -250,7 +251,7 @@ package enum LogLine {
         }
     }
 
-    /// `2026-01-31T12:00:00.000Z info logger: message name=value name="value with spaces"`
+    /// Formats an event as `2026-01-31T12:00:00.000Z info logger: message name=value name="value with spaces"`.
     private static func text(
         _ event: LogEvent, label: String, metadata: Logger.Metadata, at time: Date
     ) -> [UInt8] {

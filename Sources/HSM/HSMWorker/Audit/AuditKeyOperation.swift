@@ -122,7 +122,8 @@ extension Session {
         return "The HSM token cannot keep an audit key: the one that it made \(fault)."
     }
 
-    /// The audit key as the HSM token has it; nil when there is no private key.
+    /// The audit key with this identifier in the HSM token, or the reason why it must not be used. nil if the HSM token
+    /// has no complete private key with the identifier.
     fileprivate mutating func auditKey(
         _ objects: AuditKeyObjects
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {

@@ -21,15 +21,16 @@ struct RememberedHead: Sendable {
 
     func template(_ line: [UInt8]) -> Template { Template(search + [.private(true), .value(line)]) }
 
-    /// This node's objects.
+    /// The search template for this node's data objects.
     var objects: Template { Template(search) }
 
-    /// The objects of every node, and any other object with this application's name.
+    /// The search template for the data objects of all nodes. It also matches any other object with this application's
+    /// name.
     static let candidates: Template = [.objectClass(.data), .token(true), .application(application)]
 }
 
 extension OpenToken {
-    /// The lines of all nodes.
+    /// The lines of the audit checkpoints that the HSM token stores, for all nodes.
     func rememberedHeads(in session: inout Session) throws(WorkerFailure) -> [[UInt8]] {
         try forAuditRecord("The remembered checkpoints cannot be read", &session) {
             (session) throws(CallError) -> Result<[[UInt8]], WorkerFailure> in
@@ -55,7 +56,8 @@ extension OpenToken {
         }
         try exclusively { () throws(WorkerFailure) in
             let known = heads[head.node]
-            // After a failed call the HSM token's content is unknown, and the next line searches again.
+            // After a failed call the HSM token's content is unknown, so the next call for this node searches for the
+            // object again.
             heads[head.node] = nil
             heads[head.node] = try forAuditRecord("The HSM token does not store the checkpoint", &session) {
                 (session) throws(CallError) -> Result<ObjectHandle, WorkerFailure> in

@@ -40,7 +40,7 @@ enum BlockingThread {
         precondition(status == 0, "the system has no more threads")
     }
 
-    /// Blocks the calling thread.
+    /// Blocks the calling thread for this number of seconds.
     static func sleep(_ seconds: Double) {
         usleep(useconds_t(max(0, seconds) * 1_000_000))
     }

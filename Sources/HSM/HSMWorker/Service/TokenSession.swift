@@ -57,7 +57,8 @@ final class TokenSession: Sendable {
         hsmToken.openSessions.add(change, ordering: .relaxed)
     }
 
-    /// The number of bytes of this process's secret memory that are not locked (mlock(2)), as the daemon receives it.
+    /// The number of bytes of this process's secret memory that are not locked (mlock(2)), at most
+    /// ``FieldBound/unlockedSecrets``. Answers report it to the daemon.
     static var unlockedSecrets: UInt32 {
         min(UInt32(clamping: SecretBytes.unlockedByteCount), FieldBound.unlockedSecrets)
     }

@@ -47,8 +47,8 @@ extension RestorationTier {
         return nil
     }
 
-    /// Performs the same test with a test key pair. With the published pair, also tests a shared secret that begins
-    /// with a zero byte.
+    /// Opens a test transaction with a test key pair, and checks that one with a wrong tag is refused. With the
+    /// published pair, also tests a shared secret that begins with a zero byte.
     func selfTestFailure(with key: borrowing TestKeyPair, in session: inout Session) -> SelfTestFailure? {
         let entry = key.entry
         if let failure = selfTestFailure(with: entry, in: &session) { return failure }

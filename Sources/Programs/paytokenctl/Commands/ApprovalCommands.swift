@@ -51,7 +51,7 @@ struct ApprovalListCommand: AsyncParsableCommand {
     }
 }
 
-/// The arguments of every decision.
+/// The arguments of every command that decides about an approval.
 struct DecisionOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp("The approval's identifier, as in approval list.", valueName: "id"), completion: .approval)

@@ -95,7 +95,8 @@ struct StatusCommand: AsyncParsableCommand {
 }
 
 extension StatusCommand {
-    /// The algorithms that identity keys sign with: `PSS,PKCS1`; `PSS*` if the worker pads.
+    /// The algorithms that identity keys sign with, such as `PSS,PKCS1`. `PSS*` means that the worker makes the
+    /// padding.
     private static func tls(_ hsmToken: HSMTokenStatus) -> String {
         let names = (hsmToken.tlsAlgorithms ?? []).map { algorithm in
             switch algorithm {
@@ -107,7 +108,7 @@ extension StatusCommand {
         return names.isEmpty ? "-" : names.joined(separator: ",")
     }
 
-    /// The beginning of each program's SHA-256; JSON output has the whole.
+    /// The beginning of each program's SHA-256. The JSON output contains the whole digest.
     private static func programs(_ status: StatusAnswer) -> [(String, String)] {
         let files =
             [
@@ -118,7 +119,8 @@ extension StatusCommand {
         return digests.isEmpty ? [] : [("SHA-256", digests.joined(separator: ", "))]
     }
 
-    /// The end of this node's record, as sequences; empty while the ledger does not provide it.
+    /// The sequences at which this node's record ends and up to which it is sealed and archived. Empty while the ledger
+    /// does not provide them.
     private static func record(_ ledger: LedgerStatus) -> [(String, String)] {
         guard let last = ledger.lastSequence else { return [] }
         let sealed = ledger.sealedSequence.map { sequence in

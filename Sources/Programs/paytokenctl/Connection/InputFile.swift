@@ -84,7 +84,7 @@ enum InputFile {
         return lines
     }
 
-    /// The number of bytes, if known.
+    /// The file's size in bytes; nil for standard input, and for anything but a regular file.
     static func size(_ path: String) -> Int? {
         guard path != "-", let attributes = try? FileManager.default.attributesOfItem(atPath: path),
             attributes[.type] as? FileAttributeType == .typeRegular

@@ -9,7 +9,8 @@ extension DaemonConnection {
         var keys: [KeySummary] = []
         var items: [JSONValue] = []
         var next: String?
-        // More pages than any real list has; a daemon that sends an endless list is faulty.
+        // The number of pages is limited, since a faulty daemon could send an endless list. No real list has as many
+        // pages.
         for _ in 0..<1000 {
             let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
             let answer = try await send(.get("/v1/keys" + query))

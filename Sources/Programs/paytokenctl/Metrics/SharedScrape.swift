@@ -39,7 +39,7 @@ final class SharedScrape: Sendable {
         self.freshness = freshness
     }
 
-    /// 200 with the metrics, or 503 with the reason; in the latter case, Prometheus' `up` is 0.
+    /// Returns 200 with the metrics, or 503 with the reason. After a 503, Prometheus' `up` is 0.
     func answer() async -> HTTPAnswer {
         let task = current.withLock { current in
             if let current, current.end.map({ ContinuousClock.now < $0 }) ?? true { return current.task }

@@ -27,7 +27,7 @@ struct AuditListCommand: AsyncParsableCommand {
             columns are left out with a note. --wide shows everything; a file or a pipe always gets everything.
             """)
 
-    /// The limit of a list; an export has none.
+    /// The largest number of records that one list shows. An export has no such limit.
     static let maximumLimit = 10_000
 
     @OptionGroup var whose: NodeOption

@@ -182,7 +182,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         let (recordsFile, keys) = (try NewFile(records), try NewFile(keyFile, mode: 0o644))
         // Records added during the export may be missing from it, so the HSM tokens are asked only for earlier uses.
         let begun = AuditTime(Date())
-        // Get the remembered checkpoint first and then the records, so that the records reach at least as far.
+        // Get the remembered checkpoint before the records, so that the records reach at least to that checkpoint.
         let (known, own, node) = try await VerificationInputs.nodes(connection)
         let ownKeys = try VerificationInputs.keys(own.keys)
         let remembered = try VerificationInputs.head(known)

@@ -106,7 +106,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         _ keys: CheckpointKeys?, _ heads: [SignedCheckpoint]
     ) async throws -> ExportVerification {
         let connection = socket.connection
-        // Get the remembered checkpoint first and then the record, so that the record reaches at least as far.
+        // Get the remembered checkpoint before the record, so that the record reaches at least to that checkpoint.
         let known = try await connection.send(.get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self).answer
         let trusted = if let keys { keys } else { CheckpointKeys(try VerificationInputs.keys(known.keys)) }
         var verification = ExportVerification(

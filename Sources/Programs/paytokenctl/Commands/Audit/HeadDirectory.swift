@@ -71,7 +71,7 @@ struct HeadDirectory {
 /// The name of a stored head's file.
 struct HeadFileName: Equatable {
     let node: AuditNode
-    /// ``AuditTime/fileNameText``.
+    /// The head's time, in the form of ``AuditTime/fileNameText``.
     private let time: String
     let sequence: Int
 
@@ -81,7 +81,7 @@ struct HeadFileName: Equatable {
         sequence = checkpoint.sequence
     }
 
-    /// Nil for any other file's name.
+    /// Parses a file's name. Returns nil if it is not the name of a stored head's file.
     init?(text: String) {
         let pattern = /(.{1,64})-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z)-([1-9][0-9]{0,18})\.json/
         guard let match = text.wholeMatch(of: pattern), let node = AuditNode(String(match.1)),

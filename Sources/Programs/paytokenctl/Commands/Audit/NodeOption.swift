@@ -28,7 +28,7 @@ enum NodeName: ExpressibleByArgument, Equatable, Sendable {
         self = .one(node)
     }
 
-    /// Nil for all.
+    /// The one node that is named; nil for all nodes.
     var one: AuditNode? { if case .one(let node) = self { node } else { nil } }
     var text: String { one?.name ?? "all" }
 }

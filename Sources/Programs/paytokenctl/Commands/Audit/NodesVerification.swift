@@ -61,8 +61,8 @@ struct NodesVerification {
     // MARK: Live
 
     func live(_ connection: DaemonConnection) async throws -> NodesReport {
-        // Get the remembered checkpoint and the ends of the records first and then the records, so that these reach at
-        // least as far.
+        // Get the remembered checkpoint and the ends of the records before the records, so that the records reach at
+        // least to these ends.
         let (known, own, ownNode) = try await VerificationInputs.nodes(connection)
         let nodes = known.nodes ?? []
         if let only, !nodes.contains(where: { $0.node == only.name }) {

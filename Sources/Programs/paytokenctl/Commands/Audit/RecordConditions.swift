@@ -65,7 +65,7 @@ struct Moment: ExpressibleByArgument, Equatable {
     }
 }
 
-/// `--since` and `--until`.
+/// The options that select records by their time, `--since` and `--until`.
 struct PeriodOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
