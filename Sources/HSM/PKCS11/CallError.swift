@@ -31,7 +31,7 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
         if case .returned(let value) = cause { value } else { nil }
     }
 
-    /// `C_Login: CKR_PIN_INCORRECT`.
+    /// The function and the cause, such as `C_Login: CKR_PIN_INCORRECT`.
     public var description: String {
         switch cause {
         case .returned(let value): "\(call): \(value)"

@@ -43,7 +43,7 @@ public enum FieldBound {
     /// The number of bytes of secret memory that a worker may report as not locked. A worker uses a few hundred KiB.
     public static let unlockedSecrets: UInt32 = 1024 * 1024 * 1024
 
-    /// The number of elements of a list. A list of keys is one page.
+    /// The number of keys in one answer, which is one page of a listing.
     public static let keys = 1024
     /// The total size of keys and certificates, in bytes, at which a page ends. One more key, with all its
     /// certificates, still fits into the frame.

@@ -229,9 +229,9 @@ struct FieldWriter: FieldCoder {
 
 /// One frame of the stream between the daemon and a worker.
 ///
-/// On the wire all integers are big-endian: u32 length of the rest, u8 type, u64 request identifier, then the type's
-/// fields in their fixed order. Octet strings and texts are u32 length and content, lists u16 count and elements,
-/// booleans and the presence of optionals one octet 0 or 1.
+/// A frame is the u32 length of the rest, a u8 type, a u64 request identifier, and the type's fields in their fixed
+/// order. All integers are big-endian. An octet string or a text is its u32 length and its content. A list is its u16
+/// count and its elements. A boolean, or the presence of an optional, is one octet, 0 or 1.
 public struct Frame: Sendable, Equatable {
     /// Octets before the first field, without the length prefix.
     static let headerLength = 9

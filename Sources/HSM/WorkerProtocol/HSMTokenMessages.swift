@@ -1,6 +1,7 @@
 public import KeyTypes
 
-/// Everything that a worker needs to open its one HSM token. It contains no PIN, only the path of its file.
+/// Everything that a worker needs to open its one HSM token. It does not contain the PIN, only the path of the PIN's
+/// file.
 public struct HSMTokenOpening: Sendable, Equatable, Message {
     /// The sender's ``WorkerProtocolVersion/current``; any other is refused.
     public var protocolVersion: UInt16 = WorkerProtocolVersion.current

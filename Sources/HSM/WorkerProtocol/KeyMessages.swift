@@ -58,11 +58,11 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
     public var use: KeyUse = .processing
     /// The certificate in DER. Its public key must be the private key's.
     public var certificate: [UInt8] = []
-    /// The encapsulated key, 65 bytes, of HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256,
-    /// AES-256-GCM, to ``HSMTokenDescription/importKey``.
+    /// The encapsulated key of HPKE (RFC 9180), 65 bytes, for the recipient ``HSMTokenDescription/importKey``. HPKE is
+    /// used in base mode with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM.
     public var encapsulatedKey: [UInt8] = []
-    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed with that key, with `info` = "paytokend key import v1" and the
-    /// certificate's DER as associated data. KeySealing does it at both ends.
+    /// The private key, a PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed with HPKE. Its `info` is "paytokend key
+    /// import v1", and its associated data is the certificate's DER. Both ends use KeySealing.
     public var sealedPrivateKey: [UInt8] = []
 
     public init(
@@ -152,7 +152,7 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     /// that they left unfinished is a processing key.
     private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
 
-    /// A new pair's first CKA_ID.
+    /// Returns the unfinished CKA_ID of a new pair: the beginning for its use, followed by random bytes.
     public static func makeUnfinishedIdentifier(for use: KeyUse) -> [UInt8] {
         let beginning = use == .identity ? unfinishedIdentityIdentifier : unfinishedIdentifier
         return beginning + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
@@ -169,8 +169,8 @@ public struct KeyGeneration: Sendable, Equatable, Message {
 public struct RequestSigning: Sendable, Equatable, Message {
     /// The key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8] = []
-    /// CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB, whose public key is that key's. The worker
-    /// refuses all other input, so a merchant key signs nothing else.
+    /// A CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB, with the public key of the key that signs it.
+    /// The worker refuses all other input, so a merchant key signs nothing else by this request.
     public var information: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], information: [UInt8]) {

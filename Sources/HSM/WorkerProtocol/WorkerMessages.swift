@@ -26,7 +26,7 @@ public enum WorkerRequest: Sendable, Equatable {
     /// Reads the current attributes of all private keys with this CKA_ID, a publicKeyHash of 32 bytes, from the HSM
     /// token.
     case readAttributes(publicKeyHash: [UInt8])
-    /// Restores one transaction's symmetric key and opens its data. The same frame for every tier.
+    /// Restores one transaction's symmetric key and opens its data. Every tier uses the same frame.
     case decrypt(Decryption)
     /// Stores a private key, which is then non-extractable and sensitive, with its public key and certificate.
     case importPrivateKey(PrivateKeyImport)

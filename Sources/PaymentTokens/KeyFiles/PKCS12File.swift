@@ -64,7 +64,7 @@ public struct PKCS12File: ~Copyable, Sendable {
         return try file.der(of: block)
     }
 
-    /// The certificate for the key.
+    /// Returns the bundle's certificate for the private key.
     ///
     /// - Parameter path: The bundle's path, for messages.
     /// - Throws: ``KeyFileError`` if there is no certificate, none for the key, or more than one that Apple issued.

@@ -34,8 +34,8 @@ struct RecognisedFile: ~Copyable {
         return blocks.map { ($0.content ?? .unknown, $0) }
     }
 
-    /// The error for a file that lacks the required content. It names the content found. It names parameters only if
-    /// there is no other content.
+    /// The error for a file that lacks the required content. The message names the content that was found. It names
+    /// parameters only if the file has no other content.
     func refusal(insteadOf wanted: FileContent.Wanted) -> KeyFileError {
         let contents = contents.map(\.content)
         let found = contents.first { $0 != .parameters } ?? .parameters

@@ -33,8 +33,9 @@ extension KeyRecord {
         switch target {
         case .deactivated where isReturning: break
         case .deactivated:
-            // The cut-off is nil and not the current time, because a request is compared by its time of arrival. The
-            // payments of requests that arrived earlier and are still waiting for the HSM must not be released either.
+            // The cut-off is nil and not the current time, because it is compared with a request's time of arrival.
+            // With the current time as cut-off, requests that arrived earlier and still wait for the HSM would be
+            // released.
             next.cutOff = nil
             if let end { next.cutOff = try cutOffWhenRetired(end, at: now) }
         case .suspended: return suspended(at: now)
@@ -43,8 +44,9 @@ extension KeyRecord {
         return next
     }
 
-    /// The record of the suspended key. Its cut-off shows that the key had been deactivated. A key that was deactivated
-    /// without a cut-off therefore gets the current time as its cut-off; otherwise resuming it would make it active.
+    /// Returns the key's record after a suspension. A suspended key with a cut-off was deactivated before. Therefore a
+    /// key that was deactivated without a cut-off gets the current time as its cut-off. Otherwise resuming it would
+    /// make it active.
     public func suspended(at now: Date) -> KeyRecord {
         var next = self
         if state == .deactivated, cutOff == nil { next.cutOff = now }

@@ -39,8 +39,8 @@ public struct Rotation: Sendable, Equatable {
         public let refusedLastHour: Int
         /// True if the key is known to have decrypted a payment token, or made a signature, before.
         public var wasUsed: Bool
-        /// One sentence with the reason why the key decrypts nothing now, in any state; nil if an available HSM token
-        /// has it without a fault.
+        /// One sentence with the reason why no HSM token can use the key now, regardless of its state. nil if an
+        /// available HSM token has the key without a fault.
         public let fault: String?
 
         public init(

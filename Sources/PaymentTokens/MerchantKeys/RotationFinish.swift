@@ -22,7 +22,7 @@ extension Rotation {
     /// The old keys' records after the rotation.
     ///
     /// - Parameters:
-    ///   - cutOff: the time until which they still decrypt payment tokens; nil if they stop immediately.
+    ///   - cutOff: the time until which the old keys still decrypt; nil if they stop immediately.
     ///   - force: true to finish although the old key is in use, or the new one is unproven.
     public func finished(cutOff: Date?, force: Bool, now: Date) throws(RotationFinishError) -> [KeyRecord] {
         guard !oldKeys.isEmpty else { throw .noOldKey }

@@ -202,7 +202,7 @@ extension Refusal {
 
 /// The value that, with the merchant's private key, restores a payment token's symmetric key.
 public enum KeyMaterial: Sendable, Equatable {
-    /// EC_v1.
+    /// For EC_v1, the ephemeral public key.
     case ephemeralPublicKey(EphemeralPublicKey)
     /// For RSA_v1, the symmetric key, encrypted with RSA-OAEP. It is as long as the modulus, 256 bytes.
     case wrappedKey([UInt8])

@@ -10,7 +10,7 @@ enum DisplayWidth {
         case .nonspacingMark, .enclosingMark: return 0
         default: break
         }
-        // Hangul vowels and final consonants, which combine with a syllable's first consonant.
+        // Hangul vowels and final consonants occupy no column, since they combine with the syllable's first consonant.
         if (0x1160...0x11FF).contains(scalar.value) { return 0 }
         return isWide(scalar) ? 2 : 1
     }

@@ -82,7 +82,7 @@ package struct DescriptorFailure: Error, Equatable {
         self.number = number
     }
 
-    /// EPIPE: the other end of a pipe is closed.
+    /// True if the other end of a pipe is closed (EPIPE).
     package var isReaderGone: Bool { number == EPIPE }
 
     /// The exit status of the command. A full disk is temporary, so the user can repeat the command later (a decryption

@@ -79,7 +79,8 @@ extension ConfigurationSection {
         return path
     }
 
-    /// Permission bits of a socket file: connecting needs write permission, and execute permission has no meaning.
+    /// The permission bits of a socket file. A peer needs write permission to connect. Execute permission has no
+    /// meaning and is refused.
     package func mode(_ name: String, default standard: UInt32) -> UInt32 {
         guard let text = written(name) else { return standard }
         guard (3...4).contains(text.utf8.count), let mode = UInt32(text, radix: 8), mode & ~0o666 == 0,
@@ -103,7 +104,7 @@ extension ConfigurationSection {
         return value
     }
 
-    /// A required name for labels and records.
+    /// A required name, which metrics' labels and records contain; nil after a reported problem.
     package func name(_ key: String) -> String? {
         guard let text = text(key) else {
             if node(key) == nil { problem(key, "is missing; give a name") }

@@ -110,8 +110,8 @@ public struct TokenURI: Sendable, Hashable {
             }
         }
 
-        /// Characters allowed without encoding: RFC 3986's unreserved characters, and pk11-res-avail with the additions
-        /// of each component.
+        /// The characters that may occur without encoding: RFC 3986's unreserved characters, and RFC 7512's
+        /// pk11-res-avail with the characters that it adds for each component.
         private static let marks = Array("-._~:[]@!$'()*+,=".utf8)
 
         private static func decode(_ text: Substring, _ name: String, _ part: Part) throws(TokenURIError) -> String {

@@ -61,7 +61,7 @@ package struct FairQueue<Owner: Hashable, Element> {
     /// The number of waiting elements of this owner.
     package func count(of owner: Owner) -> Int { byOwner[owner]?.count ?? 0 }
 
-    /// - Parameter name: the client for which the owner works; nil for itself.
+    /// - Parameter name: the client for which the owner works; nil if it works for itself.
     package mutating func append(_ element: Element, of owner: Owner, named name: String? = nil) {
         if byOwner[owner] == nil { round.append(owner) }
         byOwner[owner, default: NamedQueues()].append(element, named: name)

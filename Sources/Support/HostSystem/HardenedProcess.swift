@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// Privileges that a program with other people's secrets gives up.
+/// The privileges that a program gives up because it has other people's secrets.
 package enum HardenedProcess {
     /// Forbids new privileges (PR_SET_NO_NEW_PRIVS) for this thread and the threads that it starts. The kernel stores
     /// the setting for each thread, so call this function first, while only the main thread exists. ``harden()``

@@ -26,7 +26,7 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 
     private struct State {
         var entries: [Source: Entry] = [:]
-        /// The shared entry of all other sources.
+        /// The entry that all sources without an entry in `entries` share.
         var others: Entry?
         /// The time of the last search for silent sources; a search at each event would cost too much.
         var clearedAt: ContinuousClock.Instant?

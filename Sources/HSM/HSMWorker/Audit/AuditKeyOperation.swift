@@ -65,8 +65,8 @@ extension OpenToken {
             do throws(CallError) {
                 return try signed(request, with: known, &session)
             } catch {
-                // Another program may have replaced the object. If the HSM token does not show the key at all, the
-                // library may have lost its token.
+                // Another program may have replaced the object, so the key is searched for again. If the HSM token no
+                // longer shows the key, the library may have lost the HSM token.
                 guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }

@@ -49,7 +49,7 @@ extension OpenToken {
             }
             add(entry)
         } catch {
-            // In reverse order: the private key first.
+            // The objects are destroyed in reverse order, so the private key is destroyed first.
             session.destroy(created.reversed())
             throw error
         }

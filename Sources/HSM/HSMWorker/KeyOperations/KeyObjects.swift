@@ -54,8 +54,8 @@ struct KeyObjects: Sendable {
         ]
     }
 
-    /// The permitted uses of a public key. Every key's own signature can be verified: both uses sign a certificate
-    /// request.
+    /// The permitted uses of a public key. CKA_VERIFY is true for both uses, since a key of either use signs its
+    /// certificate request.
     static func publicKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse) -> [Attribute] {
         [.verify(true), .encrypt(algorithm == .rsa && use == .processing), .wrap(false)]
     }

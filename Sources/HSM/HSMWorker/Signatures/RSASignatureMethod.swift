@@ -27,7 +27,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         }
     }
 
-    /// The function that the HSM token must have, under its name in the standard, for an operator.
+    /// The function that the HSM token must have, by its name in the standard. Messages to operators contain it.
     var requirement: String {
         switch self {
         case .pssHashing: "CKM_SHA256_RSA_PKCS_PSS"

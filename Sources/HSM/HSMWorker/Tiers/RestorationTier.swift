@@ -12,7 +12,7 @@ import WorkerProtocol
 protocol RestorationTier: Sendable {
     var scheme: RestorationScheme { get }
     var protection: ProtectionTier { get }
-    /// The function that the HSM token must have, under its name in the standard, for an operator.
+    /// The function that the HSM token must have, by its name in the standard. Messages to operators contain it.
     var requirement: String { get }
     /// The form of AES-GCM's parameters; nil if the HSM token does no AES-GCM.
     var parameterForm: Mechanism.GCMParameterForm? { get }

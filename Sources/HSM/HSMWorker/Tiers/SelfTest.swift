@@ -81,8 +81,8 @@ extension RestorationTier {
 }
 
 /// A transaction with known content that this process encrypts to a merchant's public key. An HSM token that opens it
-/// has the private key and restores as Apple specifies. It is used to choose tiers and to test key pairs when they are
-/// listed. It also shows whether the input or the HSM token caused an error.
+/// has the private key, and restores symmetric keys as Apple specifies. It is used to choose tiers and to test key
+/// pairs when they are listed. It also shows whether the input or the HSM token caused an error.
 ///
 /// swift-crypto encrypts it, independently of the code that opens it.
 struct TestTransaction: Sendable {

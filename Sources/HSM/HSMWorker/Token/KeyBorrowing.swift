@@ -27,7 +27,8 @@ extension OpenToken {
     /// So a previous worker must have imported this key while the current worker was listing keys.
     private func borrowNew(_ hash: [UInt8], for use: KeyUse, in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
-            // A listing under way may have removed the key for a moment, so it is looked up again under the lock.
+            // A listing that was under way may have removed the key for a moment. No listing runs now, so the map is
+            // read again.
             if let entry = keys.borrow(hash, for: use) { return entry }
             _ = try? describeKey(hash, in: &session)
             return keys.borrow(hash, for: use)

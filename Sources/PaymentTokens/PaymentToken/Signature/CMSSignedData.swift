@@ -308,7 +308,7 @@ struct SignedAttributes {
         }
     }
 
-    /// RFC 6211 §2:
+    /// Checks the value of cmsAlgorithmProtection against the signer's algorithms, RFC 6211 §2:
     ///
     ///     CMSAlgorithmProtection ::= SEQUENCE {
     ///         digestAlgorithm DigestAlgorithmIdentifier,

@@ -180,8 +180,8 @@ struct ChainCache {
         let leafDER: [UInt8]
         let intermediateDER: [UInt8]
 
-        /// Only the leaf is hashed, in one call, since an array hashes its bytes one at a time. Equality compares both
-        /// certificates.
+        /// Hashes only the bytes of the leaf, in one call, because an array's own hashing takes one byte at a time.
+        /// Equality compares both certificates.
         func hash(into hasher: inout Hasher) {
             unsafe leafDER.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
         }

@@ -6,7 +6,7 @@ import StrictJSON
 
 /// A file on the command line; `-` is standard input.
 enum InputFile {
-    /// 1 MiB: more than any payment token has, and more than a request may have by default.
+    /// The default size limit of a file, 1 MiB. Payment tokens are smaller, and so are requests by default.
     static let maximumByteCount = 1 << 20
 
     /// The content of a file that is not larger than the limit.
@@ -92,7 +92,8 @@ enum InputFile {
         return attributes[.size] as? Int
     }
 
-    /// A payment token's bytes, one JSON document. It is checked here because it becomes part of a larger document.
+    /// Reads a payment token's bytes, and checks that they are one JSON document, because they become part of a larger
+    /// document.
     static func readPaymentToken(_ path: String) throws -> [UInt8] {
         let bytes = try read(path)
         do {

@@ -25,7 +25,7 @@ final class TypedPassword: Sendable {
         }
     }
 
-    /// O_TMPFILE (open(2)), which glibc declares only with _GNU_SOURCE: an unnamed file, here in memory.
+    /// The flag O_TMPFILE (open(2)), which makes an unnamed file. glibc declares it only with _GNU_SOURCE.
     private static let temporaryFile = O_DIRECTORY | 0o20_000_000
 
     deinit { close(descriptor) }

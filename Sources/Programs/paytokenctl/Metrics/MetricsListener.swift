@@ -12,9 +12,9 @@ struct MetricsConnections: ConnectionService {
 
     func connectionsChanged(by difference: Int) {}
 
-    /// Prometheus needs one connection, or two if there is a pair of servers. A response may have megabytes. Every
-    /// account of a host has the same address, so an account with many connections could exclude Prometheus. To prevent
-    /// this, the oldest connection is closed.
+    /// The limits on connections. Prometheus needs one connection, or two if there is a pair of servers. A response may
+    /// have megabytes. Every account of a host has the same address, so an account with many connections could exclude
+    /// Prometheus. To prevent this, the oldest connection is closed.
     private static let connections = ConnectionLimits.Maximum(total: 16, perSource: 8, unidentified: 16)
     private static let limits = RequestLimits(idle: .seconds(30), request: .seconds(10))
 

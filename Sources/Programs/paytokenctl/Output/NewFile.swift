@@ -64,7 +64,8 @@ final class NewFile {
         _ = unsafe unlink(partial)
     }
 
-    /// Syncs the new name to the disk. File systems on which a directory cannot be synced do that themselves.
+    /// Syncs the directory, and so the new name, to the disk. Errors are ignored: a file system on which a directory
+    /// cannot be synced writes the name itself.
     private func syncDirectory() {
         let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
         let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -132,7 +132,7 @@ struct AuditExportCommand: AsyncParsableCommand {
             try file.publish()
             return lines
         } catch  where follow && Task.isCancelled {
-            // The file contains only whole lines, and the user ended the export.
+            // The user ended the export. The file contains only whole lines, so it is published as it is.
             try file.publish()
             return nil
         }

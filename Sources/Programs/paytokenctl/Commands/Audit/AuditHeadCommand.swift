@@ -139,9 +139,10 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
-    /// Requires that the record can have no earlier head. If no head is stored, nothing proves that the record
-    /// continues an earlier one. Therefore the first head is accepted only for a young record and an empty directory,
-    /// unless the operator states that it is the first. A node with another name has a different record.
+    /// Throws unless this head can be accepted as the node's first one. If no head of the node is stored, nothing
+    /// proves that the record continues an earlier one. Therefore the first head is accepted only for a young record
+    /// and an empty directory, unless the operator states that it is the first. A node with another name has a
+    /// different record.
     private func requireBeginning(of head: SignedCheckpoint, in kept: HeadDirectory) async throws {
         let node = head.checkpoint.node
         guard !first else { return }

@@ -78,7 +78,8 @@ struct AuditListCommand: AsyncParsableCommand {
         }
     }
 
-    /// The requested number of records, read page by page, and true if there are more.
+    /// Returns the requested number of records, which it reads page by page. `hasMore` is true if there are further
+    /// records.
     private func records() async throws -> (items: [JSONValue], hasMore: Bool) {
         let connection = socket.connection
         var items: [JSONValue] = []

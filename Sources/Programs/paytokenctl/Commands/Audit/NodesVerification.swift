@@ -167,7 +167,7 @@ struct NodesReport {
         }
     }
 
-    /// For intact records, identifies the files among the archives that the records name.
+    /// Finds each given file among the archives that the records name, if all records are intact.
     mutating func name(_ archives: ArchiveFiles) throws {
         if faults.isEmpty, parts.allSatisfy(\.verdict.isIntact) { files = try archives.named(by: self.archives) }
     }
