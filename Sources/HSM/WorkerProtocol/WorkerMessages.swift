@@ -309,8 +309,9 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         /// Two workers ended while they had this input, so the daemon sends it to no worker for a while. Only the
         /// daemon uses this code.
         case inputRefused = 9
-        /// The HSM token works, but not for this request about the audit key or the remembered audit checkpoint. It is
-        /// read-only, accepts no data objects, or shows too many; or the message is not an audit checkpoint.
+        /// The HSM token works, but not for this request about the audit key or the remembered audit checkpoint. The
+        /// HSM token is read-only, accepts no data objects or shows too many of them, or the message is not an audit
+        /// checkpoint.
         case auditRefused = 10
         /// Neither the call nor its second attempt was answered in time. Only the daemon uses this code.
         case deadlineExceeded = 11

@@ -93,12 +93,12 @@ struct CertificateChoice {
 /// differ. It is sufficient to choose one of several certificates; the daemon checks that the chosen one is suitable.
 struct FoundCertificate {
     enum Role: Equatable {
-        /// Has Apple's merchant extension, and is neither an authority nor a TLS client.
+        /// The certificate has Apple's merchant extension, and is neither an authority's nor a TLS client's.
         case paymentProcessing
         case merchantIdentity
         case authority
         case other
-        /// Starts like a certificate, but swift-certificates cannot parse it.
+        /// The bytes begin like a certificate, but swift-certificates cannot parse them.
         case unreadable
     }
 

@@ -153,8 +153,8 @@ public struct KeyEntry: Sendable, Equatable {
     public let hsmTokens: [String]
     /// The configured names of all HSM tokens that show the key, with or without faults.
     public internal(set) var shownBy: [String] = []
-    /// Facts that an operator should know although they prevent nothing: no certificate, or a fault in another HSM
-    /// token's copy.
+    /// Facts that an operator should know although they do not prevent the key's use: no certificate, or a fault in
+    /// another HSM token's copy.
     public let warnings: [String]
 
     /// Returns true if use and state permit decryption at `now`. ``condition`` shows whether the key is available.
@@ -291,17 +291,17 @@ public struct KeyUses: Sendable, Equatable {
 
 /// A key's state, with the names of SP 800-57 part 1 §7.
 public enum KeyState: String, Sendable, CaseIterable {
-    /// No certificate yet, or in an HSM token but not yet adopted into the ledger.
+    /// The key has no certificate yet, or is in an HSM token but was not yet adopted into the ledger.
     case preActivation = "pre-activation"
     case active
-    /// Superseded. The key still decrypts until its cut-off, because payment tokens encrypted to it arrive for hours
-    /// after a rotation.
+    /// The key was retired. It still decrypts until its cut-off, because payment tokens encrypted to it arrive for
+    /// hours after a rotation.
     case deactivated
-    /// Temporarily out of use; it may be resumed.
+    /// The key is temporarily out of use. It may be resumed.
     case suspended
-    /// Must never decrypt again.
+    /// The key must never decrypt again.
     case compromised
-    /// Deleted from the HSM token.
+    /// The key was deleted from the HSM token.
     case destroyed
 
     /// Returns true for a transition of SP 800-57 part 1 §7, with one restriction. An active key cannot be destroyed

@@ -60,8 +60,8 @@ struct KeyIndexTable: Sendable {
     /// Compares one key again. The cost does not depend on the number of keys.
     ///
     /// - Parameter hsmTokens: by name, the objects that HSM tokens show under this hash as CKA_ID now. An HSM token
-    ///   that is not included keeps the objects that it showed last. An object that is a different key is ignored until
-    ///   the HSM token's next complete listing.
+    ///   that is not included keeps the objects that it showed last. An object whose public key has a different hash is
+    ///   ignored until the HSM token's next complete listing.
     mutating func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?, now: Date
     ) {

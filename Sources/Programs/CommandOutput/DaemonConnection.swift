@@ -4,7 +4,7 @@ import Foundation
 
 /// The socket that a command uses: one of the daemon's two, or the gateway's for administration.
 package struct DaemonSocket: Sendable {
-    /// Nil if no environment variable names the socket.
+    /// The environment variable that names the socket's path; nil if there is none.
     let variable: String?
     package let defaultPath: String
     /// The program that owns the socket.

@@ -133,7 +133,8 @@ extension Session {
 extension AttributeValues {
     fileprivate var isOnP256: Bool { bytes(.ecParameters) == EllipticCurve.p256Parameters }
 
-    /// Returns true for an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
+    /// Returns true if these values are an audit key's: its type, its label and an identifier of 16 bytes. No merchant
+    /// key has an identifier of that size.
     func isAuditKey(labelled label: String?) -> Bool {
         label == AuditKeyObjects.label && keyType == .ec
             && bytes(.identifier)?.count == AuditKeyDescription.identifierByteCount

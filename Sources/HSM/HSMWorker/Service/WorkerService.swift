@@ -43,7 +43,7 @@ package final class ServedToken: Sendable {
         return description
     }
 
-    /// Starts a thread for each session. They end with the process, or when no more requests come.
+    /// Starts a thread for each session. The threads end with the process, or when no more requests come.
     /// - Parameters:
     ///   - read: Blocks for further requests with their identifiers; nil when none will come. One thread at a time
     ///     calls it.

@@ -203,17 +203,17 @@ struct EncodedObjectIdentifier: Hashable {
         content = serializer.serializedBytes.dropFirst(2)
     }
 
-    // RFC 5652 §4 and §5.1.
+    // Content types, RFC 5652 §4 and §5.1.
     static let cmsData = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 7, 1])
     static let cmsSignedData = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 7, 2])
 
-    // RFC 5652 §11.1 to §11.3; RFC 6211 §2.
+    // Types of signed attributes, RFC 5652 §11.1 to §11.3 and RFC 6211 §2.
     static let contentTypeAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 3])
     static let messageDigestAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 4])
     static let signingTimeAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 5])
     static let cmsAlgorithmProtectionAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 52])
 
-    // RFC 5754 §2.2 and §3.
+    // Digest and signature algorithms, RFC 5754 §2.2 and §3.
     static let sha256 = EncodedObjectIdentifier([2, 16, 840, 1, 101, 3, 4, 2, 1])
     static let ecdsaWithSHA256 = EncodedObjectIdentifier([1, 2, 840, 10045, 4, 3, 2])
     static let rsaEncryption = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 1, 1])

@@ -46,7 +46,7 @@ struct LedgerBackupCommand: AsyncParsableCommand {
     private func copy() async throws -> (size: Int, digest: [UInt8]) {
         let file = try NewFile(file)
         let connection = socket.connection
-        // The daemon first makes its copy, which takes longer for a larger ledger.
+        // The daemon makes the copy before its response begins, which takes longer for a larger ledger.
         let answer = try await connection.stream(
             .post("/v1/ledger/backup", body: Array("{}".utf8)), deadline: .seconds(600))
         guard let expected = answer.header("Repr-Digest").flatMap(ReprDigest.sha256) else {

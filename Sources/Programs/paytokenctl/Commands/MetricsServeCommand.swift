@@ -66,7 +66,7 @@ struct MetricsServeCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Do this first, so that even an early signal ends the program cleanly.
+        // The signals are trapped first, so that even an early signal ends the program cleanly.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         guard let address = NetworkAddress(listen),
             let place = try? SocketAddress(ipAddress: address.ip, port: address.port)

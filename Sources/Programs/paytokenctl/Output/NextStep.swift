@@ -31,7 +31,8 @@ enum NextStep {
     static let giveAuditorsTheKey =
         "Give auditors the new public key in addition to the old one: paytokenctl audit public-key > keys.pem"
 
-    /// The step for a certificate whose key is in use. Its expiry affects neither the key's state nor readiness.
+    /// The step for a certificate whose key is in use. The certificate's expiry affects neither the key's state nor
+    /// readiness.
     static func renewCertificate(of use: String) -> String {
         use == "identity"
             ? "With an expired certificate Apple gives no merchant sessions. Renew it: paytokenctl help rotate."
