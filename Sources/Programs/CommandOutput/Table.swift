@@ -1,7 +1,7 @@
 /// Plain text in aligned columns: separated by two blanks, with none at the end of a line.
 ///
-/// In a terminal that is too narrow for a list, cells are shortened as far as their columns allow, and then the least
-/// important columns are left out (``fitted(to:)``).
+/// If a terminal is too narrow for a list, cells are shortened as far as their columns allow. If that is not enough,
+/// the least important columns are left out (``fitted(to:)``).
 package struct Table {
     private var rows: [[String]] = []
     private let columns: [Column]

@@ -89,8 +89,8 @@ package struct StandardErrorLogHandler: LogHandler {
 /// Writes lines to a descriptor on its own thread, so that logging never blocks, even if the reader of standard error
 /// has stopped reading. Lines that do not fit into the queue are dropped and counted.
 ///
-/// Lines that arrive within a few milliseconds are written together, as many as a pipe accepts atomically, so that
-/// lines of other programs on the same pipe do not get mixed in.
+/// Lines that arrive within a few milliseconds are written together, but no more than a pipe accepts atomically.
+/// Otherwise lines of other programs on the same pipe could be mixed in.
 package final class LogSink: Sendable {
     private struct Backlog {
         /// The pieces not yet passed to write(2), each of which is written in one call.

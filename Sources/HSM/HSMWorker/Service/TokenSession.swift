@@ -6,8 +6,8 @@ import WorkerProtocol
 /// One PKCS#11 session with the open HSM token, and the requests that are answered in it. One thread at a time uses
 /// it.
 ///
-/// When its PKCS#11 session is lost, or the HSM token had no room for one, it leaves the work to the other sessions and
-/// keeps trying to open a new one.
+/// If its PKCS#11 session is lost, or the HSM token has no room for a session, this object takes no requests. The other
+/// sessions then do the work, while it keeps trying to open a new session.
 final class TokenSession: Sendable {
     // `Session` cannot be copied, and a thread's closure cannot own it, so a Mutex holds it. The Mutex is never
     // contended.
