@@ -166,7 +166,7 @@ extension [UInt8] {
     }
 }
 
-/// Elliptic curves in attributes.
+/// The attribute values that describe a curve and its points: CKA_EC_PARAMS and CKA_EC_POINT.
 public enum EllipticCurve {
     /// CKA_EC_PARAMS of P-256: the OBJECT IDENTIFIER 1.2.840.10045.3.1.7 in DER (RFC 5480 §2.1.1.1).
     public static let p256Parameters: [UInt8] = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]

@@ -20,7 +20,8 @@ public struct TLS12Transcript: Sendable, Equatable {
     /// The only host name in the ClientHello's `server_name` extension (RFC 6066 §3), a DNS name in lower case.
     public let serverName: String
     /// The CertificateRequest's `supported_signature_algorithms` (RFC 5246 §7.4.4), in the server's order. Each is
-    /// IANA's number of the scheme; in a pair that TLS 1.2 itself defines, the upper byte is the hash.
+    /// IANA's number of a signature scheme. TLS 1.2 itself defines such a number as two bytes: the hash, then the
+    /// signature algorithm.
     public let signatureSchemes: [UInt16]
     /// The client's certificate in DER: the first in its Certificate message.
     public let clientCertificate: [UInt8]

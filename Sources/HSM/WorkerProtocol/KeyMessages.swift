@@ -121,8 +121,9 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     public var merchantIdentifier: String = ""
     public var algorithm: KeyAlgorithm = .ec
     public var use: KeyUse = .processing
-    /// True to finish a pair that an earlier generation for this merchant left unfinished, and to generate none;
-    /// `keyNotFound` if there is none. The daemon sets it to find out the result after a worker ended.
+    /// True to finish only a pair that an earlier generation for this merchant left unfinished. The worker then never
+    /// generates a pair. It answers `keyNotFound` if no unfinished pair exists, or if the pair cannot sign its
+    /// certificate request. The daemon sets this after a worker ended during a generation, to find out the result.
     public var onlyFinishes: Bool = false
 
     public init(

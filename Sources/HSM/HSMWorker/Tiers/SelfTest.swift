@@ -92,7 +92,7 @@ struct TestTransaction: Sendable {
     private static let otherInfo = Array("\u{0D}id-aes256-GCM trial".utf8)
     private static let vector = [UInt8](repeating: 0, count: 16)
 
-    /// - Parameter ephemeral: EC only; nil for a new one.
+    /// - Parameter ephemeral: The ephemeral private key, for EC only; nil to generate one.
     /// - Throws: ``UnsuitableKey`` if nothing can be encrypted to the public key.
     init(
         for publicKey: SubjectPublicKeyInfo, ephemeral: P256.KeyAgreement.PrivateKey? = nil

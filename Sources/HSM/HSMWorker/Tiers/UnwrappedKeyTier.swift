@@ -105,7 +105,7 @@ extension Session {
         keptObject = nil
     }
 
-    /// A secret key's size.
+    /// Reads a secret key's size in bytes (CKA_VALUE_LEN). Throws if the HSM token does not report it.
     fileprivate mutating func byteCount(of key: ObjectHandle) throws(CallError) -> Int {
         guard let count = try attributes([.valueLength], of: key).number(.valueLength) else {
             throw CallError(call: "C_GetAttributeValue", cause: .implausible("an AES key without CKA_VALUE_LEN"))

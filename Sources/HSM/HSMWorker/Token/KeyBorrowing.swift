@@ -2,7 +2,8 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-// Borrowing of a served key for one operation, according to its use. Searches for the key again if its object is gone.
+// The functions that lend a served key to one operation, after a check of the key's use. They also search for a key
+// again if its object is gone.
 extension OpenToken {
     /// Lends a key to the caller, which must give it back.
     ///

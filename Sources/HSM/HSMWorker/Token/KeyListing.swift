@@ -19,18 +19,18 @@ final class KeyListing: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        /// The number of private keys that have been taken.
+        /// The index in `privateKeys` of the next key that no session has begun to read.
         var position = 0
-        /// Keys that were taken and then put back because the HSM token did not answer.
+        /// Keys that a session began to read and must be read again, because a call into the HSM token failed.
         var returned: [ObjectHandle] = []
-        /// The number of keys that were taken and not yet read.
+        /// The number of keys that sessions are reading now.
         var underWay = 0
-        /// Identifiers of the keys that passed, or are being tested.
+        /// The publicKeyHash of each key that passed its test or is being tested.
         var claimed: Set<[UInt8]> = []
         var entries: [[UInt8]: PrivateKeyEntry] = [:]
     }
 
-    /// The keys that passed, of all pages so far.
+    /// The keys in all pages so far that passed their tests, by publicKeyHash.
     var entries: [[UInt8]: PrivateKeyEntry] { state.withLock { $0.entries } }
 
     private struct PrivateKey {
@@ -68,7 +68,7 @@ final class KeyListing: Sendable {
         certificates = [identifier: found[.certificate] ?? []]
     }
 
-    /// Returns true while there are keys that no session has taken yet.
+    /// Returns true while a key is left that no session has read or is reading.
     var hasMore: Bool { state.withLock { $0.position < privateKeys.count || !$0.returned.isEmpty } }
 
     /// Returns true once all keys have been read.
@@ -91,8 +91,8 @@ final class KeyListing: Sendable {
         }
     }
 
-    /// The next keys: as many as an answer's frame holds and as can be read and tested in about `time`. At least one
-    /// while there are keys that no other session has taken.
+    /// Reads and tests the next keys: as many as fit into an answer's frame and as `time` permits. The result is empty
+    /// only if no key is left for this session.
     func next(in session: inout Session, within time: Duration) throws(CallError) -> [KeyDescription] {
         let end = ContinuousClock.now + time
         var (page, size): ([KeyDescription], Int) = ([], 0)
@@ -109,7 +109,7 @@ final class KeyListing: Sendable {
                 // key is skipped.
                 guard error.isStaleHandle, !Self.hasLostLogin(&session) else {
                     finish(object, isRead: false)
-                    // The keys read so far are returned; the next page begins with this one.
+                    // The keys read so far are returned. The key whose call failed is read again for a later page.
                     if page.isEmpty { throw error.isStaleHandle ? .lostLogin(during: error) : error }
                     return page
                 }
@@ -137,8 +137,8 @@ final class KeyListing: Sendable {
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
-    /// - Returns: The certificates that fit into an answer, and a fault if one does not: a certificate that is left out
-    ///   could name another merchant. The daemon checks whether they are certificates at all.
+    /// - Returns: The values that fit into an answer, which the daemon parses as certificates. Also a fault if a value
+    ///   does not fit, because the omitted certificate could name another merchant.
     private func readCertificates(
         _ identifier: [UInt8], _ session: inout Session
     ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {

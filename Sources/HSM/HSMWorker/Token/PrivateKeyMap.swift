@@ -124,8 +124,8 @@ extension PrivateKeyMap.State {
         if entry.hasCopy { copied.insert(hash) } else { copied.remove(hash) }
     }
 
-    /// Returns true if the map still has this entry's object, and no working copy of it. While the copy was made, a
-    /// listing may have replaced or removed the entry.
+    /// Returns true if the map still has this entry's object, without a working copy. A listing may have replaced or
+    /// removed the entry since the caller read it.
     fileprivate func isWithoutCopy(_ entry: PrivateKeyEntry) -> Bool {
         guard let now = entries[entry.publicKey.publicKeyHash] else { return false }
         return now.object == entry.object && !now.hasCopy
