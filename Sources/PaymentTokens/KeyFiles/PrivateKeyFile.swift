@@ -33,7 +33,9 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         try self.init(der, form, password: password, path: path, passwordFile: passwordFile)
     }
 
-    /// Parses a key in plain DER that comes from another file.
+    /// Parses an unencrypted key in DER that a PKCS#12 bundle contained.
+    ///
+    /// - Parameter path: The bundle's path, for error messages.
     init(plain der: borrowing SecretBytes, path: String) throws(KeyFileError) {
         try self.init(
             der, CLIBCRYPTO_PRIVATE_KEY_PLAIN, password: SecretBytes(count: 0), path: path, passwordFile: nil)

@@ -7,14 +7,14 @@ package struct Table {
     private let columns: [Column]
     private let hasHeader: Bool
 
-    /// Rows under column names.
+    /// Makes a table with a header of column names. ``add(_:)`` appends the rows.
     package init(columns: [Column]) {
         self.columns = columns
         rows = [columns.map(\.name)]
         hasHeader = true
     }
 
-    /// Names and values, one pair per line.
+    /// Makes a table without a header: each line contains a name and its value.
     package init(pairs: [(String, String)]) {
         columns = []
         rows = pairs.map { [$0.0, $0.1] }

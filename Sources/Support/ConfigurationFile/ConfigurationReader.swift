@@ -104,7 +104,7 @@ package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertibl
 
 /// A permitted setting that needs attention, usually because it weakens the service.
 package struct ConfigurationWarning: Sendable, Equatable {
-    /// The name of a warning. Each program has its own.
+    /// A kind of setting that causes a warning. Each program defines its own kinds in an extension.
     package struct Setting: Sendable, Hashable {
         /// The label of the metric `…_insecure_settings{setting}`, if it has one.
         package let rawValue: String

@@ -27,7 +27,8 @@ package enum Accounts {
         }
     }
 
-    /// The user with this name, or with this number if it has no name. Nil if there is none.
+    /// The user with this name or number; nil for an unknown name. A number without an account gives a user whose name
+    /// and group are that number.
     package static func user(_ text: String) -> User? {
         if let uid = UInt32(text) {
             return unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } ?? User(name: text, uid: uid, gid: uid)

@@ -293,7 +293,8 @@ public struct ExactDecimal: Sendable, Hashable {
             let down = bytes[position] == UInt8(ascii: "-")
             for byte in bytes[position...] where JSONNumber.isDigit(byte) {
                 written = written * 10 + Int(byte - UInt8(ascii: "0"))
-                // The number is already so large that no fraction can bring it back within the limits.
+                // Only about a million further digits could bring the value back within the limits, so the number is
+                // refused. The loop ends here, because `written` could otherwise overflow.
                 if written > 1_000_000 {
                     beyond = true
                     break

@@ -88,7 +88,8 @@ enum SignerKey {
     ///
     /// - Parameter subjectPublicKeyInfo: DER, for any kind of key.
     static func isTooLong(subjectPublicKeyInfo: ArraySlice<UInt8>) -> Bool {
-        // An RSA key of 4,096 bits takes 550 bytes, so other kinds and shorter keys need no parsing.
+        // A modulus of more than 4,096 bits alone has more than 512 bytes. A shorter DER, such as that of any P-256
+        // key, therefore cannot contain a key that is too long, and is not parsed.
         guard subjectPublicKeyInfo.count > maximumRSABits / 8,
             let key = try? _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo))
         else { return false }

@@ -149,7 +149,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         /// The node whose record says which keys of other nodes are trusted.
         let pinning: AuditNode?
         let live: LiveState?
-        /// The files, next to the page, with the HSM tokens' own counts of their keys' uses.
+        /// The paths of the files with the HSM tokens' own counts of their keys' uses.
         var tokenUses: [String] = []
 
         func verify() throws -> NodesVerdict {
@@ -172,7 +172,7 @@ struct AuditReportCommand: AsyncParsableCommand {
             live: nil)
     }
 
-    /// Exports the records of all nodes, and the key of the queried node, into files next to the page.
+    /// Exports the records of all nodes, and the key of the queried node, into files next to the report.
     private func exported(
         comparing heads: [SignedCheckpoint], _ period: ReportPeriod
     ) async throws -> Source {

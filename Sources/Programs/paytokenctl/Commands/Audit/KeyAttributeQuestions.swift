@@ -7,7 +7,7 @@ import Foundation
 /// reason.
 struct KeyAttributeQuestions {
     let connection: DaemonConnection
-    /// The time limit for all requests together. Without it, a slow HSM token could prevent the page from being
+    /// The time limit for all requests together. Without it, a slow HSM token could prevent the report from being
     /// written.
     var limit: Duration = .seconds(300)
 

@@ -21,8 +21,10 @@ enum TokenUseFiles {
         return logs.map(\.log)
     }
 
-    /// Asks the daemon for each HSM token's count and writes it to a file next to the page:
-    /// `report.uses-primary.jsonl`. An HSM token without a count is omitted.
+    /// Requests each HSM token's own count of its keys' uses from the daemon, and writes it to a file of its own next
+    /// to the report: `report.uses-primary.jsonl`. An HSM token without a `use_log` is omitted.
+    ///
+    /// - Returns: the paths of the files.
     static func ask(
         _ connection: DaemonConnection, for tokens: [String], from since: AuditTime, until: AuditTime,
         beside stem: String
