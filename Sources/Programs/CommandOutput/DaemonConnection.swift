@@ -79,7 +79,7 @@ package struct DaemonConnection: Sendable {
         do {
             return (try answer.decoded(as: type), answer.body)
         } catch {
-            throw notOurs(answer.status)
+            throw unexpectedAnswer(answer.status)
         }
     }
 
@@ -94,11 +94,11 @@ package struct DaemonConnection: Sendable {
     }
 
     private func failure(_ refusal: RefusalAnswer?, _ status: Int, to target: String) -> CommandFailure {
-        refusal.map { CommandFailure(refusal: $0, httpStatus: status, to: target) } ?? notOurs(status)
+        refusal.map { CommandFailure(refusal: $0, httpStatus: status, to: target) } ?? unexpectedAnswer(status)
     }
 
     /// The failure for a response that this program does not understand.
-    package func notOurs(_ status: Int) -> CommandFailure {
+    package func unexpectedAnswer(_ status: Int) -> CommandFailure {
         CommandFailure(
             .unreachable,
             "The answer on \(client.path) (HTTP \(status)) is not one that this program understands. Is it the socket of "

@@ -68,7 +68,7 @@ struct DecryptCommand: AsyncParsableCommand {
         let body = requestBody(paymentToken: paymentToken, applicationData: applicationData)
         let connection = socket.connection
         let answer = try await connection.send(.post("/v1/decrypt", body: body))
-        guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.notOurs(answer.status) }
+        guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.unexpectedAnswer(answer.status) }
         // With --reveal, the output is the daemon's response, byte for byte.
         if reveal { return try format.show(answer.body, Self.text(decrypted.members)) }
         let masked = Self.masked(decrypted.members)

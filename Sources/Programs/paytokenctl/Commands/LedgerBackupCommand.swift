@@ -50,7 +50,7 @@ struct LedgerBackupCommand: AsyncParsableCommand {
         let answer = try await connection.stream(
             .post("/v1/ledger/backup", body: Array("{}".utf8)), deadline: .seconds(600))
         guard let expected = answer.header("Repr-Digest").flatMap(ReprDigest.sha256) else {
-            throw connection.notOurs(answer.status)
+            throw connection.unexpectedAnswer(answer.status)
         }
         var hasher = SHA256()
         let size = try await answer.copy(to: file, said: "copied") { hasher.update(data: $0) }

@@ -124,7 +124,7 @@ struct RotateStatusCommand: AsyncParsableCommand {
         let answer = try await connection.send(.get(path))
         // The elements as received, so that members from a newer daemon are passed on to programs.
         guard let (list, elements) = ListAnswer<RotationStatus>.read(answer.body) else {
-            throw connection.notOurs(answer.status)
+            throw connection.unexpectedAnswer(answer.status)
         }
         switch format.output {
         case .json: try Console.output(json: JSONValue.array(elements).compact)

@@ -14,7 +14,7 @@ extension DaemonConnection {
         for _ in 0..<1000 {
             let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
             let answer = try await send(.get("/v1/keys" + query))
-            guard let read = ListAnswer<KeySummary>.read(answer.body) else { throw notOurs(answer.status) }
+            guard let read = ListAnswer<KeySummary>.read(answer.body) else { throw unexpectedAnswer(answer.status) }
             keys += read.page.items
             items += read.items
             next = read.page.next

@@ -111,7 +111,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
         guard let heads = SignedCheckpoint.list(parsing: answer.body),
             Set(heads.map(\.checkpoint.node)).count == heads.count
-        else { throw connection.notOurs(answer.status) }
+        else { throw connection.unexpectedAnswer(answer.status) }
         return heads
     }
 
@@ -158,7 +158,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
         guard let items = (try? JSONValue(parsing: answer.body))?.objectValue?["items"]?.arrayValue, items.count == 1,
             let text = items[0].objectValue?["time"]?.stringValue, let oldest = AuditTime(rfc3339: text)
-        else { throw connection.notOurs(answer.status) }
+        else { throw connection.unexpectedAnswer(answer.status) }
         if head.checkpoint.time.date.timeIntervalSince(oldest.date) > Self.youngRecord {
             throw CommandFailure(
                 .no,

@@ -92,11 +92,11 @@ struct AuditListCommand: AsyncParsableCommand {
             let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
             guard let members = (try? JSONValue(parsing: answer.body))?.objectValue,
                 let found = members["items"]?.arrayValue, found.count <= page
-            else { throw connection.notOurs(answer.status) }
+            else { throw connection.unexpectedAnswer(answer.status) }
             items += found
             cursor = members["next"]?.stringValue
             // After an empty page that is not the last, the same request would be repeated endlessly.
-            guard cursor == nil || !found.isEmpty else { throw connection.notOurs(answer.status) }
+            guard cursor == nil || !found.isEmpty else { throw connection.unexpectedAnswer(answer.status) }
         } while cursor != nil && items.count < limit
         return (items, cursor != nil)
     }
