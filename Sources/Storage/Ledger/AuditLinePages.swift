@@ -9,7 +9,8 @@ import AuditChain
 public struct AuditLinePages: AsyncSequence, Sendable {
     public struct Page: Sendable, Equatable {
         public let lines: [StoredLine]
-        /// The sequence of the last record so far.
+        /// The sequence of the last record that this page or an earlier one contains. Before the first record, it is
+        /// that of the audit checkpoint with which the section begins.
         public let sequence: Int
 
         /// The lines, each followed by a line feed.
@@ -25,19 +26,19 @@ public struct AuditLinePages: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private let export: AuditLinePages
-        /// The last sequence read, and the last one to read; nil before the first page.
-        private var extent: (behind: Int, last: Int)?
+        /// The last sequence that was read (`read`) and the last one to read (`last`); nil before the first page.
+        private var extent: (read: Int, last: Int)?
 
         package init(export: AuditLinePages) {
             self.export = export
         }
 
         public mutating func next() async throws(LedgerFailure) -> Page? {
-            guard let (behind, last) = extent else { return try await begin() }
-            guard behind < last else { return nil }
-            let lines = try await export.trail.lines(behind + 1...last, limit: export.pageSize)
-            guard let reached = lines.last?.sequence, reached > behind else {
-                // Records are missing at this point. End the export; a verifier detects the gap.
+            guard let (read, last) = extent else { return try await begin() }
+            guard read < last else { return nil }
+            let lines = try await export.trail.lines(read + 1...last, limit: export.pageSize)
+            guard let reached = lines.last?.sequence, reached > read else {
+                // Records are missing here. The export ends, and a verifier detects that its end is not sealed.
                 extent = (last, last)
                 return nil
             }
@@ -48,7 +49,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
         private mutating func begin() async throws(LedgerFailure) -> Page? {
             let head = try await export.trail.head().sequence
             var last = Swift.min(export.last ?? head, head)
-            // Stopping between two audit checkpoints would leave the last records unsealed.
+            // Continue to the next audit checkpoint. Otherwise the export would end with records that are not sealed.
             if last < head, let seal = try await export.trail.firstCheckpoint(from: last) {
                 last = Swift.max(last, seal.checkpoint.sequence)
             }

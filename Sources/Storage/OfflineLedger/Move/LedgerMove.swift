@@ -151,8 +151,8 @@ public struct LedgerMove: Sendable {
         }
     }
 
-    /// Opens the file. One with an unaccepted restore is refused: its acceptance sets the fence for forgotten releases,
-    /// and after a move no node would know of it.
+    /// Opens the file. Refuses a file whose restore is not accepted. Only the acceptance sets the fence for forgotten
+    /// releases, and after a move no node would know that it is missing.
     private func fileToMove() throws -> MovedFile {
         let file = try MovedFile(path: path)
         guard !file.awaitsAcceptance else { throw LedgerMoveError.restored(path: path) }
@@ -163,7 +163,7 @@ public struct LedgerMove: Sendable {
         let (file, database) = (try fileToMove(), try MoveDestination(url, passwordFile: passwordFile))
         var (report, _, head) = try preview(file, database, progress)
         let node = file.node
-        try faults.reached(.looked)
+        try faults.reached(.checked)
         if report.status == .moved {
             if file.mark?.state == .moving { try database.confirm(node) }
         } else {

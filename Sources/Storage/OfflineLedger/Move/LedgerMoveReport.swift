@@ -5,7 +5,7 @@ public import PaymentToken
 import PostgreSQLLedger
 import SQLiteLedger
 
-/// The extent of a completed or possible move.
+/// The result of a move, or of the checks before it.
 public struct LedgerMoveReport: Sendable, Equatable {
     /// A key whose record differs between the file and the database.
     public struct DifferingKey: Sendable, Equatable {
@@ -21,7 +21,7 @@ public struct LedgerMoveReport: Sendable, Equatable {
         case possible
         /// The database has accepted the node, and the file is marked.
         case moved
-        /// The move was cancelled; it no longer keeps the file from serving.
+        /// The move was cancelled, and the file serves again.
         case givenUp = "given_up"
     }
 
@@ -43,7 +43,7 @@ public struct LedgerMoveReport: Sendable, Equatable {
     /// The later of the signing-time limits for forgotten claims in the file and in the database; nil if neither has
     /// one. Payment tokens that were signed earlier and have no claim are refused.
     public var forgottenBefore: Date?
-    /// The later fence of the two sides.
+    /// The later of the fences in the file and in the database; nil if neither has one.
     public var restoreFence: Date?
     /// The protections that the connection to the database lacks.
     public var insecureSettings: Set<InsecureLedgerSetting> = []
@@ -62,7 +62,7 @@ public enum LedgerMoveProgress: Sendable, Equatable {
 /// The points, in order, at which tests end a move as if the process were killed.
 enum LedgerMoveMoment: Sendable, CaseIterable {
     /// Both sides have been checked.
-    case looked
+    case checked
     /// The database has noted that the node is being moved.
     case begun
     /// Part of the records have been copied.
@@ -81,6 +81,6 @@ enum LedgerMoveMoment: Sendable, CaseIterable {
 
 struct LedgerMoveFaults: Sendable {
     var reached: @Sendable (LedgerMoveMoment) throws -> Void = { _ in }
-    /// The number of rows in one transaction.
+    /// The number of records or claims that one transaction copies.
     var page = 1000
 }

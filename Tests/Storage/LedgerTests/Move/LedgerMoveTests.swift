@@ -68,7 +68,7 @@ struct LedgerMoveTests {
         try await fixture.moveKilled(at: moment)
         let server = try fixture.database.url().server
         switch moment {
-        case .looked:
+        case .checked:
             await (try await fixture.openFile()).close()
         case .begun, .recordsCopied, .claimsCopied:
             // The file serves. A daemon that requests the name in the database learns what to do, and blocks no other
