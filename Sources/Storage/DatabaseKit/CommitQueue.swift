@@ -125,7 +125,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     /// All queued writes whose callers still wait, preceded by the count of dropped notes. Nil if the queue is empty;
     /// the writer is then idle. Blocks briefly while other calls that can share the commit are in progress.
     ///
-    /// The record of that count can fail like any other write, and is then retried with the next batch.
+    /// If the write of that count fails, the next batch retries it.
     package func next() -> [Write]? {
         if let moment = moment(waiting) { pause(moment) }
         let taken = state.withLock { state -> (waiting: [Write], dropped: Dropped?)? in
@@ -161,8 +161,8 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     /// True if notes were dropped that have not been counted yet.
     package var hasDropped: Bool { state.withLock { $0.dropped != nil } }
 
-    /// Returns a function that counts one note as not written, for a note whose caller is not informed. The note's time
-    /// is that of this call.
+    /// Returns a function that counts one note as dropped, at the time of the call to `loss()`. The writer calls it if
+    /// it cannot write the note and no caller receives the failure.
     package func loss() -> @Sendable () -> Void {
         let dropped = Dropped(count: 1, since: Date())
         return { [self] in
@@ -172,7 +172,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     }
 }
 
-/// The failures that this module detects, in the form of a store's own error.
+/// A store's error type, with the failures that this module itself detects.
 package protocol StoreFailure: Error {
     /// Nothing can be written or read now, or nothing could be made durable.
     static func unavailable(reason: String) -> Self
@@ -181,7 +181,8 @@ package protocol StoreFailure: Error {
     /// The queue is full. Nothing was written.
     static var overloaded: Self { get }
 
-    /// Contains only codes and fixed sentences of the error, so that a statement's values stay out of logs.
+    /// Makes the failure from the codes and fixed sentences of an error only, so that a statement's values stay out of
+    /// logs.
     init(_ error: any Error)
 
     /// The failure of a change that may have been committed, but cannot be read back.
@@ -369,8 +370,8 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
 
     package var deadline: UInt64 { state.withLock { $0.deadline } }
 
-    /// Takes the call and answers it in one step. The engine therefore cannot begin a call that is being answered as
-    /// never begun, and a call whose deadline was extended is not affected.
+    /// Checks the deadline and takes the call under one lock. Otherwise the engine could begin a call whose caller
+    /// learns that it never began, or a call could expire whose deadline was just extended.
     package func expire(asOf now: UInt64) -> Bool {
         let (waiting, mayBeWritten, isDue) = state.withLock { state in
             guard state.deadline <= now else { return (nil as Waiting?, false, false) }

@@ -4,8 +4,8 @@ package import Foundation
 
 /// Executes statements inside a transaction or a read of one engine.
 package protocol StoredQueries {
-    /// - Parameter sql: its values are `$1`, `$2` and so on. They must first appear in this order, because SQLite
-    ///   numbers them in this way.
+    /// - Parameter sql: the statement, with the placeholders `$1`, `$2` and so on. They must first appear in this
+    ///   order, because SQLite numbers parameters by their first appearance.
     @discardableResult
     func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow]
 
@@ -22,7 +22,7 @@ extension StoredQueries {
         try run(statement.sql, statement.values)
     }
 
-    /// The number that a statement returns.
+    /// Returns the integer in the first column of a statement's first row; nil without a row or for NULL.
     package func number(_ sql: String, _ values: [StoredValue] = []) throws -> Int64? {
         try run(sql, values).first?.integerIfAny(0)
     }
@@ -62,7 +62,7 @@ package protocol StoredRow {
 
 /// Times as the engines store them: whole milliseconds since 1970, UTC.
 package enum StoredTime {
-    /// Rounded down.
+    /// Returns the time in milliseconds, rounded down.
     package static func milliseconds(_ date: Date) -> Int64 {
         Int64((date.timeIntervalSince1970 * 1000).rounded(.down))
     }

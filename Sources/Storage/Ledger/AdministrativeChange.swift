@@ -3,8 +3,8 @@ public import AuditChain
 public import Foundation
 public import MerchantKeys
 
-/// The state that a change expects its key to be in. The ledger checks it again when it makes the change, since another
-/// change may have come first.
+/// The state that a change requires of its key. The ledger checks it in the change's transaction, since another change
+/// may have been made after the caller read the key.
 public enum KeyPrecondition: Sendable, Equatable {
     case any
     /// The ledger does not know the key.
@@ -18,7 +18,7 @@ public enum KeyPrecondition: Sendable, Equatable {
 
 /// An administrator's change to keys and approvals, made in one transaction with its audit records.
 public struct AdministrativeChange: Sendable {
-    /// A key that changes in the same transaction as others, with its record.
+    /// A change of one more key in the same transaction, with its own audit record.
     public struct KeyChange: Sendable {
         public let key: KeyRecord
         public let precondition: KeyPrecondition
@@ -61,7 +61,7 @@ public struct AdministrativeChange: Sendable {
         case use(ApprovalIdentifier, parameters: AuditDigest, by: PersonIdentities)
     }
 
-    /// The current time, which decides what has expired.
+    /// The time of the change. Requests for approval that end before it count as expired.
     public var at: Date
     /// The key's new record; nil to change none.
     ///
@@ -71,8 +71,8 @@ public struct AdministrativeChange: Sendable {
     /// The expected state of ``key``, checked in the same transaction.
     public var precondition: KeyPrecondition
     public var approval: ApprovalStep?
-    /// The audit records, written in the same transaction. A state change is recorded with the previous state that the
-    /// ledger had.
+    /// The audit records, written in the same transaction. In the record of a state change, the ledger sets the
+    /// previous state to the one that it finds.
     public var records: [AuditRecord]
     /// Further keys, changed after ``key``. Their records follow ``records``.
     public var furtherKeys: [KeyChange] = []

@@ -5,8 +5,8 @@ public import PaymentToken
 public struct AdministrativeUpdates: Sendable, Equatable {
     /// Keys whose records have changed; nil if any may have, because earlier changes are unknown.
     public var keys: Set<PublicKeyHash>?
-    /// Approvals of this node's own operations that a second person gave on another node. This node has yet to carry
-    /// them out.
+    /// Requests of this node, approved on another node, for operations that only this node can carry out. It has not
+    /// carried them out yet.
     public var approvals: [ApprovalIdentifier]
 
     public init(keys: Set<PublicKeyHash>? = nil, approvals: [ApprovalIdentifier] = []) {

@@ -9,7 +9,8 @@ public import PaymentToken
 public struct Approval: Sendable, Equatable {
     public enum Status: String, Sendable, CaseIterable {
         case pending
-        /// Approved. The requester still has to repeat an import.
+        /// Approved but not carried out, as for an import: the daemon carries it out when the requester repeats the
+        /// request.
         case approved
         /// Approved and carried out.
         case done
@@ -30,12 +31,13 @@ public struct Approval: Sendable, Equatable {
     public let requester: ApprovalRequester
     /// The node on which the operation was requested. The ledger sets it; nil until then.
     public internal(set) var node: String?
-    /// The stated reason, sanitised like all text in audit records.
+    /// The requester's reason, sanitised like all text in audit records.
     public let reason: AuditReason
     public let requestedAt: Date
     public let expires: Date
     public var status: Status
-    /// The uid of the account that decided, and the time of the decision.
+    /// The uid of the account that decided; nil while the request is undecided. ``decidedAt`` is the time of the
+    /// decision.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
@@ -129,8 +131,8 @@ extension Approval {
         return approvers.isDisjoint(with: requesters) ? nil : .sameAccount(node: asked)
     }
 
-    /// Returns true if the person is the requester. Only the uid on the requesting host is decisive. An equal login uid
-    /// proves less, since a process can set another person's.
+    /// Returns true if the person is the requester. Only the uid and the host are compared. The login uid proves less,
+    /// since a privileged process can set it to another person's.
     private func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
         person.uid == requester.uid && (self.node ?? node) == node
     }

@@ -27,15 +27,15 @@ public protocol ChainReading: Sendable {
     /// Returns the end of the chain.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// Returns the last archive, after which the stored chain begins; nil if it begins with record 1. The archive's
-    /// last record is still stored and, for a while, so are earlier ones.
+    /// Returns the newest archive; nil if no records were archived. The stored chain then begins with the archive's
+    /// last record. Earlier records remain stored until they are removed.
     func lastArchive() async throws(LedgerFailure) -> RecordArchive?
 
     /// Returns a page of the records that match the filter, without archived ones.
     ///
     /// - Parameters:
     ///   - filter: the filter; its own limit is ignored.
-    ///   - cursor: the sequence after which the page begins, in the given order; nil for the beginning.
+    ///   - cursor: the sequence of the previous page's last record, in the order of the filter; nil for the first page.
     ///   - limit: the page size in records, 1 to 1,000.
     func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
@@ -84,7 +84,8 @@ public enum AuditOrder: Sendable, Equatable {
 }
 
 public struct StoredRecord: Sendable, Equatable {
-    /// The sequence in the table's column, which is used to find the record. Verifiers read the sequence in the line.
+    /// The value of the table's column `sequence`, which is used to find the record. Verifiers ignore it and read the
+    /// sequence in the line.
     public let sequence: Int
     public let hash: AuditDigest
     /// The line as written, without its line feed.

@@ -48,8 +48,8 @@ extension ClaimRetention {
     /// The longest lead of the clock over the newest claim at which claims are still pruned.
     ///
     /// A first release requires a signing time, signed by Apple, within the window around the clock. Apple thus
-    /// confirms the time of each claim, but of nothing else in the ledger. A growing ledger has new claims; one that
-    /// does not grow can wait.
+    /// confirms the time of each claim, but of nothing else in the ledger. The limit does not delay the pruning of a
+    /// ledger with daily releases. A ledger without new claims does not grow, so its pruning can wait.
     public static let longestLead = Duration.seconds(86_400)
 
     /// The claims that may be forgotten now. Times are in milliseconds (``StoredTime``).
@@ -121,8 +121,8 @@ public struct LedgerTimes: Sendable, Equatable {
     /// Payment tokens signed before this time are refused if no claim is found, since their claims may have been
     /// pruned. Nil if none were pruned.
     public var forgottenBefore: Date?
-    /// The fence: the corresponding limit for payment tokens whose claims may be missing from a restored ledger. Nil if
-    /// no restored ledger was accepted.
+    /// The fence. Payment tokens signed before this time are refused if no claim is found, since a restored ledger may
+    /// lack their claims. Nil if no restored ledger was accepted.
     public var restoreFence: Date?
 
     public init(newestRecord: Date? = nil, forgottenBefore: Date? = nil, restoreFence: Date? = nil) {

@@ -38,7 +38,7 @@ public final class SingleNodeState: Sendable {
 
     fileprivate var heldKeys: [PublicKeyHash: Date] { state.withLock { $0.heldKeys } }
 
-    /// The widest window; nil while one is off, and until it is first set.
+    /// This node's widest signing-time window; nil while a window is off, and until the daemon first reports it.
     public internal(set) var widestWindow: Duration? {
         get { state.withLock { $0.widestWindow } }
         set { state.withLock { $0.widestWindow = newValue } }
@@ -58,7 +58,8 @@ extension SingleNodeLedger {
 
     public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
-    /// Does nothing. The daemon itself decides at every start to hold this ledger, and there is no other node.
+    /// Does nothing. A stored hold would only stop other nodes, and there are none. The daemon repeats its comparison
+    /// at every start.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }

@@ -18,8 +18,8 @@ public import PaymentToken
 /// The daemon's only store: released transactions and their callers, permitted uses of keys, and the audit record.
 ///
 /// Each engine is one target that implements this protocol. All calls are safe from any task and do not block Swift's
-/// task threads. ``release(_:recording:)`` prevents a payment from being credited twice. One transaction checks the
-/// key's state and writes the claim, and it is durable before the verdict is returned. Calls that arrive during a
+/// task threads. ``release(_:recording:)`` prevents a payment from being credited twice. It checks the key's state and
+/// writes the claim in one transaction, which is durable before the verdict is returned. Calls that arrive during a
 /// commit share the next one.
 ///
 /// Every call returns within `ledger.timeout`, even if the disk or server never responds, and then throws `timedOut`. A
@@ -59,8 +59,8 @@ public protocol Ledger: AuditTrail {
     /// A counter of requests that may soon ask for a release, so that a commit can wait for them.
     var releasesUnderWay: ReleasesUnderWay { get }
 
-    /// Returns the repeatability that ``release(_:recording:)`` would find now. It changes nothing, and only the claim
-    /// is decisive.
+    /// Returns the repeatability that ``release(_:recording:)`` would find now. It changes nothing and reads only the
+    /// claim.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
 
     /// Returns true if this process remembers that all repeats of a transaction are used up. It reads memory only, so
@@ -73,9 +73,9 @@ public protocol Ledger: AuditTrail {
     /// repeat of it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
-    /// Records a signature made with an identity key, if the key may sign. One transaction checks the key's state and
-    /// writes the record, and is durable before the verdict is returned. A signature without a granted verdict must not
-    /// leave the process.
+    /// Records a signature made with an identity key, if the key may sign. The check of the key's state and the record
+    /// are one transaction, which is durable before the verdict is returned. A signature without a granted verdict must
+    /// not leave the process.
     ///
     /// - Parameter record: the audit record, written in the same transaction with the verdict as its outcome.
     /// - Throws: `unavailable` if the transaction did not become durable or its outcome is unknown.
@@ -161,7 +161,7 @@ public protocol Ledger: AuditTrail {
 
     // MARK: Changes by other nodes
     //
-    // No release depends on these: each release is decided in the store.
+    // No release depends on these updates, since each release is decided from the store's current rows.
 
     /// Reports changes within about a second, including this node's own. The first element means that anything may have
     /// changed, as does the first one after the store was unreachable. The stream ends when the ledger is closed, and
@@ -220,7 +220,7 @@ public protocol Ledger: AuditTrail {
 
     // MARK: Keys and records of other nodes
     //
-    // No release depends on these.
+    // No release depends on these functions.
 
     /// Sets the keys that this node's HSM tokens contain, durably when the call returns. A key's destruction is
     /// complete only when every node that has the key has destroyed it.
@@ -273,16 +273,17 @@ extension Ledger {
     public func freeBytes() async throws(LedgerFailure) -> UInt64? { nil }
 }
 
-/// An event of the writer, for metrics and logs. It is delivered on the writer's thread, or on the thread whose note
-/// was dropped. The observer must not block.
+/// An event of the writer, for metrics and logs. It is delivered on the writer's thread; for a dropped note, it may be
+/// delivered on the thread that called ``AuditTrail/note(_:)``. The observer must not block.
 public enum LedgerEvent: Sendable, Equatable {
     /// A batch of `writes` became durable; `after` is the time from its beginning to the end of its sync.
     case committed(writes: Int, after: Duration)
     /// This node's record is durable up to this sequence, including records that no caller waits for.
     case recorded(upTo: Int)
-    /// A batch was not acknowledged. Those of its writes that are found in the store still succeed.
+    /// A batch was not acknowledged. Writes of the batch that are then found in the store still succeed.
     case failed(writes: Int, reason: String)
-    /// Notes were dropped because the ledger could not take them. Their number is recorded once it can write again.
+    /// Notes were dropped because the ledger could not record them. The ledger records their number once it can write
+    /// again.
     case dropped(notes: Int)
     /// The number of round trips that a batch made to its server, for engines that have one.
     case exchanged(roundTrips: Int)
@@ -305,7 +306,7 @@ public enum ReadBackOutcome: String, Sendable, CaseIterable {
     case unresolved
 }
 
-/// The kernel's name for this machine; a resolver might wait for the network.
+/// The host's name as the kernel reports it. It is not resolved, since a resolver may wait for the network.
 package enum HostName {
     package static var current: String {
         let text = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)) ?? ""

@@ -29,7 +29,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case auditKeyConflict
     /// The archive does not follow the last archive of this node's records.
     case archive(ArchiveConflict)
-    /// The forgotten range differs from the one for which the change of the clock was planned.
+    /// The forgotten range differs from the one for which the acceptance of the clock was planned.
     case timesConflict
     /// The nodes' findings differ from those for which the acceptance of a restored ledger was planned.
     case holdsConflict
@@ -164,7 +164,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case missingRights(server: String, missing: String)
     /// An older program made the schema, and the daemon's role cannot upgrade it.
     case olderSchema(server: String, found: Int, known: Int)
-    /// The schema needs an upgrade, but daemons of these nodes still write to the older one.
+    /// The schema needs an upgrade, but daemons of these nodes still use the older schema.
     case nodesServe(server: String, nodes: [String])
     /// A restore from a copy was interrupted; the previous ledger is at `aside`.
     case restoreBrokenOff(path: String, aside: String)
@@ -238,7 +238,7 @@ public enum LedgerOperation: String, Sendable {
 }
 
 extension LedgerOpeningError {
-    /// The operation that makes the ledger usable; nil if there is none.
+    /// The operation that makes the ledger usable after this error; nil if no operation does.
     public var remedy: LedgerOperation? {
         switch self {
         case .noSchema, .missingRights, .olderSchema: .create

@@ -4,7 +4,7 @@ public import Foundation
 
 /// A node's finding that the ledger is older than the state that its HSM token or its process remembers. The ledger was
 /// restored from an older copy, or a standby that lacked data took over. No node releases anything until an
-/// administrator accepts this.
+/// administrator accepts the ledger as it is.
 public struct LedgerHold: Sendable, Equatable {
     public enum Kind: String, Sendable, CaseIterable {
         /// The node's chain is gone, but its HSM token has the chain's audit key or head.
@@ -24,7 +24,7 @@ public struct LedgerHold: Sendable, Equatable {
         public let ledgerSequence: Int
         /// The remembered record; nil if only an audit key is remembered.
         public let remembered: RememberedEnd?
-        /// The audit key to take over from a lost ledger.
+        /// The keyId of the audit key in the HSM token that a lost ledger no longer lists.
         public let keyId: AuditDigest?
 
         public init(kind: Kind, ledgerSequence: Int, remembered: RememberedEnd?, keyId: AuditDigest? = nil) {
@@ -68,7 +68,7 @@ public struct LedgerHold: Sendable, Equatable {
     }
 }
 
-/// The ledger's permission to release, as all nodes see it.
+/// The state of the ledger that decides whether its nodes may release.
 public struct LedgerReleaseStatus: Sendable, Equatable {
     /// Holds that are not accepted, ordered by node. While there is one, no node releases anything.
     public var holds: [LedgerHold] = []

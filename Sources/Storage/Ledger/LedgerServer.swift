@@ -30,7 +30,7 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
     }
 }
 
-/// The server that has the ledger, and the nodes that share it, as the server reports them.
+/// The server that stores the ledger, and the nodes that share it, as the server reports them.
 public struct LedgerServer: Sendable, Equatable {
     /// A node of the ledger, this one or another.
     public struct Node: Sendable, Equatable {
@@ -91,7 +91,7 @@ public struct NodeLeaseStatus: Sendable, Equatable {
     public let fencingNumber: Int64
     /// The time since the last commit that renewed the lease; `paytokend_node_lease_age_seconds`.
     public let age: Duration
-    /// True if another daemon has taken the name. This daemon commits nothing any longer and must be stopped.
+    /// True if another daemon has taken the name. This daemon can no longer commit anything and must be stopped.
     public let isLost: Bool
 
     package init(

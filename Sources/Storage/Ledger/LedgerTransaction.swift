@@ -11,7 +11,8 @@ import PaymentToken
 package protocol LedgerTransaction: AnyObject, StoredQueries {
     var node: AuditNode { get }
 
-    /// The end of a SELECT statement that locks the rows until the transaction ends.
+    /// The clause at the end of a SELECT statement that locks its rows until the transaction ends; empty if the engine
+    /// needs no row locks.
     static var rowLock: String { get }
 
     /// Makes the next line of the chain and stores it in the transaction.
@@ -26,13 +27,14 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
     /// - Returns: the number of removed records.
     func removeArchivedRecords(limit: Int) throws -> Int
 
-    /// - Parameter sequence: the archive's record, written in this transaction.
+    /// - Parameter sequence: the sequence of the archive's audit record, which this transaction contains.
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
     /// Returns the earliest signing time, in milliseconds, of the payment tokens that are served after a clock was
     /// accepted. Nil if this depends only on the daemon's own clock and windows.
     func earliestServed() throws -> Int64?
-    /// - Parameter sequence: the record of the acceptance. Only records from there on count for the newest time.
+    /// - Parameter sequence: the sequence of the acceptance's audit record. Earlier records no longer count for
+    ///   ``LedgerTimes/newestRecord``.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
 
     /// Returns the fence for an acceptance at `now`, in milliseconds.
@@ -41,7 +43,7 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
     func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64
     /// Ends the holds and sets the fence.
     ///
-    /// - Parameter sequence: the record of the restore, written in this transaction.
+    /// - Parameter sequence: the sequence of the acceptance's audit record, which this transaction contains.
     func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws
 }
 
@@ -218,7 +220,7 @@ extension LedgerTransaction {
         guard checkpoint.node == node, try records.hash(of: checkpoint.sequence, self) == checkpoint.hash else {
             throw LedgerFailure.foreignCheckpoint
         }
-        // The sequence may already have an audit checkpoint.
+        // An existing audit checkpoint of this sequence is kept.
         try run(
             """
             INSERT INTO checkpoint (node, sequence, time, line) VALUES ($1, $2, $3, $4)

@@ -17,8 +17,8 @@ public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible
 }
 
 extension LedgerTransaction {
-    /// Records an archive, along with the key states, which the ledger stores outside the record and which are checked
-    /// against it.
+    /// Records an archive and the states of all keys. Key states are rows, which a restore checks against the record;
+    /// without these states, it could not do so for archived changes.
     package func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)
         // The last archived record, whether its archive is sealed or not.

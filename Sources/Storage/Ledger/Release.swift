@@ -22,13 +22,13 @@ public struct Release: Sendable {
     /// The name of the caller's attempt, and the attempts that it may follow. Nil if the caller names none; the attempt
     /// may then follow any.
     public let named: NamedAttempt?
-    /// 16 bytes unique to this release, by which a commit with a lost acknowledgement can be read back
-    /// (``StoredAttempt``).
+    /// 16 bytes unique to this release. If a commit's acknowledgement is lost, they show whether the claim or repeat
+    /// was written (``StoredAttempt``).
     package let attempt: [UInt8]
     public let at: Date
     /// The time when Apple signed the payment token. If claims from that time have been pruned or lost and no claim is
-    /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. Nil if
-    /// the payment token is known to be newer.
+    /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. If nil,
+    /// neither limit applies.
     public var signedAt: Date?
     /// False if the signing time is outside the window. A repeat is then decided as usual, and an unknown transaction
     /// is not claimed: the verdict is ``ReleaseVerdict/replayed``.
@@ -126,7 +126,8 @@ package struct Claim: Sendable {
     package let caller: String
     package let referenceDigest: [UInt8]?
     package let contentDigest: [UInt8]
-    /// The attempt that made the claim. `repeatAttempt` is that of the last released repeat.
+    /// The identifier of the attempt that made the claim (``StoredAttempt``). `repeatAttempt` is that of the last
+    /// released repeat.
     package let attempt: [UInt8]
     package var repeatAttempt: [UInt8]?
     /// The time of the claim in milliseconds (``StoredTime``).
@@ -181,7 +182,7 @@ package struct KeyEligibility: Sendable {
 }
 
 extension Release {
-    /// Returns the reason why an unclaimed transaction must not be claimed now; nil if it may.
+    /// Returns the reason why a transaction without a claim must not be claimed now; nil if it may be claimed.
     ///
     /// - Parameter limits: called only if needed.
     package func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
@@ -248,7 +249,7 @@ package struct Decision<Verdict: Sendable>: Sendable {
 package typealias ReleaseDecision = Decision<ReleaseVerdict>
 
 /// Transactions whose repeats were used up while this process ran. A caller that keeps repeating one is refused before
-/// the HSM is asked, and other requests need no extra database read.
+/// the HSM is used, and no request needs a further database read for this.
 package final class UsedUpRepeats: Sendable {
     private struct State {
         var known: Set<TransactionIdentifier> = []
@@ -326,8 +327,8 @@ public struct NamedAttempt: Sendable {
 /// others are random. All 16 identify a release whose commit was not acknowledged, so two attempts with the same name
 /// remain distinct.
 ///
-/// Versions without names wrote 16 random bytes. Their first 8 match no name that a caller gave, so a named attempt
-/// never follows such a release.
+/// Before attempts had names, the program wrote 16 random bytes. Their first 8 match no caller's name, so a named
+/// attempt never follows such a release.
 enum StoredAttempt {
     package static func make(_ name: AttemptName?) -> [UInt8] {
         guard let name else { return [UInt8](repeating: 0, count: AttemptName.length) + Release.random(words: 1) }

@@ -9,7 +9,8 @@ import PostgreSQLClient
 /// A write that shares its transaction with other writes.
 enum BatchedWrite: Sendable {
     case release(Release, AuditRecord?, answer: @Sendable (ReleaseDecision) -> Void)
-    /// The answer is true if the transaction's repeats are now used up.
+    /// Counts a repeat that was decrypted and then refused. The answer is true if no further repeat of the transaction
+    /// is possible.
     case countRefusedRepeat(Release, answer: @Sendable (Bool) -> Void)
     case signature(SignatureUse, AuditRecord, answer: @Sendable (SignatureDecision) -> Void)
     case record(AuditRecord, answer: @Sendable (AuditLine) -> Void)
@@ -23,7 +24,7 @@ enum BatchedWrite: Sendable {
         }
     }
 
-    /// The key whose state is decisive.
+    /// The key whose state decides whether the write is permitted; nil for a write that uses no key.
     var publicKeyHash: PublicKeyHash? {
         if case .signature(let signature, _, _) = self { signature.publicKeyHash } else { release?.publicKeyHash }
     }
@@ -31,7 +32,7 @@ enum BatchedWrite: Sendable {
 
 /// The decision on a ``BatchedWrite``.
 struct BatchedDecision {
-    /// The granted use; nil if there is none.
+    /// The release or signature that was granted; nil for a refusal, and for a write that grants nothing.
     var granted: GrantedUse?
     let answer: @Sendable () -> Void
 }
@@ -41,7 +42,8 @@ struct BatchedDecision {
 /// The transaction's first round trip includes three statements. They lock the keys' rows (shared), insert the claims
 /// that may be new, and read the existing claims. A batch waits for other nodes' commits in the order of transaction
 /// identifiers, so two nodes never wait for each other. The isolation level is READ COMMITTED, and a separate statement
-/// reads the claims that conflicted with an insertion. In a race, a single statement for both would find no row.
+/// reads the claims that conflicted with an insertion. A single statement for both would not see a claim that another
+/// node commits while the statement waits.
 struct PostgreSQLBatch {
     let writes: [BatchedWrite]
     let node: String
@@ -51,7 +53,7 @@ struct PostgreSQLBatch {
 
     private var releases: [Release] { writes.compactMap(\.release) }
 
-    /// The releases that are claimed unless the database forbids it.
+    /// The releases for which a claim is inserted if the database's state permits it.
     private var candidates: [Release] {
         writes.compactMap { write in
             if case .release(let release, _, _) = write, release.allowsFirstRelease { release } else { nil }
@@ -91,7 +93,8 @@ struct PostgreSQLBatch {
             """, [.byteStrings(hashes.map(\.bytes))], prepared: "keys")
     }
 
-    /// Claims what the key's state and the release limits permit. ``decide(_:_:)`` checks the result against the rules.
+    /// Returns the statement that inserts the claims that key states and release limits permit. ``decide(_:_:)`` checks
+    /// the result against the rules in Swift.
     private func insertion(of candidates: [Release]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -166,7 +169,7 @@ private struct BatchClaims {
     private let transaction: PostgreSQLTransaction
     private let repeatFor: Duration
     private var keys: [PublicKeyHash: KeyEligibility] = [:]
-    /// The attempts whose claims were inserted and that are not decided yet.
+    /// The attempts whose claims this batch has inserted and that are not decided yet.
     private var won: Set<[UInt8]> = []
     private var claims: [TransactionIdentifier: Claim] = [:]
     /// The repeated transactions, each with the time of its last repeat.
@@ -238,7 +241,8 @@ private struct BatchClaims {
 
     func isUsedUp(_ release: Release) -> Bool { claims[release.transactionId]?.isUsedUp ?? false }
 
-    /// Adds the repeats to the commit.
+    /// Adds a statement to the commit that stores the repeats. Throws if an inserted claim belongs to no release of the
+    /// batch.
     func close(_ transaction: PostgreSQLTransaction) throws {
         // Every inserted claim must have been decided.
         try require(won.isEmpty)

@@ -20,8 +20,8 @@ struct PostgreSQLChain: StoredChain {
 extension PostgreSQLLedger {
     public func nodes() async throws(LedgerFailure) -> [AuditNode] {
         try await read { queries in
-            // Includes nodes that have only records, since a row of `node` could be removed unnoticed. The recursion
-            // reads one name at a time from the index, but no records.
+            // Includes nodes that have only records, since a row of `node` could be removed unnoticed. The recursive
+            // query reads each name once from the index, without reading the records in between.
             let rows = try queries.run(
                 """
                 WITH RECURSIVE recorded AS (
@@ -72,7 +72,8 @@ extension PostgreSQLLedger {
 }
 
 extension PostgreSQLTables {
-    /// The condition of the index. Statements must repeat it verbatim to use the index.
+    /// The condition of the partial index below. PostgreSQL uses that index only for statements with the same
+    /// condition.
     static let auditKeyEvents = "event IN ('audit_key_prepare', 'audit_key_pinned', 'audit_key_conflict')"
 
     /// The index with which a node finds its records about audit keys at every start, among millions of records.

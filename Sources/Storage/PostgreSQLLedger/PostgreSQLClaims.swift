@@ -8,7 +8,8 @@ import PostgreSQLClient
 struct PostgreSQLClaims {
     let repeatFor: Duration
 
-    /// Returns the refusals that releases would get now, by attempt; releases that would not be refused are omitted.
+    /// Returns the refusal that each release would get now, by its attempt. Releases that would not be refused are
+    /// omitted.
     func refusals(of releases: [Release], _ queries: PostgreSQLReader.Queries) throws -> [[UInt8]: ReleaseVerdict] {
         let results = try queries.results([
             PostgreSQLStatement(

@@ -16,16 +16,15 @@ final class PostgreSQLUnit {
     /// The ends of the chain before and after the transaction.
     private(set) var start: ChainHead?
     private(set) var end: ChainHead?
-    /// The index of the statement that waits for other nodes' claims, among those of the beginning; nil if there is
-    /// none.
+    /// The index of the statement that waits for other nodes' claims, among all statements sent at the beginning of the
+    /// transaction. Nil if the batch inserts no claims.
     private(set) var claims: Int?
     /// The results of the batch's opening, until it is decided.
     private var opened: [PostgreSQLResult] = []
     private(set) var decisions: [BatchedDecision] = []
     /// The server on which the transaction began.
     private var server: ServerIdentity?
-    /// True once the outcome of a commit in doubt has been reported. It is reported only once, however often it is read
-    /// back.
+    /// True once the outcome of a commit in doubt has been reported. Later attempts to read it back report nothing.
     private var isReadBackObserved = false
 
     init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
@@ -44,7 +43,7 @@ final class PostgreSQLUnit {
                 writer.lease, writer.node, connection, excludesReleases: excludesReleases, until: deadline)
         } else {
             let opening = batch(writer).opening
-            // Not counting the statements that begin every transaction.
+            // `opening` does not include the statements that begin every transaction.
             let hasClaims = opening.count > PostgreSQLBatch.insertion
             claims = hasClaims ? PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion : nil
             (transaction, opened) = try PostgreSQLTransaction.begin(
@@ -79,8 +78,8 @@ final class PostgreSQLUnit {
         observe(.readBack(outcome))
     }
 
-    /// Answers the writes after their transaction was found despite a lost acknowledgement. A granted use counts only
-    /// if its key still permits it.
+    /// Answers the writes after their transaction was found despite a lost acknowledgement. A granted use fails if
+    /// `serves` returns false for it.
     func answer(asLongAs serves: (GrantedUse) -> Bool) {
         for (write, decision) in zip(writes, decisions) {
             if let use = decision.granted, !serves(use) {
@@ -135,7 +134,7 @@ extension PostgreSQLWriter {
             do {
                 try settle(unit, until: deadline)
             } catch {
-                // After an error, the next session finds the same commit in doubt.
+                // The commit remains in doubt, and the next session reads it back again.
                 slot.drop()
                 guard .now + pause < deadline else {
                     // The callers receive no other answer, even if the outcome is found later.
@@ -162,7 +161,8 @@ extension PostgreSQLWriter {
                 lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
         } catch let error where error is LedgerFailure || error is UnreadableColumn {
             let failure = LedgerFailure(error)
-            // Another daemon has the name, or the schema has changed: this process can no longer determine the outcome.
+            // Another daemon has the name, or the schema has changed. This process can then no longer determine the
+            // outcome.
             doubt = nil
             unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, failure)
@@ -187,7 +187,7 @@ extension PostgreSQLWriter {
         lease.renewed()
         guard isConsistent else {
             unit.observe(readBack: .unresolved, observe)
-            // Every later batch finds this as well, and reports it.
+            // Every later batch makes the same check and fails in the same way.
             do {
                 try checked(transaction)
             } catch let rolledBack as DatabaseRolledBack {
@@ -205,8 +205,8 @@ extension PostgreSQLWriter {
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
         // If a server was promoted in the meantime, the claim counts although not all nodes have compared their chains:
-        // it was made on a server that had lost nothing, and it is present here. It does not count if a node has found
-        // a loss.
+        // it was made on a server that had lost nothing, and this server has it as well. It does not count if a node
+        // has put releases on hold.
         unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

@@ -1,7 +1,7 @@
 package import Ledger
 import PostgreSQLClient
 
-// Translates the client's errors into a ledger's.
+// Converts errors of the PostgreSQL client into errors of the ledger.
 
 extension PostgreSQLFailure {
     package var failure: LedgerFailure { LedgerFailure(self) }

@@ -44,8 +44,8 @@ final class PostgreSQLFollower: Sendable {
     }
 
     private func run(_ tell: (AdministrativeUpdates) -> Void) {
-        // Nil after a reconnection: changes in between are unknown, and a server that lost its last change numbers may
-        // have assigned them again.
+        // The number of the last change that was read. Nil after a reconnection: changes in between are unknown, and a
+        // promoted server may assign lost numbers again.
         var position: Int64?
         while !isClosed.load(ordering: .relaxed) {
             let deadline = ContinuousClock.now + timeout
@@ -57,7 +57,7 @@ final class PostgreSQLFollower: Sendable {
                 position = next
                 try connection.awaitNotification(until: .now + Self.pause)
             } catch {
-                // Writers report the ledger's fault.
+                // The fault is not reported here, since the writer reports it with its next batch.
                 slot.drop()
                 Thread.sleep(forTimeInterval: Self.pause / .seconds(1))
             }
@@ -80,7 +80,7 @@ final class PostgreSQLFollower: Sendable {
                     AND expires_at > present() ORDER BY requested_at
                 """, [.text(node), .texts(ApprovalOperation.ofOneNode.map(\.rawValue))]),
         ]
-        // Listens before reading, so that every change after the read is notified.
+        // Listen before reading, so that the server notifies every change that the read does not see.
         if position == nil, listens { statements.insert(PostgreSQLStatement("LISTEN \(Self.channel)"), at: 0) }
         let results = try connection.exchange(statements, until: deadline).suffix(2)
         let (changes, approvals) = (results[results.startIndex], results[results.startIndex + 1])
@@ -93,10 +93,10 @@ final class PostgreSQLFollower: Sendable {
 }
 
 extension PostgreSQLTables {
-    /// The statements by which nodes notice changes by others.
+    /// The part of schema version 2 that lets each node detect changes by other nodes.
     static let following = [
-        // Change numbers follow the order of commits, since a change to a key record excludes all others
-        // (exclude_releases).
+        // Change numbers follow the order of commits, since each change to a key record calls `exclude_releases`, which
+        // admits one change at a time.
         "ALTER TABLE merchant_key ADD COLUMN change bigint NOT NULL DEFAULT 0",
         "CREATE SEQUENCE key_change",
         "CREATE INDEX merchant_key_by_change ON merchant_key (change)",

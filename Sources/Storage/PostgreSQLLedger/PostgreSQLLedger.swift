@@ -42,8 +42,8 @@ public final class PostgreSQLLedger: StoredLedger {
         public var node: String
         /// The daemon's version, which other nodes' status shows.
         public var version: String
-        /// The time after its release in which a transaction can be released again by its reference; zero to permit no
-        /// repeat.
+        /// The period after a transaction's release within which the same caller and reference can receive it again;
+        /// zero to permit no repeat.
         public var repeatFor: Duration
         /// The maximum number of writes queued for the writer; further ones are refused as `overloaded`.
         public var waiting: Int
@@ -53,10 +53,11 @@ public final class PostgreSQLLedger: StoredLedger {
         public var lease: Duration
         /// True if ``Ledger/probe()`` fails while the server names no synchronous standby.
         public var requiresStandby: Bool
-        /// The time that a statement waits for another session's lock. Nil for a quarter of ``timeout``, which leaves
-        /// time to report it.
+        /// The time that a statement waits for another session's lock. Nil sets a quarter of ``timeout``, which leaves
+        /// time to answer the callers.
         var lockTimeout: Duration?
-        /// True if the session listens for notifications of other nodes' changes; it checks for changes in any case.
+        /// True if the follower's session listens for notifications of other nodes' changes. It also checks for changes
+        /// every second.
         var listens = true
 
         public init(
@@ -107,7 +108,8 @@ public final class PostgreSQLLedger: StoredLedger {
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
                 // A batch finds its rows by key; a plan made while the tables were empty would scan them.
                 ("enable_seqscan", "off"),
-                // Plans statements once; otherwise the server would plan the keys' statement again for each batch.
+                // Plan each prepared statement only once. Otherwise the server would plan the statement that reads the
+                // keys again for each batch.
                 ("plan_cache_mode", "force_generic_plan"),
             ], facts)
         let lease: PostgreSQLNodeLease
@@ -161,7 +163,7 @@ public final class PostgreSQLLedger: StoredLedger {
         "\(max(1, min(StoredTime.milliseconds(duration), Int64(Int32.max))))ms"
     }
 
-    /// Renews the lease whenever no batch does, as long as this ledger exists.
+    /// Renews the lease while no batch renews it, until this object is deallocated.
     private func keepRenewing() {
         let pause = Double(StoredTime.milliseconds(settings.lease)) / 3000
         DispatchQueue.global().asyncAfter(deadline: .now() + pause) { [weak self] in
@@ -237,7 +239,7 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 }
 
-/// The facts that sessions reported about the server; the newest ones apply.
+/// The newest facts about the server that a session of this ledger has reported.
 private final class FactsInForce: Sendable {
     private let state = Mutex(PostgreSQLSession.Facts())
 

@@ -41,8 +41,8 @@ final class PostgreSQLNodeLease: Sendable {
     static let taken = LedgerFailure.unavailable(
         reason: "Another daemon has taken this node's name, so this one no longer writes. Stop one of them.")
 
-    /// Takes the name; blocks. If another daemon has it, waits until that lease ends, and fails if it is renewed in the
-    /// meantime.
+    /// Takes the name; blocks. If another daemon has it, waits until that daemon's lease ends. Throws `nodeInUse` if
+    /// the lease is renewed in the meantime.
     static func take(
         _ settings: PostgreSQLLedger.Settings, _ connection: PostgreSQLConnection
     ) throws -> PostgreSQLNodeLease {
@@ -94,8 +94,8 @@ final class PostgreSQLNodeLease: Sendable {
         ]
     }
 
-    /// Locks the row, so that later transactions under this name wait for this one to end. It also makes this
-    /// transaction wait for disk and standby, independently of the role's settings.
+    /// Locks the row, so that later transactions under this name wait for this one to end. The statement also makes
+    /// this transaction's commit wait for disk and standby, independently of the role's settings.
     var lock: PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -107,9 +107,9 @@ final class PostgreSQLNodeLease: Sendable {
     /// Renews the lease.
     ///
     /// - Parameters:
-    ///   - batch: the identifier of the renewing batch; nil to keep the last one's.
-    ///   - records: an insertion to combine with the renewal into one statement. The overhead of a separate statement
-    ///     is about as high as the cost of its work.
+    ///   - batch: the identifier of the renewing batch; nil to keep the identifier of the last committed batch.
+    ///   - records: an insertion to combine with the renewal into one statement. A separate statement would cost about
+    ///     as much in overhead as in work.
     func renewal(batch: [UInt8]?, signedAhead: Int64, after records: PostgreSQLStatement? = nil) -> PostgreSQLStatement
     {
         let first = (records?.values.count ?? 0) + 1

@@ -10,7 +10,7 @@ import Synchronization
 /// Callers wait until the ledger's deadline. A read whose deadline passes before it begins is skipped. If it has begun,
 /// its session is abandoned, and the server ends it by its own time-out.
 final class PostgreSQLReader: Sendable {
-    /// The maximum number of queued reads. Only with a server that hangs do more queue up.
+    /// The maximum number of queued reads. A longer queue would form only while the server does not respond.
     static let capacity = 1024
 
     /// The queries of one ``PostgreSQLReader/read(_:)``.
@@ -60,7 +60,8 @@ final class PostgreSQLReader: Sendable {
         }
     }
 
-    /// Reads for a caller that does not wait; `then` is called on this thread.
+    /// Queues a read and returns immediately; `then` is called on the reader's thread. The ledger's time-out limits the
+    /// read.
     func read<T: Sendable>(
         _ body: @escaping @Sendable (Queries) throws -> T,
         then: @escaping @Sendable (Result<T, LedgerFailure>) -> Void
@@ -82,7 +83,8 @@ final class PostgreSQLReader: Sendable {
                 return .failure(failure.failure)
             case .lost:
                 slot.drop()
-                // The server may have restarted since the last read.
+                // The session may have ended since the last read, for example because the server restarted. Try once
+                // with a new one.
                 return wasConnected ? perform(body, until: deadline) : .failure(failure.failure)
             case .refused(let state, _):
                 if state.isPassing || state == .readOnly { slot.drop() }

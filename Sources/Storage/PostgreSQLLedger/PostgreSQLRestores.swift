@@ -5,8 +5,8 @@ public import Ledger
 public import PaymentToken
 import PostgreSQLClient
 
-/// The database's chain differs from the one that this process has written. The database was restored, or a standby
-/// that lacked data took over.
+/// The error for a database whose chain differs from the one that this process has written. The database was restored,
+/// or a standby that lacked data took over.
 struct DatabaseRolledBack: Error {
     let finding: LedgerHold.Finding
 }
@@ -196,8 +196,8 @@ extension PostgreSQLWriter {
             throw DatabaseRolledBack(
                 finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
         }
-        // All records are present, and more follow: this is not a restore, but another program that writes under this
-        // name.
+        // The database has all of this process's records and further ones. It was not restored; another program writes
+        // under this name.
         _ = try lastEnd.checked(found)
     }
 

@@ -1,8 +1,8 @@
 import Ledger
 
 extension PostgreSQLTables {
-    /// Rules that every change of a row must follow, even with the login of the daemon's role. The daemons enforce all
-    /// other rules for keys.
+    /// Rules that the database enforces for every change of a row, even if another program logs in with the daemon's
+    /// role. The daemons enforce all other rules for keys.
     static let guards = [
         // A compromised or destroyed key never serves again.
         """

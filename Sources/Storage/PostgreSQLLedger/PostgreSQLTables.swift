@@ -15,9 +15,9 @@ package enum PostgreSQLTables {
     static let version = steps.count
 
     private static let version1 = [
-        // A single row with the state that must not change during a batch. Every batch locks it FOR SHARE, and `guard`
-        // is the column whose privilege that lock needs. `forgotten_before`: claims of payment tokens signed before
-        // this time may be gone.
+        // A single row with the state that must not change during a batch. Every batch locks it FOR SHARE. PostgreSQL
+        // requires the UPDATE privilege on a column for that lock, and `guard` exists only for this.
+        // `forgotten_before`: claims of payment tokens signed before this time may be gone.
         """
         CREATE TABLE ledger_state (
             only_row         boolean  NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),

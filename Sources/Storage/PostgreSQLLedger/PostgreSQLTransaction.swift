@@ -22,7 +22,7 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     /// True if a node has put releases on hold.
     let hasHold: Bool
     let fencingNumber: Int64
-    /// The last batch that this node has committed.
+    /// The identifier of the last batch that this node has committed; nil before the first.
     let lastBatch: [UInt8]?
     let isStandbyNamed: Bool
     private(set) var head: ChainHead
@@ -61,8 +61,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         return (transaction, Array(results.dropFirst(statements.count)))
     }
 
-    /// Selects the head first. This statement runs after the one that locks the node's row. The head thus stays valid
-    /// until the commit, even if `ledger_state` is locked for a long time.
+    /// Returns the statement that reads the chain's head and the row `ledger_state`. It runs after the node's row is
+    /// locked, so the head stays valid until the commit, even if it waits long for `ledger_state`.
     private static func state(andHeadOf node: AuditNode) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -89,7 +89,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         guard let row = row.rows.first, try row.integer(0) == lease.fence else {
             let found = try row.rows.first?.integer(0) ?? 0
             lease.lost()
-            // Fencing numbers only grow: a smaller one, or none, dates from before this daemon's start.
+            // Fencing numbers only grow. A smaller number, or none, means that the database was restored to a state
+            // before this daemon's start.
             guard found > lease.fence else {
                 throw DatabaseRolledBack(
                     finding: LedgerHold.Finding(
@@ -117,7 +118,7 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         head = start
     }
 
-    /// Runs one statement, in another round trip.
+    /// Runs one statement in a round trip of its own and returns the rows.
     @discardableResult
     func exchange(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> [PostgreSQLRow] {
         try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline)[0].rows
@@ -154,7 +155,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     }
 
     func claimed(at time: Int64, signedAt signed: Int64) {
-        // `retain_claims` keeps every claim for at least a minute, so half of that is always covered.
+        // Smaller leads need not be stored: `retain_claims` keeps every claim for at least a minute, and half of that
+        // covers the lead.
         if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
     }
 

@@ -59,10 +59,10 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let slot: PostgreSQLSlot
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLUnit?
-    /// Writes to repeat because their commit was not made.
+    /// The writes of a commit that turned out not to have been made. The next batch repeats them.
     var backlog: [PostgreSQLWrite] = []
-    /// The finding for which all nodes are on hold. Every batch of a daemon that started before the restore makes it
-    /// again.
+    /// The finding for which this process has put all nodes on hold. If the restored database does not know this
+    /// daemon's start, every batch makes the same finding. The hold is then stored only once.
     var heldFor: LedgerHold.Finding?
 
     init(
@@ -120,7 +120,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
     }
 
-    /// Renews the lease with the next batch, queueing a probe for that.
+    /// Queues a probe, whose batch renews the lease.
     func renew() {
         if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
     }
@@ -190,7 +190,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// Handles an error after which nothing of the unit is committed or ever will be.
+    /// Handles an error that shows that no write of the unit was or will be committed.
     private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
         switch error {
         case let rolledBack as DatabaseRolledBack:
@@ -198,7 +198,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
             return refuse(unit.writes, hold(rolledBack.finding))
         case PostgreSQLFailure.lost:
             slot.drop()
-            // The server may have restarted since the last batch.
+            // The session may have ended since the last batch, for example because the server restarted. Try once with
+            // a new one.
             if !isRepeated, unit.deadline > .now { return perform(unit.retried(), isRepeated: true) }
         case PostgreSQLFailure.late: slot.drop()
         case PostgreSQLFailure.refused(let state, let statement):
@@ -248,7 +249,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
         guard results.last?.tag == "COMMIT" else {
             throw LedgerFailure.unavailable(reason: "PostgreSQL rolled the transaction back.")
         }
-        // For example, a cancelled wait for the standby: the commit may then be on this server only.
+        // PostgreSQL warns, for example, if the wait for the standby was cancelled. The commit may then be on this
+        // server only.
         guard !connection.hasWarned else {
             throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL sent a warning at the commit."))
         }

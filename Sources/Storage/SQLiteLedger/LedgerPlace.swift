@@ -12,7 +12,7 @@ package enum LedgerPlace: Equatable {
     /// ledger's name.
     package static let linkEnding = ".restoring"
 
-    /// Nil if the path is neither a file nor the link of an interrupted restore.
+    /// Reads the content of a path. Nil if there is something other than a file or the link of an interrupted restore.
     package init?(of path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {
@@ -36,7 +36,7 @@ package enum LedgerPlace: Equatable {
         return directory.count > 1 && directory.hasSuffix("/") ? String(directory.dropLast()) : directory
     }
 
-    /// True for links too, whatever they name.
+    /// Returns true if the path exists. A symbolic link exists even if its target does not.
     package static func exists(_ path: String) -> Bool {
         var status = stat()
         return unsafe lstat(path, &status) == 0

@@ -82,7 +82,7 @@ enum SQLiteBackup {
         var configuration = Configuration()
         configuration.qos = DurableSQLite.threadQuality
         configuration.prepareDatabase { db in
-            // An unfinished copy is not kept, and a finished one is synced below.
+            // The copy needs no journal: an unfinished copy is not kept, and a finished one is synced below.
             try db.execute(sql: "PRAGMA journal_mode = OFF")
             try db.execute(sql: "PRAGMA synchronous = OFF")
         }

@@ -41,8 +41,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         public var path: String
         /// The node's name. Nil takes the host name for a new ledger, and the recorded name for an existing one.
         public var node: String?
-        /// The time after its release in which a transaction can be released again by its reference; zero to permit no
-        /// repeat.
+        /// The period after a transaction's release within which the same caller and reference can receive it again;
+        /// zero to permit no repeat.
         public var repeatFor: Duration
         /// The maximum wait for a lock that another program, such as a backup or a shell, has on the file.
         public var busyTimeout: Duration
@@ -64,8 +64,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         }
     }
 
-    /// Opens the ledger. A missing one is created, and an older one is upgraded, which may take any length of time.
-    /// Everything else fails with `notNow` after ``Settings/timeout``.
+    /// Opens the ledger. A missing one is created, and an older one is upgraded, which may take any length of time. Any
+    /// other delay ends with `notNow` after ``Settings/timeout``.
     ///
     /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(

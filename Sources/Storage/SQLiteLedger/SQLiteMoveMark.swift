@@ -4,8 +4,8 @@ import Ledger
 /// A ledger file's mark of its move into a database: the move's state, and the database.
 ///
 /// The mark is written just before the database accepts the copied content. Until then the file serves. From then on it
-/// does not, since only the database knows whether it accepted the content. `schema_version` is set to the same word,
-/// so that older programs, which do not know moves, refuse the file too.
+/// does not, since only the database knows whether it accepted the content. `schema_version` is set to the mark's state
+/// as well. Older programs, which do not know moves, accept only a number there, so they refuse the file too.
 package struct SQLiteMoveMark: Sendable, Equatable {
     package enum State: String, Sendable {
         /// The move is under way; the file does not show whether the database has accepted it.

@@ -5,8 +5,9 @@ public import Ledger
 /// The mark of a copy of a ledger's file, and of a ledger restored from it until the restore is accepted.
 ///
 /// Releases after the copy are no longer in any file. An HSM token reveals this only if it remembers a later record
-/// than the copy has, but the HSM token may have been restored from the same day. Therefore the file itself is marked,
-/// including in its schema version (``SQLiteSchemaVersion``), so that an older program does not release from it either.
+/// than the copy has, but the HSM token may itself have been restored to its state at that time. Therefore the file
+/// itself is marked, including in its schema version (``SQLiteSchemaVersion``), so that an older program does not
+/// release from it either.
 package struct SQLiteRestoreMark: Sendable, Equatable {
     /// The time of the copy or its restore, in milliseconds (``StoredTime``).
     let restoredAt: Int64
@@ -52,7 +53,7 @@ package struct SQLiteRestoreMark: Sendable, Equatable {
 }
 
 extension SQLiteLedger {
-    /// Returns the single node's status, with the hold that a restore has left.
+    /// Returns this node's status. It includes a hold if the file was restored and the restore is not accepted.
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus {
         guard let mark = try await read({ db in try SQLiteRestoreMark.read(db) }) else {
             return releaseStatus(withHolds: [])

@@ -74,7 +74,7 @@ struct SQLiteUses {
         try ClaimRow.find(release.transactionId, db)?.isUsedUp ?? false
     }
 
-    /// Inserts the claim; returns false if the transaction is already claimed.
+    /// Inserts the claim and returns true, or returns false if the transaction is already claimed.
     private func insert(_ release: Release, _ db: Database) throws -> Bool {
         try db.run(
             """
@@ -201,8 +201,8 @@ package struct SQLiteTimes {
 
     func times(_ db: any StoredQueries) throws -> LedgerTimes {
         let accepted = try clockAcceptedAfter(db)
-        // Reads in descending order of time; the plus makes SQLite use the index by time. It skips only the records of
-        // a wrong clock that was later corrected, usually none.
+        // The plus keeps SQLite from using the index by sequence, so it reads the index by time from its end. The first
+        // record suffices, except after the correction of a wrong clock, whose records it skips.
         let newest = try db.number(
             "SELECT time FROM audit_record WHERE node = $1 AND +sequence > $2 ORDER BY time DESC LIMIT 1",
             [.text(node), .integer(accepted)])
@@ -246,7 +246,8 @@ package struct SQLiteTimes {
 
     func claimed(at time: Int64, signedAt signed: Int64, _ db: any StoredQueries) throws {
         let ahead = signed - time
-        // `retain_claims` keeps every claim for at least a minute, so half of that is always covered.
+        // Smaller leads need not be stored: `retain_claims` keeps every claim for at least a minute, and half of that
+        // covers the lead.
         guard ahead > 30_000, try ahead > signedAhead(db) else { return }
         try put(Self.aheadName, ahead, db)
     }

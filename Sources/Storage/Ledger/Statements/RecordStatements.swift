@@ -113,8 +113,9 @@ package struct RecordStatements {
         return Dictionary(releases) { first, _ in first }
     }
 
-    /// Returns the later time of claims and records, since claims may be pruned and a ledger of version 1 had no
-    /// records. Repeats do not count, since the signing-time window does not apply to them.
+    /// Returns the time of the newest claim or the newest record of a release, whichever is later. Claims may have been
+    /// pruned, and a ledger of version 1 had no records. Repeats do not count, since the signing-time window does not
+    /// apply to them.
     package func newestRelease(_ queries: any StoredQueries) throws -> Date? {
         let recorded = try queries.number(
             """
@@ -125,7 +126,7 @@ package struct RecordStatements {
         return [recorded, claimed].compactMap(\.self).max().map(StoredTime.date)
     }
 
-    /// Returns audit checkpoints that match a condition on `sequence` and $2.
+    /// Returns audit checkpoints that match an SQL condition, in which `$2` is a placeholder for a sequence.
     package func checkpoints(
         _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: any StoredQueries
     ) throws -> [SignedCheckpoint] {
@@ -206,7 +207,8 @@ private struct RecordConditions {
         if let until = filter.until { add("time <", .integer(until.milliseconds)) }
         if let outcome = filter.outcome {
             add("outcome =", .text(outcome.text))
-            // The same text as in the index's condition, so that the index can be used; it contains only these records.
+            // This text must equal the condition of the partial index on refusals; otherwise the database does not use
+            // the index.
             if outcome != .ok {
                 sql += " AND outcome <> 'ok'"
                 index = "audit_record_by_outcome"

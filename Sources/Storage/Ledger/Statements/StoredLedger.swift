@@ -76,7 +76,8 @@ package protocol StoredLedger: StoredChain, Ledger {
 
 // Claims, keys and approvals.
 extension StoredLedger {
-    /// Runs work whose outcome, if unknown, need not be read back, since the next call repeats it.
+    /// Runs a transaction without reading back an unknown outcome. The work must be repeatable: the next call then does
+    /// what was lost.
     private func administer<Answer: Sendable>(
         _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {
@@ -158,7 +159,7 @@ extension StoredLedger {
     @discardableResult
     public func expireApprovals(now: Date) async throws(LedgerFailure) -> Int {
         var total = 0
-        // Read first, since there is rarely anything to write.
+        // Read first, since usually no approval has expired and a read is cheaper than a transaction.
         while try await !read({ try ApprovalRow.overdue(at: now, $0) }).isEmpty {
             total += try await administer { try $0.expireApprovals(at: now) }
         }

@@ -83,8 +83,8 @@ package enum KeyRecordRow {
         ]
     }
 
-    /// Adds a node's key, or changes a known key's state and cut-off. Its values are ``values(_:)`` and the node's
-    /// name.
+    /// The statement that adds a key, or changes a known key's state and cut-off. Its parameters are ``values(_:)`` and
+    /// then the node's name.
     package static let put = """
         INSERT INTO merchant_key (\(columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
@@ -120,7 +120,8 @@ package enum ApprovalRow {
         ).map(read)
     }
 
-    /// Returns true if any ended approval is too old, or there are more than `count`.
+    /// Returns true if an ended approval's time to decide passed before `time`, or if more than `count` approvals have
+    /// ended.
     static func hasSurplus(expiredBefore time: Date, keeping count: Int, _ queries: any StoredQueries) throws -> Bool {
         let row = try queries.run(
             """

@@ -43,8 +43,8 @@ extension MoveDestination {
         return merged.differing
     }
 
-    /// Merges the file's keys with the database's, permitting only what both sides permit. Keys that change nothing
-    /// here are omitted.
+    /// Merges the file's keys with the database's, permitting only what both sides permit. `records` contains only the
+    /// keys whose rows the database has to add or change.
     func merge(_ keys: [KeyRecord]) throws -> (records: [KeyRecord], differing: [LedgerMoveReport.DifferingKey]) {
         let (known, now) = try self.keys()
         var records: [KeyRecord] = []
@@ -131,8 +131,8 @@ extension MoveDestination {
         ])
     }
 
-    /// Confirms an acceptance. A visible one may not have reached the standby, so it counts only after a later commit
-    /// is acknowledged.
+    /// Confirms an acceptance with a further commit. An acceptance that is visible may not have reached the standby;
+    /// once a later commit is acknowledged, it has.
     func confirm(_ node: AuditNode) throws {
         try exchange([
             PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
@@ -148,7 +148,7 @@ extension MoveDestination {
     /// - Returns: false if the database has accepted the node.
     func forget(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws -> Bool {
         try exchange([PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on")])
-        // Waits for a commit that is still running on an abandoned session.
+        // This row lock waits for the acceptance of an interrupted run, whose session may still be committing.
         let row = try rows(
             "SELECT accepted_at IS NOT NULL FROM moved_ledger WHERE node = $1 FOR UPDATE", [.text(node.name)]
         ).first

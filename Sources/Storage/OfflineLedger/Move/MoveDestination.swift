@@ -30,7 +30,7 @@ final class MoveDestination {
     struct Move: Equatable {
         let run: Int64
         let isAccepted: Bool
-        /// The last sequence of the file's chain when it was accepted.
+        /// The last sequence of the file's chain when the database accepted the file; nil before.
         let sequence: Int64?
         let hash: [UInt8]?
     }
@@ -67,7 +67,7 @@ final class MoveDestination {
             for setting in [
                 "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
                 "default_transaction_isolation = 'read committed'", "enable_seqscan = off", "timezone = 'UTC'",
-                // A stopped program must not prevent all nodes from releasing.
+                // If this program stops inside a transaction, its locks must not keep all nodes from releasing.
                 "idle_in_transaction_session_timeout = '30s'",
             ] { _ = try run("SET \(setting)") }
             guard let row = try run("SELECT identity FROM ledger_state").first else {
@@ -142,8 +142,8 @@ final class MoveDestination {
         currentRun = try row.integer(0)
     }
 
-    /// Begins a transaction and locks the move's row. A concurrent run of the move waits for the end of this
-    /// transaction, or is detected.
+    /// Begins a transaction and locks the move's row. A later run of the move waits for the end of this transaction. If
+    /// a later run has already begun, this one throws `overtaken`.
     ///
     /// - Parameter first: statements that run before the lock is taken.
     func enter(_ node: AuditNode, first: [PostgreSQLStatement] = []) throws {

@@ -202,7 +202,8 @@ final class MovedFile {
         guard others.isEmpty else {
             throw LedgerMoveError.brokenChain(path: path, fault: "It has records of another node than \(node.name).")
         }
-        // A record whose line differs from its row was changed, and would be found as another record.
+        // If the columns differ from the line, the row was changed, and searches would find the record under wrong
+        // values.
         func entry(_ record: MovedRecord) throws -> AuditEntry {
             guard let entry = try? AuditEntry(line: record.line), record.agrees(with: entry, of: node) else {
                 throw LedgerMoveError.brokenChain(
@@ -245,7 +246,8 @@ final class MovedFile {
         if case .broken(let fault) = verdict {
             throw LedgerMoveError.brokenChain(path: path, fault: "\(fault).")
         }
-        // The records of earlier archives are themselves archived.
+        // Only the last archive's record must be among the remaining records, since the records of earlier archives are
+        // themselves archived.
         guard archives.allSatisfy({ $0.last < base?.last ?? 0 || recorded.contains($0) }) else {
             throw LedgerMoveError.brokenChain(
                 path: path, fault: "Its list of archives does not match its records.")

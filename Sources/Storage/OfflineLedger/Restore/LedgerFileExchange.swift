@@ -90,7 +90,8 @@ struct LedgerFileExchange {
             guard unsafe symlink(target, link) == 0 else { throw .failed("\(link) cannot be created") }
             guard unsafe rename(link, path) == 0 else { throw .failed("\(path) cannot be replaced") }
         } catch {
-            // Only the second name has changed; after a disk failure it may be the only one left.
+            // Remove the second name only if the first still names the same file. After a disk failure, the second may
+            // be the only one left.
             _ = unsafe unlink(link)
             if Self.isSameFile(aside, path) { _ = unsafe unlink(aside) }
             throw error

@@ -81,7 +81,7 @@ public struct LedgerFileRestore: Sendable {
         let partial = path + ".restoring"
         let exchange = try LedgerFileExchange(
             path: path, restored: partial, aside: path + LedgerFileExchange.asideMark + AuditTime(now).fileNameText)
-        // This is left over from an interrupted restore; the lock excludes a concurrent one.
+        // Remove the file of an interrupted restore. It is not a concurrent restore's, since the lock excludes one.
         Self.remove(partial)
         defer { Self.remove(partial) }
         let digest = try fill(partial, from: copy)

@@ -7,13 +7,13 @@ import SQLiteLedger
 /// The last recorded state of each key.
 ///
 /// Key states are rows, which no hash covers. Every change is recorded, so if a row permits more than the record,
-/// another program wrote it. A key that has no `key_state_change` and is in no `key_states` is not checked: its arrival
-/// is a different event.
+/// another program wrote it. A key without a `key_state_change` or `key_states` record is not checked, since records of
+/// its import or generation contain no state.
 struct RecordedKeyStates {
     private var states: [AuditDigest: KeyState] = [:]
 
     mutating func take(_ entry: AuditEntry) {
-        // The states that resulted from the archived records.
+        // A `key_states` record contains the states that resulted from archived records.
         if let part = KeyStatesPart(entry) {
             for (key, state) in part.states { states[key] = KeyState(rawValue: state.rawValue) }
         }
