@@ -5,18 +5,19 @@ internal import StrictJSON
 /// A field that a spreadsheet could take for a formula is prefixed with an apostrophe. A value in the CSV may therefore
 /// differ from the record's: a publicKeyHash, for example, may begin with `+`.
 public enum AuditCSV {
-    /// The first line and the line with the columns' names. UTF-8; each line ends in CR LF.
+    /// The first line, which says that CSV cannot be verified, and the line with the columns' names. UTF-8; each line
+    /// ends in CR LF.
     public static let header: [UInt8] =
         line(["# For reading only: CSV cannot be verified. Export JSON lines (--format jsonl) to verify the record."])
         + line(columns)
 
-    /// `details` holds the event's other members as JSON.
+    /// The columns' names. The column `details` contains the event's other members as a JSON object.
     public static let columns = [
         "node", "sequence", "time", "event", "outcome", "caller", "uid", "gid", "loginUid", "pid", "comm", "merchant",
         "publicKeyHash", "transactionId", "protection", "token", "reference", "reason", "details", "hash",
     ]
 
-    /// ``header`` with the filter's conditions in the first line.
+    /// Returns ``header``, with the filter's conditions in the first line if records may be left out.
     public static func header(_ filter: AuditFilter) -> [UInt8] {
         guard filter.leavesGaps else { return header }
         let conditions = filter.conditions.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
@@ -26,7 +27,7 @@ public enum AuditCSV {
         ]) + line(columns)
     }
 
-    /// One record's line.
+    /// Returns the line of one record, ending in CR LF.
     public static func row(_ entry: AuditEntry) -> [UInt8] {
         let caller = entry.caller
         let details = entry.details.members.filter { $0.name != "reference" && $0.name != "reason" }
@@ -49,7 +50,8 @@ public enum AuditCSV {
         Array((fields.map(field).joined(separator: ",") + "\r\n").utf8)
     }
 
-    /// Quotes the text unless none of its characters is a separator in any locale's spreadsheets.
+    /// Returns the text as a field. It is quoted if it contains a character that spreadsheets of some locale use as a
+    /// separator.
     static func field(_ text: String) -> String {
         var text = text
         if let first = text.unicodeScalars.first, formulaStarts.contains(first) { text = "'" + text }

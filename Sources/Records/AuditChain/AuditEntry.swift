@@ -49,8 +49,8 @@ public struct AuditEntry: Sendable, Equatable {
         details = try members.rest(without: Self.names)
     }
 
-    /// True if the key may have been used although the record names no HSM token: the outcome leaves this open, and the
-    /// record does not say that no HSM token was reached. Records of older versions never say that.
+    /// True if an HSM token may have used the key although the record names none. The outcome leaves this open, and the
+    /// record does not state that no HSM token was reached. Records of older versions never state it.
     public var leavesUseOpen: Bool {
         AuditOutcome(outcome)?.leavesUseOpen == true && details["hsm"]?.stringValue != AuditRecord.notReached
     }
@@ -66,7 +66,7 @@ public struct AuditEntry: Sendable, Equatable {
         return sequence
     }
 
-    /// 1 to 64 lower-case letters, digits and underscores.
+    /// Returns the value's text if it is 1 to 64 lower-case letters, digits and underscores; otherwise nil.
     private static func word(_ value: JSONValue) -> String? {
         guard let word = value.stringValue, (1...64).contains(word.utf8.count) else { return nil }
         let allowed = word.utf8.allSatisfy { character in
@@ -79,12 +79,12 @@ public struct AuditEntry: Sendable, Equatable {
     }
 }
 
-/// The reason why a line is not a record. It repeats no part of the line.
+/// The reason why a line is not a record. The message contains no part of the line.
 public enum AuditEntryError: Error, Sendable, Equatable, CustomStringConvertible {
     case tooLong
     case notJSON(JSONError)
     case notARecord
-    /// Valid JSON, but with white space or escapes that records never contain.
+    /// The line is valid JSON, but has white space or escapes that records never contain.
     case otherSpelling
     /// This member is missing, out of order, or has the wrong type or form.
     case member(String)
@@ -137,7 +137,8 @@ private struct EntryMembers {
         return value
     }
 
-    /// Returns the next member if it has this name; throws if `read` then refuses it.
+    /// Returns the next member's value if the member has this name, and nil otherwise. Throws if `read` refuses the
+    /// value.
     mutating func allow<Value>(
         _ name: String, _ read: (JSONValue) -> Value?
     ) throws(AuditEntryError) -> Value? {
@@ -155,7 +156,7 @@ private struct EntryMembers {
         return value
     }
 
-    /// The remaining members; throws if any of them has one of these names.
+    /// Returns the remaining members; throws if one of them has one of these names.
     func rest(without names: Set<String>) throws(AuditEntryError) -> JSONObject {
         for member in members where names.contains(member.name) { throw .member(member.name) }
         return JSONObject(Array(members)) ?? JSONObject()

@@ -43,9 +43,10 @@ public enum AuditEvent: Sendable, Equatable {
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
 
-    /// The number of records that were listed. Here and below, `ofNode` is another node, or `all`; nil for this node.
+    /// A caller listed records; `records` is their number. Here and below, `ofNode` is another node's name or `all`;
+    /// nil for this node.
     case auditList(records: Int?, ofNode: AuditText? = nil)
-    /// The first and last sequence requested.
+    /// A caller exported records; `first` and `last` are the requested sequences.
     case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
     case auditVerify(verdict: AuditVerificationVerdict?, records: Int?, ofNode: AuditText? = nil)
     case auditPublicKey(ofNode: AuditText? = nil)
@@ -53,25 +54,25 @@ public enum AuditEvent: Sendable, Equatable {
     case auditHead(ofNode: AuditText? = nil)
     /// A caller requested an HSM token's own count of its keys' uses; the record names the HSM token.
     case auditTokenUses(since: AuditTime?, until: AuditTime?)
-    /// The keyIds of the checkpoint key that came into use and of its predecessor.
+    /// Another checkpoint key came into use; `to` is its keyId, and `from` that of its predecessor.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
     /// Another checkpoint key was generated. The current key seals this record before it is replaced, so that a
     /// verifier that trusts the current key can trust its successor.
     case auditKeyPrepare(from: AuditDigest, to: AuditDigest)
-    /// The keys that seal another node's record and that this node trusts from now on.
+    /// This node trusts keys that seal another node's record, from this record on.
     case auditKeyPinned(KeyPin)
-    /// A key that the ledger lists for another node, but that none of that node's trusted keys endorses.
+    /// The ledger lists a key for another node, but no trusted key of that node endorses it.
     case auditKeyConflict(node: AuditNode, key: CheckpointKey)
 
-    /// The size of the copy in bytes, and its SHA-256.
+    /// The ledger was copied; `bytes` is the copy's size and `file` its SHA-256.
     case ledgerBackup(bytes: Int?, file: AuditDigest?)
     /// An administrator accepted an older ledger. The details contain the ledger's last sequence and the one that the
     /// HSM token remembered.
     case ledgerAcceptRestore(LedgerRestore)
     /// Claims older than `before` were removed.
     case claimsPrune(count: Int, before: AuditTime)
-    /// The number of refusals whose records could not be written, the first one at `since`.
+    /// Records of refusals could not be written: `count` is their number, and `since` the time of the first.
     case recordsDropped(count: Int, since: AuditTime)
     /// The oldest records were archived in a file, and will be removed from the ledger.
     case recordArchive(RecordArchive)

@@ -4,8 +4,8 @@ internal import StrictJSON
 /// The conditions of `audit list`, all of which a record must meet.
 ///
 /// A filter is for display. An export for verification must have no gaps. It may be filtered only by time, from the
-/// signed checkpoint before its first record to a checkpoint after its last record. An export that ``leavesGaps`` says
-/// so in its first line (``FilteredExport``).
+/// signed checkpoint before its first record to a checkpoint after its last record. If a filter ``leavesGaps``, the
+/// first line of its export says so (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
     /// The earliest time, inclusive.
     public var since: AuditTime?
@@ -40,7 +40,7 @@ public struct AuditFilter: Sendable, Equatable {
 }
 
 extension AuditFilter {
-    /// A condition that could not be parsed, by its option's name.
+    /// The error for a condition that cannot be parsed. It names the condition's option.
     public struct Unreadable: Error, Sendable, Equatable, CustomStringConvertible {
         public let name: String
 
@@ -80,11 +80,11 @@ extension AuditFilter {
 
 /// The first line of an export whose records were selected by conditions other than time.
 ///
-/// A chain is verified from record to record, so it is impossible to verify that the records of such a selection are
-/// unchanged, or that they are complete. Each of its lines is also in a complete export of the same node, byte for
-/// byte. For a proof, verify that export and find the lines in it.
+/// A chain is verified from each record to the next, so the records of such a selection cannot be verified: they may be
+/// changed or incomplete. Each of its lines is also in a complete export of the same node, byte for byte. For a proof,
+/// verify that export and find the lines in it.
 public enum FilteredExport {
-    /// `{"filter":{"node":…,"through":…, …the conditions…},"proves":"…"}`, without a line feed.
+    /// Returns the line, without a line feed: `{"filter":{"node":…,"through":…, …the conditions…},"proves":"…"}`.
     ///
     /// - Parameter last: the last sequence read.
     public static func firstLine(_ filter: AuditFilter, node: AuditNode, through last: Int) -> [UInt8] {

@@ -2,7 +2,7 @@ internal import Encodings
 public import Refusals
 internal import StrictJSON
 
-/// The record of one event: who did what to which key, when, and with which outcome.
+/// The record of one event: its time and outcome, the caller, and the key that was affected.
 ///
 /// It has no member for a request's content, an account number, a cryptogram, a PIN or a key. Every member is a word of
 /// a closed set, a digest, a number, a time, or text that ``AuditText`` or ``AuditReason`` has sanitised.
@@ -11,20 +11,20 @@ public struct AuditRecord: Sendable, Equatable {
     public var time: AuditTime
     public var event: AuditEvent
     public var outcome: AuditOutcome
-    /// Nil if the daemon itself acted.
+    /// The caller; nil if the daemon itself acted.
     public var caller: AuditCaller?
     /// The merchant identifier.
     public var merchant: AuditText?
     /// SHA-256 of the merchant key's SubjectPublicKeyInfo; written in base64, as in responses.
     public var publicKeyHash: AuditDigest?
-    /// 32 bytes, written in hexadecimal.
+    /// The transaction's identifier: 32 bytes, written in hexadecimal.
     public var transactionId: AuditDigest?
     public var protection: AuditProtection?
     /// The HSM token's name in the configuration.
     public var hsmToken: AuditText?
     /// True if the outcome ``AuditOutcome/leavesUseOpen``, but no HSM token can have used the key.
     public var hsmWasNotReached: Bool
-    /// The trace that identifies the request in the caller's own logs. It comes from the caller and proves nothing.
+    /// The trace that identifies the request in the caller's own logs. The caller chooses it, so it proves nothing.
     public var trace: AuditTrace?
 
     public init(
@@ -74,7 +74,7 @@ public enum AuditOutcome: Sendable, Equatable {
         }
     }
 
-    /// Nil for a word that is not an outcome.
+    /// Returns nil for a word that is not an outcome.
     public init?(_ text: String) {
         switch text {
         case "ok": self = .ok
@@ -95,12 +95,12 @@ public enum AuditProtection: String, Sendable, CaseIterable {
 
 /// The trace that a request belongs to (W3C Trace Context, Recommendation of 2021-11-23, §3.2.2).
 public struct AuditTrace: Sendable, Equatable {
-    /// 32 lower-case hexadecimal digits.
+    /// The trace's identifier: 32 lower-case hexadecimal digits.
     public let traceId: String
     /// The caller's span: 16 lower-case hexadecimal digits.
     public let parentId: String
 
-    /// Nil if a value has any other form.
+    /// Returns nil if a value has any other form.
     public init?(traceId: String, parentId: String) {
         guard traceId.utf8.count == 32, parentId.utf8.count == 16, Hexadecimal.isLowerCase(traceId.utf8),
             Hexadecimal.isLowerCase(parentId.utf8)
@@ -154,8 +154,8 @@ extension AuditRecord {
         writer.member("token", hsmToken?.text)
         event.write(into: &writer)
         writer.member("hsm", hsmWasNotReached ? Self.notReached : nil)
-        // These come last, since readers of older versions do not know them and show them as members specific to the
-        // event.
+        // These members come last. Older versions do not know them, and show unknown members at the end as members of
+        // the event.
         writer.member("traceId", trace?.traceId)
         writer.member("parentId", trace?.parentId)
     }
@@ -238,8 +238,8 @@ public struct ChainHead: Sendable, Equatable {
         hash = .zero
     }
 
-    /// The chain's end after a record that is already stored. Nil if the sequence is negative, or if it is 0 and the
-    /// hash is not zeros.
+    /// The chain's end after a record that is already stored. Returns nil if the sequence is negative, or if it is 0
+    /// and the hash is not zeros.
     public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
         guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
         self.node = node
@@ -275,8 +275,8 @@ struct RecordFrame {
     private static let beforeHash = Array(",\"hash\":\"".utf8)
     private static let afterHash = Array("\"}".utf8)
 
-    /// Nil unless the line begins with node, sequence and time and ends with the hash, all exactly as records are
-    /// written.
+    /// Returns nil unless the line begins with node, sequence and time and ends with the hash, in the exact form of
+    /// records.
     init?(_ line: [UInt8]) {
         var scanner = LineScanner(line)
         guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordUntilTime(),
@@ -295,7 +295,7 @@ struct RecordFrame {
         self.hash = hash
     }
 
-    /// The bytes that follow the time in a line of one event. Created once for each event that a reader searches for.
+    /// The bytes that follow the time in every line of one event. A reader creates one mark for all lines.
     struct EventMark {
         fileprivate let bytes: [UInt8]
 
@@ -329,12 +329,12 @@ struct LineScanner {
         return true
     }
 
-    /// Continues at `position`, which is at most the end.
+    /// Moves to `position`, which must not be after the line's end.
     mutating func skip(to position: Int) {
         self.position = position
     }
 
-    /// A number of exactly `count` decimal digits.
+    /// Reads a number of exactly `count` decimal digits; nil if there is none at the position.
     mutating func digits(_ count: Int) -> Int? {
         guard count <= line.count - position else { return nil }
         var value = 0
@@ -346,7 +346,7 @@ struct LineScanner {
         return value
     }
 
-    // Created once, because a chain has millions of lines.
+    // These arrays are created once, because a chain has millions of lines.
     private static let beforeNode = Array("{\"node\":\"".utf8)
     private static let beforeSequence = Array("\",\"sequence\":".utf8)
     private static let beforeTime = Array(",\"time\":\"".utf8)
@@ -359,7 +359,7 @@ struct LineScanner {
         return (node, sequence)
     }
 
-    /// A sequence number: 1 to 18 digits, not beginning with 0.
+    /// Reads a sequence number: 1 to 18 digits, the first of which is not 0.
     mutating func sequence() -> Int? {
         let end = end(of: Self.isDigit)
         guard (1...18).contains(end - position), line[position] != UInt8(ascii: "0") else { return nil }
@@ -373,7 +373,7 @@ struct LineScanner {
         return AuditNode(scanned: line[position..<end])
     }
 
-    /// 64 lower-case hexadecimal digits.
+    /// Reads 64 lower-case hexadecimal digits.
     mutating func digest() -> AuditDigest? {
         let end = position + AuditDigest.size * 2
         guard end <= line.count, let digest = AuditDigest(hexDigits: line[position..<end]) else { return nil }
@@ -381,7 +381,7 @@ struct LineScanner {
         return digest
     }
 
-    /// The characters up to the next quotation mark.
+    /// Reads the characters before the next quotation mark.
     mutating func untilQuotationMark() -> String {
         let end = end(of: { $0 != UInt8(ascii: "\"") })
         defer { position = end }

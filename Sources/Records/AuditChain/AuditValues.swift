@@ -12,29 +12,30 @@ public struct AuditDigest: Hashable, Sendable {
     /// 32 bytes.
     public let bytes: [UInt8]
 
-    /// Nil unless there are 32 bytes.
+    /// Returns nil unless there are 32 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.size else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// Nil unless `text` is 64 lower-case hexadecimal digits, the only spelling in records.
+    /// Returns nil unless `text` is 64 lower-case hexadecimal digits, the only spelling in records.
     public init?(hex text: String) {
         self.init(hexDigits: Array(text.utf8)[...])
     }
 
-    /// Nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its canonical form, with padding.
+    /// Returns nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its canonical form, with padding.
     public init?(base64 text: String) {
         guard let bytes = Base64.decode(text, padding: .required) else { return nil }
         self.init(bytes: bytes)
     }
 
-    /// The SHA-256 of these bytes.
+    /// Returns the SHA-256 of these bytes.
     public static func of(_ content: some Collection<UInt8>) -> AuditDigest {
         AuditDigest(exactly: Array(SHA256.hash(data: Array(content))))
     }
 
-    /// A record's hash: SHA-256(`previous` ‖ `body`), `previous` as its 32 raw bytes.
+    /// Returns a record's hash: SHA-256(`previous` ‖ `body`), where `previous` is the previous record's hash as 32 raw
+    /// bytes.
     static func following(_ previous: AuditDigest, body: ArraySlice<UInt8>) -> AuditDigest {
         var hasher = SHA256()
         hasher.update(data: previous.bytes)
@@ -42,7 +43,7 @@ public struct AuditDigest: Hashable, Sendable {
         return AuditDigest(exactly: Array(hasher.finalize()))
     }
 
-    /// Nil unless these are 64 lower-case hexadecimal digits.
+    /// Returns nil unless these are 64 lower-case hexadecimal digits.
     init?(hexDigits: ArraySlice<UInt8>) {
         guard let bytes = Hexadecimal.decode(lowerCase: hexDigits), bytes.count == Self.size else { return nil }
         self.bytes = bytes
@@ -52,10 +53,10 @@ public struct AuditDigest: Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// 64 lower-case digits.
+    /// The digest as 64 lower-case hexadecimal digits.
     public var hex: String { Hexadecimal.encode(bytes) }
 
-    /// 44 characters, the spelling of a publicKeyHash.
+    /// The digest as 44 characters of base64, the form in which a publicKeyHash is written.
     public var base64: String { Base64.encode(bytes) }
 }
 
@@ -65,13 +66,13 @@ public struct AuditNode: Hashable, Sendable, Comparable {
 
     public let name: String
 
-    /// Nil if `name` is empty, too long or has other characters.
+    /// Returns nil if `name` is empty, too long or has other characters.
     public init?(_ name: String) {
         guard (1...Self.maximumLength).contains(name.utf8.count), name.utf8.allSatisfy(Self.allows) else { return nil }
         self.name = name
     }
 
-    /// A name whose length and characters the scanner has checked.
+    /// Makes a name whose length and characters the scanner has checked.
     init(scanned characters: ArraySlice<UInt8>) {
         name = String(decoding: characters, as: UTF8.self)
     }
@@ -104,24 +105,25 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
     public let milliseconds: Int64
 
-    /// Clamped to ``earliest`` and ``latest``.
+    /// Makes the time; values outside ``earliest`` to ``latest`` are clamped.
     public init(milliseconds: Int64) {
         self.milliseconds = min(max(milliseconds, -62_135_596_800_000), 253_402_300_799_999)
     }
 
-    /// Rounded down to the millisecond.
+    /// Makes the time, rounded down to the millisecond.
     public init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.down)
         self.init(milliseconds: Int64(exactly: min(max(milliseconds, -1e15), 1e15)) ?? 0)
     }
 
-    /// Nil unless `text` has exactly the form of ``text``, the only spelling in records and checkpoints.
+    /// Returns nil unless the argument has exactly the form of ``text``, the only one in records and checkpoints.
     public init?(stored text: String) {
         guard let time = AuditTime(rfc3339: text), time.text == text else { return nil }
         self = time
     }
 
-    /// The time of a record's line, read from the beginning of the line only; nil for any other line.
+    /// Reads a record's time from the beginning of its line, without parsing the rest. Returns nil for a line that is
+    /// not a record's.
     public init?(ofRecord line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.recordUntilTime() != nil else { return nil }
@@ -129,7 +131,7 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     }
 
     /// Parses a time as people and scripts write it: RFC 3339 §5.6 with any fraction and offset, in upper case. Digits
-    /// beyond milliseconds are dropped. Nil for leap seconds and any other text.
+    /// beyond milliseconds are dropped. Returns nil for leap seconds and for any other text.
     public init?(rfc3339 text: String) {
         guard let moment = RFC3339.moment(text), !text.hasPrefix("0000") else { return nil }
         self.init(milliseconds: Int64(moment.secondsSince1970 * 1000 + moment.nanoseconds / 1_000_000))
@@ -152,8 +154,8 @@ public struct AuditTime: Sendable, Hashable, Comparable {
 
 /// A name in a record: at most 255 printable Unicode scalars, without 12 or more consecutive digits.
 ///
-/// Names come from the configuration, from certificates and, as `comm` does, from untrusted processes. Any of them can
-/// be shown safely in a terminal, and none contains an account number.
+/// Names come from the configuration, from certificates and, as `comm` does, from untrusted processes. Because of these
+/// limits, every name is safe to show in a terminal, and none contains an account number.
 public struct AuditText: Sendable, Hashable {
     public static let maximumLength = 255
 
@@ -165,7 +167,7 @@ public struct AuditText: Sendable, Hashable {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
 
-    /// A text from a stored record, which was sanitised before.
+    /// Takes a text from a stored record unchanged, since it was sanitised when the record was made.
     init(stored text: String) {
         self.text = text
     }
@@ -187,19 +189,19 @@ public struct AuditReason: Sendable, Hashable {
 public struct ApprovalIdentifier: Sendable, Hashable {
     public let bytes: [UInt8]
 
-    /// Nil unless there are 4 to 16 bytes.
+    /// Returns nil unless there are 4 to 16 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard (4...16).contains(bytes.count) else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// 8 bytes from the system's generator.
+    /// Returns an identifier of 8 bytes from the system's random number generator.
     public static func random() -> ApprovalIdentifier {
         var generator = SystemRandomNumberGenerator()
         return ApprovalIdentifier(random: (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
     }
 
-    /// Nil unless `text` has the form of ``hex``.
+    /// Returns nil unless `text` has the form of ``hex``.
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(lowerCase: text) else { return nil }
         self.init(bytes: bytes)
@@ -215,11 +217,11 @@ public struct ApprovalIdentifier: Sendable, Hashable {
 /// Sanitises texts from people and processes for a record: no control characters, no change of the writing direction,
 /// no account number.
 enum PrintableText {
-    /// Account numbers have at least 12 digits. ISO/IEC 7812-1 allows fewer, but no payment network issues them.
+    /// The number of digits from which a run is masked. ISO/IEC 7812-1 allows shorter account numbers, but no payment
+    /// network issues them.
     static let shortestMaskedRun = 12
 
-    /// The number of scalars that are read. Later ones cannot affect the result, and a run of digits that reaches into
-    /// the result is read completely.
+    /// The number of scalars that are read. The result is much shorter, so later scalars do not affect it.
     private static let lookAhead = 4096
 
     /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD. Then truncates to
@@ -264,7 +266,7 @@ enum PrintableText {
     }
 
     /// Returns true for printable ASCII within the limit that has too few digits for a run, so that nothing needs
-    /// sanitising. Most names and identifiers are such texts, and each release has some.
+    /// sanitising. Most names and identifiers are such texts, and each release records some.
     private static func isCleanASCII(_ text: String, limit: Int) -> Bool {
         var count = 0
         var digits = 0

@@ -3,8 +3,7 @@ public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
     /// Every chain is whole and ends in a signed checkpoint. Each range shows where its chain begins: an export that
     /// begins after a signed checkpoint proves nothing about earlier records.
     case intact([ChainRange])
-    /// There is no fault up to the last checkpoints, but a chain continues after its last checkpoint, or there is no
-    /// line.
+    /// No fault was found, but a chain has records after its last checkpoint, or the export has no line.
     case unsealed([ChainRange])
     /// A selection with gaps, which begins with ``FilteredExport/firstLine(_:node:through:)``. `records` can be read,
     /// but nothing proves that they are unchanged or complete.
@@ -61,10 +60,10 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     /// The number of records after the last checkpoint.
     public var unsealed: Int { last - sealed }
 
-    /// `records 1 to 5000`
+    /// The range for messages, such as `records 1 to 5000`.
     var extent: String { records > 0 ? "records \(start + 1) to \(last)" : "no record after \(start)" }
 
-    /// True if a checkpoint signs its end.
+    /// True if a checkpoint seals the last record.
     public var isSealed: Bool { unsealed == 0 && sealedAt != nil }
 
     /// `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`
@@ -81,7 +80,7 @@ public enum ChainFault: Sendable, Equatable {
     /// The last line has no line feed.
     case incompleteLine
     case lineTooLong
-    /// Neither a record nor a checkpoint, judging by the parts that the chain needs.
+    /// The line is neither a record nor a checkpoint. Only the parts that the chain needs are checked.
     case malformed(lastGood: ChainPosition?)
     case tooManyNodes
     /// The node's first line is a record other than record 1.
@@ -106,7 +105,7 @@ public enum ChainFault: Sendable, Equatable {
     case ofAnotherNode(than: AuditNode)
     /// A required node has no line.
     case noLines
-    /// Another node's record of this sequence trusts a key that no earlier trusted key endorses.
+    /// The record `sequence` of another node, `node`, trusts a key that no earlier trusted key endorses.
     case unvouchedPin(node: AuditNode, sequence: Int)
 }
 
@@ -128,7 +127,7 @@ public struct ChainPosition: Sendable, Equatable, CustomStringConvertible {
 public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// The line's number in the export, from 1; nil for a given head.
     public let line: Int?
-    /// Nil if the line could not be read.
+    /// The record or checkpoint with the fault; nil if the line could not be read.
     public let position: ChainPosition?
     public let fault: ChainFault
 
@@ -141,10 +140,10 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// One line: `broken: line 18, node a, record 18: …`.
     public var description: String { "broken: \(place): \(sentence)" }
 
-    /// The sentence for readers of a ledger, whose lines have no numbers: `node a, record 18: …`.
+    /// The fault without a line number, for a ledger whose lines have none: `node a, record 18: …`.
     public var finding: String { "\(position?.description ?? "a line after the last good one"): \(sentence)" }
 
-    /// `line 18, node a, record 18`
+    /// The place of the fault, such as `line 18, node a, record 18`.
     public var place: String {
         switch fault {
         case .noLines, .unvouchedPin: "node \(position?.node.name ?? "")"

@@ -4,8 +4,8 @@
 /// An export has the lines of one node or of several, in any order between nodes; each node's lines are verified as one
 /// chain. A node's lines begin with record 1, or with the signed checkpoint of the record before its first one. From
 /// there every record follows the previous one, and every checkpoint comes after the record that it seals and before
-/// the node's next record. Another node's lines within a chain are therefore detected: they have no beginning, or no
-/// checkpoint of that node seals them.
+/// the node's next record. If another node's lines were inserted, they are therefore detected: their chain has no
+/// beginning, or no checkpoint of that node seals them.
 ///
 /// An export that begins with a filter's line is a selection. Its lines are parsed and the signatures of its
 /// checkpoints are checked, but the verdict says that it proves nothing.
@@ -20,7 +20,7 @@ public struct ChainVerifier: Sendable {
     /// The maximum number of nodes, which bounds the memory.
     public static let maximumNodes = 1024
 
-    /// The numbers of lines and of records read, for displaying progress.
+    /// The number of lines read so far, for displaying progress. ``records`` is the number of records among them.
     public private(set) var lines = 0
     public private(set) var records = 0
     /// The first fault, as soon as it is found.
@@ -29,21 +29,23 @@ public struct ChainVerifier: Sendable {
     /// The keys that sealed records trust; collected only on request.
     public private(set) var pins = KeyPins()
 
-    /// Nil if no key is known; no signature is then checked.
+    /// The keys that may have signed; nil if no key is known, and then no signature is checked.
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
     private let beginning: ChainBeginning
     private let isLive: Bool
-    /// The nodes whose keys sealed records name, and those that no checkpoint seals yet, by the naming node.
+    /// The nodes whose keys sealed records name. `unsealedNames` has those named in records that no checkpoint seals
+    /// yet, by the node of the record.
     private var namedNodes: Set<AuditNode> = []
     private var unsealedNames: [AuditNode: Set<AuditNode>] = [:]
     /// The archives that sealed records name: the last ones of each node, at most ``maximumArchives``.
     public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
-    /// The maximum for one node: more than one archive a month for a lifetime.
+    /// The maximum number of archives that are kept for one node, enough for one a month in 85 years.
     static let maximumArchives = 1024
     private var unsealedArchives: [AuditNode: [RecordArchive]] = [:]
-    /// Chains that begin with a checkpoint that no archive explains yet.
+    /// The chains that begin with a checkpoint, each with the fault to report if no sealed record of the chain names an
+    /// archive that ends there.
     private var unexplained: [AuditNode: ChainBreak] = [:]
     /// Trusted keys in records that no checkpoint seals yet.
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
@@ -128,7 +130,7 @@ public struct ChainVerifier: Sendable {
 
     private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
-        // In an export of several nodes, each node's part begins with such a line.
+        // In a filtered export of several nodes, each node's part begins with this line.
         if lines == 1 || isFiltered, FilteredExport.isFirstLine(line) {
             isFiltered = true
             return
@@ -235,15 +237,15 @@ public struct ChainVerifier: Sendable {
 public enum ChainBeginning: Sendable, Equatable {
     /// Record 1, or the signed checkpoint before the first record: a part of the chain suffices.
     case anywhere
-    /// Record 1, or the end of an archive that a sealed record of the same chain names. If an attacker removed the
-    /// beginning of a chain, it has no such record.
+    /// Record 1, or the end of an archive that a sealed record of the same chain names. A chain whose beginning was
+    /// removed by an attacker has no such record.
     case afterArchive
     /// Record 1.
     case record1
 }
 
 extension ChainPosition {
-    /// The position of a record's or a checkpoint's line; nil for any other line.
+    /// Reads the position of a record or a checkpoint from its line; nil for any other line.
     init?(line: [UInt8]) {
         if let frame = RecordFrame(line) {
             self.init(node: frame.node, kind: .record, sequence: frame.sequence)
@@ -268,7 +270,7 @@ private struct ChainState: Sendable {
     var hash: AuditDigest
     var sealed: Int
     var sealedAt: AuditTime?
-    /// The keys that signed; bounded by the number of keys if signatures are checked.
+    /// The keyIds of the keys that signed. If signatures are checked, there are at most as many as given keys.
     var signers: Set<AuditDigest> = []
 
     /// The fault of a record that does not follow the last one; otherwise nil.

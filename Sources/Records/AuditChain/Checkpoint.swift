@@ -45,7 +45,8 @@ public struct Checkpoint: Sendable, Equatable {
 }
 
 extension ChainHead {
-    /// A checkpoint of the chain's end; nil before the first record, since there is nothing to seal.
+    /// Returns a checkpoint of the chain's end, to be signed; nil before the first record, since there is nothing to
+    /// seal.
     public func checkpoint(at time: AuditTime, keyId: AuditDigest) -> Checkpoint? {
         guard sequence > 0 else { return nil }
         return Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)
@@ -93,7 +94,7 @@ public struct SignedCheckpoint: Sendable, Equatable {
 
     /// Parses a file of stored checkpoints, one on each line. The line feed of the last line may be missing.
     ///
-    /// Nil if there is none, if there are more than 1,024, or if there is anything else in the file.
+    /// Returns nil if the file has no checkpoint, more than 1,024, or anything else.
     public static func list(parsing file: [UInt8]) -> [SignedCheckpoint]? {
         var lines = file.split(separator: 0x0A, omittingEmptySubsequences: false)
         if lines.last?.isEmpty == true { lines.removeLast() }
@@ -108,7 +109,8 @@ public struct CheckpointSignature: Sendable, Equatable {
     /// 8 to 72 bytes.
     public let der: [UInt8]
 
-    /// The result of PKCS#11's C_Sign with CKM_ECDSA (PKCS#11 v3.0 §2.3.1): r ‖ s, 32 bytes each. Nil for another size.
+    /// Takes the result of PKCS#11's C_Sign with CKM_ECDSA (PKCS#11 v3.0 §2.3.1): r ‖ s, 32 bytes each. Returns nil for
+    /// any other size.
     public init?(rawRepresentation: [UInt8]) {
         guard rawRepresentation.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation)
@@ -116,7 +118,7 @@ public struct CheckpointSignature: Sendable, Equatable {
         der = Array(signature.derRepresentation)
     }
 
-    /// Nil for a size that no signature on P-256 has. Only verification shows whether it is a signature.
+    /// Returns nil if no signature on P-256 has this size. The bytes are not parsed before a verification.
     public init?(der: [UInt8]) {
         guard (8...72).contains(der.count) else { return nil }
         self.der = der

@@ -9,20 +9,20 @@ public struct CheckpointKey: Sendable {
     public let keyId: AuditDigest
     private let key: P256.Signing.PublicKey
 
-    /// An uncompressed point (SEC 1 §2.3.3, 65 bytes) such as PKCS#11's CKA_EC_POINT contains. Nil if it is not on the
-    /// curve.
+    /// Takes an uncompressed point (SEC 1 §2.3.3, 65 bytes), as PKCS#11's CKA_EC_POINT contains it. Returns nil if it
+    /// is not on the curve.
     public init?(point: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(x963Representation: point) else { return nil }
         self.init(key)
     }
 
-    /// One PEM block `PUBLIC KEY` (RFC 7468 §13). Nil if it contains anything but a point on P-256.
+    /// Reads one PEM block `PUBLIC KEY` (RFC 7468 §13). Returns nil if it contains anything but a point on P-256.
     public init?(pem: String) {
         guard let key = try? P256.Signing.PublicKey(pemRepresentation: pem) else { return nil }
         self.init(key)
     }
 
-    /// DER (RFC 5280 §4.1.2.7). Nil if it is anything but a point on P-256 in its canonical form.
+    /// Reads DER (RFC 5280 §4.1.2.7). Returns nil if it is anything but a point on P-256 in its canonical form.
     public init?(subjectPublicKeyInfo: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
         self.init(key)
@@ -63,7 +63,7 @@ extension CheckpointKey: Hashable {
         writer.member("publicKey", Base64.encode(subjectPublicKeyInfo))
     }
 
-    /// Nil unless both members are present and the keyId matches the key.
+    /// Reads the members that `write(into:)` wrote. Returns nil unless both are present and the keyId matches the key.
     public init?(recorded object: JSONObject) {
         guard let text = object["publicKey"]?.stringValue, let der = Base64.decode(text, padding: .required),
             let key = CheckpointKey(subjectPublicKeyInfo: der), key.keyId.hex == object["keyId"]?.stringValue
@@ -80,8 +80,8 @@ public struct CheckpointKeys: Sendable {
         self.keys = Dictionary(keys.map { ($0.keyId, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// All blocks `PUBLIC KEY` of a PEM text; any text around them is ignored. Nil if there is none, or if one contains
-    /// anything but a point on P-256.
+    /// Reads all blocks `PUBLIC KEY` of a PEM text; any text around them is ignored. Returns nil if there is none, or
+    /// if one contains anything but a point on P-256.
     public init?(pem text: String) {
         let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
         var keys: [CheckpointKey] = []
@@ -98,7 +98,7 @@ public struct CheckpointKeys: Sendable {
 
     public subscript(keyId: AuditDigest) -> CheckpointKey? { keys[keyId] }
 
-    /// The union of both sets of keys.
+    /// Returns the union of both sets of keys.
     public func joined(by others: CheckpointKeys) -> CheckpointKeys {
         CheckpointKeys(Array(keys.values) + Array(others.keys.values))
     }

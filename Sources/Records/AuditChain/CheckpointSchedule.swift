@@ -22,17 +22,17 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
     /// The number of records that no checkpoint seals.
     public var unsealed: Int { recorded - sealed }
 
-    /// Records up to this sequence are durable.
+    /// Takes note that records up to this sequence are durable.
     public mutating func recorded(upTo sequence: Int, at now: Instant) {
         guard sequence > recorded else { return }
         recorded = sequence
         if oldest == nil { oldest = now }
     }
 
-    /// A checkpoint of this sequence is durable.
+    /// Takes note that a checkpoint of this sequence is durable.
     ///
-    /// - Parameter cut: the time at which its sequence was taken from the chain. Records that were added while it was
-    ///   being signed are newer.
+    /// - Parameter cut: the time at which its sequence was taken from the chain. Records that were added while the
+    ///   checkpoint was being signed are not older than this time.
     public mutating func sealed(upTo sequence: Int, cut: Instant) {
         sealed = max(sealed, min(sequence, recorded))
         oldest = unsealed > 0 ? cut : nil

@@ -1,15 +1,15 @@
 public import Refusals
 internal import StrictJSON
 
-/// Refusals of one uid within one minute that are not recorded individually: those of requests that had not been read
-/// completely, and floods of requests that anyone can make without a signature from Apple.
+/// Refusals of one uid within one minute that are not recorded individually. They are refusals of requests that had not
+/// been read completely, and floods of requests that a client can make without a signature from Apple.
 public struct RefusalSummary: Sendable, Equatable {
     /// The beginning of the minute.
     public let since: AuditTime
     /// The number of refusals with each code, at least 1.
     public let counts: [RefusalCode: Int]
 
-    /// Nil if nothing was counted. Counts below one are omitted.
+    /// Returns nil if nothing was counted. Counts below one are omitted.
     public init?(since: AuditTime, counts: [RefusalCode: Int]) {
         let counts = counts.filter { $0.value > 0 }
         guard !counts.isEmpty else { return nil }
@@ -32,7 +32,7 @@ public struct RefusalSummary: Sendable, Equatable {
 }
 
 extension AuditRecord {
-    /// The record of a summary.
+    /// Makes the record of a summary.
     public init(time: AuditTime, refusals: RefusalSummary, caller: AuditCaller?) {
         self.init(time: time, event: .refusals(refusals), outcome: refusals.outcome, caller: caller)
     }
@@ -156,7 +156,7 @@ public struct LedgerRestore: Sendable, Equatable {
     public var ledgerSequence: Int
     /// The sequence of the checkpoint that the HSM token remembered; nil if it remembered none.
     public var hsmTokenSequence: Int?
-    /// The fence: from then on, a payment token that was signed before this time and has no claim is refused.
+    /// The fence: after the acceptance, a payment token that was signed before this time and has no claim is refused.
     public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
@@ -181,7 +181,7 @@ public struct LedgerClockAcceptance: Sendable, Equatable {
     /// The time before which payment tokens were refused until then, because a clock that was ahead caused claims to be
     /// pruned; nil if none were. It is compared with the signing time.
     public var forgottenBefore: AuditTime?
-    /// The time that replaces it; nil if it is unchanged.
+    /// The time that replaces `forgottenBefore`; nil if it is unchanged.
     public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?

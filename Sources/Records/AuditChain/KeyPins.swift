@@ -1,6 +1,7 @@
 internal import StrictJSON
 
-/// The keys that seal another node's record, as a node has recorded them in its own: event `audit_key_pinned`.
+/// The keys of another node that a node has decided to trust, as it records them in its own chain: event
+/// `audit_key_pinned`. They seal the other node's record.
 ///
 /// When the node first sees the other node, it trusts the keys that the ledger lists. A trusted key must endorse any
 /// later key: it must have sealed the other node's ``AuditEvent/auditKeyPrepare(from:to:)``.
@@ -18,18 +19,18 @@ public struct KeyPin: Sendable, Equatable {
         }
     }
 
-    /// The maximum, so that the record fits into a line.
+    /// The maximum number of keys in one record, so that the record fits into a line.
     public static let maximumKeys = 32
 
     /// The node that the keys belong to.
     public let node: AuditNode
-    /// 1 to ``maximumKeys``, oldest first; exactly one if there is an endorsement.
+    /// The trusted keys: 1 to ``maximumKeys``, oldest first; exactly one if there is an endorsement.
     public let keys: [CheckpointKey]
-    /// Nil if the keys are trusted on first use.
+    /// The endorsement of the key; nil if the keys are trusted on first use.
     public let endorsement: Endorsement?
 
-    /// The keys that are trusted on first use. If there are more than ``maximumKeys``, only the newest are kept. Nil
-    /// for no keys.
+    /// Makes the record's part for keys that are trusted on first use. If there are more than ``maximumKeys``, only the
+    /// newest are kept. Returns nil for no keys.
     public init?(firstSight keys: [CheckpointKey], of node: AuditNode) {
         guard !keys.isEmpty else { return nil }
         self.node = node
@@ -79,7 +80,7 @@ public struct KeyPin: Sendable, Equatable {
 /// A second record of trust on first use of the same node is a fault: an attacker had hidden the first one from the
 /// daemon that wrote it.
 public struct KeyPins: Sendable, Equatable {
-    /// The maximum for one node; further keys are not trusted.
+    /// The maximum number of keys for one node; further keys are not trusted.
     static let maximumKeys = 256
 
     /// The keys by node, oldest first.
@@ -90,7 +91,7 @@ public struct KeyPins: Sendable, Equatable {
     public init() {}
 
     /// - Parameters:
-    ///   - pinning: the node whose record contains the pin.
+    ///   - pinning: the node whose record contains the trusted keys.
     ///   - isWhole: true if the records were read from the beginning. In a part of a chain, an earlier key may be
     ///     missing.
     public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {

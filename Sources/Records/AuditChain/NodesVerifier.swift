@@ -4,7 +4,7 @@ public enum KeySource: Sendable, Equatable, CustomStringConvertible {
     case given
     /// Trusted by this node's record, which was itself verified.
     case pinned(by: AuditNode)
-    /// The keys of the queried daemon itself, for its own record.
+    /// The keys that the queried daemon gave for its own record.
     case own
 
     public var description: String {
@@ -38,7 +38,7 @@ public struct TrustedKeys: Sendable {
     /// Trusts these keys as the daemon's own.
     public mutating func trust(own keys: CheckpointKeys, of node: AuditNode) { own = (node, keys) }
 
-    /// Trusts the keys that a node's verified record trusts.
+    /// Trusts the keys that the verified record of `node` names for other nodes.
     public mutating func trust(_ pins: KeyPins, of node: AuditNode) { self.pins = (node, pins) }
 
     /// The nodes whose keys the record trusts.
@@ -64,7 +64,8 @@ public struct TrustedKeys: Sendable {
         return pins.map { .pinned(by: $0.node) }
     }
 
-    /// The fault of the record that trusts this node's keys, if those keys are the ones in use.
+    /// The fault in the record that names this node's keys; nil if there is none, or if the auditor gave keys for the
+    /// node.
     func pinFault(of node: AuditNode) -> ChainBreak? {
         guard givenFor[node] == nil else { return nil }
         return pins?.1.unvouched[node]
@@ -78,9 +79,9 @@ public struct TrustedKeys: Sendable {
 public struct NodesVerifier: Sendable {
     /// The treatment of lines of nodes other than the requested one.
     public enum OtherNodesPolicy: Sendable {
-        /// They are expected in the export, and are not verified.
+        /// The export may contain them, and they are not verified.
         case skipped
-        /// They are not allowed among the lines of one node.
+        /// The export must not contain them: the first one is a fault.
         case refused
     }
 
@@ -232,8 +233,8 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
         case intact(ChainRange)
         case unsealed(ChainRange)
         case broken(ChainBreak)
-        /// No key was given for it, and none is trusted. Its hash chain is consistent, but any program can compute such
-        /// a chain.
+        /// No key was given for the node, and none is trusted. The hash chain is consistent, but any program can
+        /// compute such a chain.
         case unverified(ChainRange?)
     }
 
@@ -292,7 +293,8 @@ public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
     public let nodes: [NodeVerdict]
     /// The number of records in a selection, about which nothing is proved; nil for whole chains.
     public let filteredRecords: Int?
-    /// The nodes whose keys the records name, and that have no line. Sorted by name; empty if one node was requested.
+    /// The nodes whose keys the records name and that have no line in the export. Sorted by name; empty if one node was
+    /// requested.
     public let absentNodes: [AuditNode]
 
     init(

@@ -6,9 +6,9 @@ internal import StrictJSON
 /// record 1, or with the checkpoint that ends the previous file, and ends with the checkpoint of record ``last``. The
 /// ledger's exports then begin with that same checkpoint. The files followed by an export are therefore one chain.
 public struct RecordArchive: Sendable, Equatable {
-    /// 1, or the record after the previous file.
+    /// The sequence of the file's first record: 1, or the one after the previous file's ``last``.
     public let first: Int
-    /// At least ``first``.
+    /// The sequence of the file's last record; at least ``first``.
     public let last: Int
     /// The hash of record ``last``.
     public let hash: AuditDigest
@@ -17,7 +17,7 @@ public struct RecordArchive: Sendable, Equatable {
     /// The file's size in bytes.
     public let size: Int
 
-    /// Nil for sequences that no part of a chain can have.
+    /// Returns nil unless `first` is at least 1, `last` at least `first`, and the size positive.
     public init?(first: Int, last: Int, hash: AuditDigest, digest: AuditDigest, size: Int) {
         guard first > 0, last >= first, size > 0 else { return nil }
         self.first = first
@@ -36,7 +36,7 @@ public struct RecordArchive: Sendable, Equatable {
 
     static let mark = RecordFrame.EventMark(.recordArchive)
 
-    /// Nil for every other event.
+    /// Returns nil for every other event.
     public init?(_ entry: AuditEntry) {
         guard entry.event == AuditEvent.Name.recordArchive.rawValue, entry.outcome == AuditOutcome.ok.text,
             let first = entry.details["first"]?.numberValue?.int, let last = entry.details["last"]?.numberValue?.int,
@@ -48,7 +48,8 @@ public struct RecordArchive: Sendable, Equatable {
         self.init(first: first, last: last, hash: hash, digest: digest, size: size)
     }
 
-    /// `backend-1.1-204800.jsonl`, so that a directory listing shows which parts exist.
+    /// Returns the archive's file name, such as `backend-1.1-204800.jsonl`, so that a directory listing shows which
+    /// parts exist.
     public func fileName(of node: AuditNode) -> String { "\(node.name).\(first)-\(last).jsonl" }
 
     func write(into writer: inout JSONWriter) {
@@ -63,14 +64,14 @@ public struct RecordArchive: Sendable, Equatable {
 /// The states of keys when the preceding records were archived: event `key_states`.
 ///
 /// A key's state is a database row that no hash covers. A program that checks such rows reads the records that changed
-/// them. For archived records, this event contains the result.
+/// them. For archived records, which it cannot read, this event contains the resulting states.
 public struct KeyStatesPart: Sendable, Equatable {
-    /// The maximum for one record, so that it fits into a line.
+    /// The maximum number of keys in one record, so that the record fits into a line.
     public static let maximumKeys = 64
 
     public let states: [AuditDigest: AuditKeyState]
 
-    /// The records' parts for these keys; empty if there are no keys.
+    /// Returns the parts, one for each record that is needed for these keys; empty if there are no keys.
     public static func parts(of states: [(key: AuditDigest, state: AuditKeyState)]) -> [KeyStatesPart] {
         stride(from: 0, to: states.count, by: maximumKeys).map { start in
             KeyStatesPart(
@@ -84,7 +85,7 @@ public struct KeyStatesPart: Sendable, Equatable {
         self.states = states
     }
 
-    /// Nil for every other event, and for a record that no daemon could have written.
+    /// Returns nil for every other event, and for a record that no daemon could have written.
     public init?(_ entry: AuditEntry) {
         guard entry.event == AuditEvent.Name.keyStates.rawValue,
             let members = entry.details["keys"]?.objectValue?.members, members.count <= Self.maximumKeys

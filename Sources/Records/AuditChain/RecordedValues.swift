@@ -16,7 +16,8 @@ public struct ConfigurationValue: Sendable, Hashable {
         text = String(number)
     }
 
-    /// The complete digest in hexadecimal: a run of 12 digits in it is coincidental, not an account number.
+    /// Takes the complete digest in hexadecimal. It is not sanitised, since a run of 12 digits in it is not an account
+    /// number.
     public init(_ digest: AuditDigest) {
         text = digest.hex
     }
@@ -25,8 +26,8 @@ public struct ConfigurationValue: Sendable, Hashable {
         self.text = text
     }
 
-    /// The elements of a list, separated by `, ` and distributed over as few values as possible, in order and without
-    /// splitting an element. An empty list is one empty value.
+    /// Joins the elements of a list with `, `. A list that is too long for one value is continued in further values,
+    /// without splitting an element. An empty list is one empty value.
     public static func list(_ elements: [ConfigurationValue]) -> [ConfigurationValue] {
         var texts = [elements.first?.text ?? ""]
         for element in elements.dropFirst() {
@@ -50,7 +51,7 @@ public struct ConfigurationValues: Sendable, Equatable {
 
     /// The values by unique name.
     private var values: [String: ConfigurationValue] = [:]
-    /// The number of values whose sanitised names equalled another's.
+    /// The number of values that were dropped because another value had the same sanitised name.
     private var indistinct = 0
 
     public init() {}
@@ -69,18 +70,18 @@ public struct ConfigurationValues: Sendable, Equatable {
         }
     }
 
-    /// Nil if no value has this name.
+    /// The value with this name; nil if there is none.
     public subscript(name: String) -> String? { values[name]?.text }
 
     /// The number of values.
     public var count: Int { values.count }
 
-    /// The events that contain them, in the order in which they must be recorded; at least one.
+    /// Returns the events that contain these values, in the order in which they must be recorded; at least one.
     public func events() -> [AuditEvent] {
         parts().map(AuditEvent.configurationValues)
     }
 
-    /// Sorted by the bytes of the names; each part is filled before the next one begins.
+    /// Returns the values in parts, sorted by the bytes of their names. Each part is filled before the next one begins.
     func parts() -> [ConfigurationValuesPart] {
         let sorted = values.map { Member(name: $0.key, value: $0.value) }
             .sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
@@ -109,12 +110,12 @@ public struct ConfigurationValuesPart: Sendable, Equatable {
     /// The maximum number of records, enough for about a thousand access rules. Values that do not fit are omitted, and
     /// the last part contains their number.
     public static let maximumParts = 32
-    /// The limit for the members of `values`. The daemon's own records have no caller, so the line stays within 8 KiB;
-    /// syslog daemons truncate longer lines unless configured otherwise. With the longest caller and names, the line is
-    /// still within ``AuditLine/maximumBytes``.
+    /// The limit for the members of `values`, in bytes. The daemon's own records have no caller, so the line stays
+    /// within 8 KiB; syslog daemons truncate longer lines unless configured otherwise. With the longest caller and
+    /// names, the line is still within ``AuditLine/maximumBytes``.
     static let maximumBytes = 7_680
 
-    /// From 1.
+    /// The number of this part, from 1.
     public let part: Int
     public let parts: Int
     /// The number of values that are in no part. It is set in the last part only, and 0 in the others.
@@ -132,7 +133,7 @@ public struct ConfigurationValuesPart: Sendable, Equatable {
 }
 
 extension ConfigurationValues.Member {
-    /// The size in a line, including the comma before it.
+    /// The size of the value in a record's line, including the comma before it.
     var byteCount: Int {
         var writer = JSONWriter(capacity: 128)
         writer.member(name, value.text)

@@ -3,13 +3,13 @@ import StrictJSON
 
 /// The programs of one package and their SHA-256, by the package's list of components (`sbom.cdx.json`, CycloneDX 1.6).
 public struct ListedPrograms: Sendable {
-    /// SHA-256 of the list's file, which the record's `start` has too.
+    /// SHA-256 of the list's file. A daemon records the digest of its own list in `start`.
     public let digest: AuditDigest
     /// The package's version.
     public let version: String
     private let programs: [String: AuditDigest]
 
-    /// Nil unless the file is a CycloneDX list that has a SHA-256 for `paytokend` and for `paytokend-hsm`.
+    /// Returns nil unless the file is a CycloneDX list with the SHA-256 of `paytokend` and of `paytokend-hsm`.
     public init?(file: [UInt8]) {
         guard let list = (try? JSONValue(parsing: file))?.objectValue,
             list["bomFormat"]?.stringValue == "CycloneDX",
@@ -37,7 +37,7 @@ public struct ListedPrograms: Sendable {
 }
 
 extension ReportBuilder {
-    /// The recorded programs that no given list has; empty if no list is given.
+    /// The recorded programs that are in none of the given lists; empty if no list is given.
     public var unlistedPrograms: [SystemHistory.Programs] {
         guard !listed.isEmpty else { return [] }
         return system.sortedNodes.flatMap(\.programs).filter { programs in

@@ -7,7 +7,8 @@ public struct LiveState: Sendable {
     public var status: StatusAnswer
     /// All keys that the daemon lists, with the attributes that the HSM tokens reported.
     public var keys: [KeySummary]
-    /// For the keys whose attributes were not read, a sentence with the reason, by publicKeyHash in base64.
+    /// The reasons why the attributes of some keys were not read: a sentence for each such key, by publicKeyHash in
+    /// base64.
     public var attributeFaults: [String: String]
 
     public init(
@@ -22,9 +23,9 @@ public struct LiveState: Sendable {
 
 /// The keys of another ledger, such as the test system's. No key may be in both.
 public struct OtherLedger: Sendable {
-    /// The source of the list, to show on the page.
+    /// The list's source, for display, such as a file's name.
     public var name: String
-    /// publicKeyHashes in Base64.
+    /// The keys' publicKeyHashes in base64.
     public var keys: Set<String>
 
     public init(name: String, keys: Set<String>) {
@@ -39,9 +40,9 @@ public struct VerifiedExport: Sendable {
     public var file: String
     public var bytes: Int
     public var digest: AuditDigest
-    /// The files of public keys as the verifiers' options name them, `NODE=FILE` or `FILE`, without directories.
+    /// The files of public keys, in the form of the verifiers' options: `NODE=FILE` or `FILE`, without directories.
     public var keyFiles: [String]
-    /// The node whose record says which keys of other nodes are trusted.
+    /// The node whose record names the trusted keys of other nodes; nil if no node's record was used for this.
     public var pinning: AuditNode?
     /// The page's own file name.
     public var page: String

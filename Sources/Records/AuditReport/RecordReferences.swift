@@ -7,7 +7,7 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
 
     init(_ entry: AuditEntry) { (node, sequence) = (entry.node, entry.sequence) }
 
-    /// `node-1 4711`, which identifies the record in an export.
+    /// The node's name and the sequence, such as `node-1 4711`, by which a reader finds the record in an export.
     public var text: String { "\(node.name) \(sequence)" }
 
     public static func < (left: RecordPlace, right: RecordPlace) -> Bool {
@@ -27,9 +27,9 @@ public struct RecordReferences: Sendable, Equatable {
         public internal(set) var last: Int
     }
 
-    /// Usually one part for each node, in the order of the export.
+    /// The parts, one for each node, in the order in which the export first names the nodes.
     public private(set) var parts: [Part] = []
-    /// The first records.
+    /// The first records that were added, at most ``maximumNamed``.
     public private(set) var beginning: [RecordPlace] = []
 
     private static let maximumNamed = 8
@@ -50,7 +50,8 @@ public struct RecordReferences: Sendable, Equatable {
     }
 
     private mutating func add(_ part: Part) {
-        // An export contains one node after the other, so this is the last part, except at the beginning of a node.
+        // Search from the end: an export contains one node after the other, so the record usually belongs to the last
+        // part.
         guard let index = parts.lastIndex(where: { $0.node == part.node }) else { return parts.append(part) }
         parts[index].count += part.count
         parts[index].first = min(parts[index].first, part.first)

@@ -11,8 +11,8 @@
 
 public import AuditChain
 
-/// Counts an export's records. It reads the export twice, because records of one node determine which releases on
-/// another are late, and an export contains one node after the other.
+/// Counts an export's records. It reads the export twice, because a key's deactivation on one node decides which
+/// releases on another are late, and an export contains one node after the other.
 ///
 /// Memory grows with the keys, callers, days and administrative acts, all of which are bounded, but not with the number
 /// of records.
@@ -25,16 +25,17 @@ public struct ReportBuilder: Sendable {
     /// The records in the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
-    /// Lines that are neither a record nor a checkpoint; a verified export has none.
+    /// The number of lines that are neither a record nor a checkpoint; a verified export has none.
     public private(set) var unreadable = 0
-    /// Steps of keys beyond ``maximumKeys``, which are counted but not kept.
+    /// The number of steps of keys beyond ``maximumKeys``. These steps are not kept.
     public private(set) var stepsOfMoreKeys = 0
-    /// The nodes whose first line has been read.
+    /// The nodes whose first line has been read, each as the bytes from `{"node":` to the end of its name.
     private var begun: Set<[UInt8]> = []
-    /// The latest time of a first line, among all nodes whose part does not begin with record 1. The missing records
-    /// are older. Nil if no records are missing.
+    /// The time of the first line of a node's part, if the part does not begin with record 1; the latest one of several
+    /// nodes. The missing records are older. Nil if every part begins with record 1.
     private var missingBefore: AuditTime?
-    /// The nodes of the same ledger, in the form of ``begun``: the nodes whose keys a record trusts.
+    /// The nodes whose keys a record trusts, in the form of ``begun``. They share the ledger, so the export should
+    /// contain them.
     private var pinned: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
@@ -56,7 +57,7 @@ public struct ReportBuilder: Sendable {
     private static let pin = AuditEvent.Name.auditKeyPinned.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
-    /// The packages' lists of components, with which recorded programs are compared.
+    /// The lists of the packages' components, with which recorded programs are compared.
     let listed: [ListedPrograms]
 
     /// - Parameters:
@@ -96,7 +97,7 @@ public struct ReportBuilder: Sendable {
     }
 
     private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
-        // The line up to the end of the node's name, skipping the prefix of a checkpoint.
+        // The node is identified by the bytes up to the end of its name, after a checkpoint's prefix if there is one.
         let start = isCheckpoint ? Self.checkpoint.count : 0
         guard line.count > start, begun.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted else {
             return
@@ -110,10 +111,11 @@ public struct ReportBuilder: Sendable {
         if let beginning { missingBefore = max(missingBefore ?? beginning, beginning) }
     }
 
-    /// The time after which a key's releases are late; nil if it was never deactivated.
+    /// Returns the time after which a key's releases are late; nil if the key was never deactivated.
     func lateAfter(_ key: AuditDigest) -> AuditTime? {
         guard let event = keys[key]?.superseded else { return nil }
-        // A node that is missing from the export may have made the change at any time before the statement.
+        // After a statement, the change itself is among the missing records, which are older than `missingBefore`. If
+        // the export lacks a whole node, that node's record may contain the change at any time before the statement.
         guard event.isStatement, let missingBefore, pinned.isSubset(of: begun) else { return event.time }
         return min(event.time, missingBefore)
     }
@@ -149,10 +151,10 @@ public struct ReportBuilder: Sendable {
     private static let checkpoint = Array("{\"checkpoint\":".utf8)
     private static let member = Array(",\"event\":\"".utf8)
 
-    /// The event of a record's line, without parsing the whole line; empty if it is no record.
+    /// Returns the event of a record's line without parsing the whole line; empty if the line is not a record.
     ///
-    /// Only node, sequence and time precede it, and their values contain no quotation marks. The first member with this
-    /// name is therefore the event.
+    /// Only node, sequence and time precede the event, and their values contain no quotation marks. The first
+    /// `"event":` in the line is therefore the member.
     static func event(of line: [UInt8]) -> String {
         guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return "" }
         let end = min(line.count, 256)

@@ -6,7 +6,7 @@ public struct ReportPeriod: Sendable, Equatable {
     public let since: AuditTime
     public let until: AuditTime
 
-    /// Nil if the period would be empty.
+    /// Returns nil if the period would be empty.
     public init?(since: AuditTime, until: AuditTime) {
         guard since < until else { return nil }
         self.since = since
@@ -15,7 +15,7 @@ public struct ReportPeriod: Sendable, Equatable {
 
     public func contains(_ time: AuditTime) -> Bool { time >= since && time < until }
 
-    /// The steps of its charts: the shortest unit with at most 62 steps.
+    /// The steps of the charts: days, weeks, months or years, whichever is the shortest unit with at most 62 steps.
     var steps: [ReportStep] {
         for unit in [Calendar.Component.day, .weekOfYear, .month, .year] {
             var steps: [ReportStep] = []
@@ -52,7 +52,7 @@ struct ReportStep: Sendable, Equatable {
     /// The step's first day, `2026-01-31`.
     var text: String { String(start.text.prefix(10)) }
 
-    /// The same, for a day counted from 1970.
+    /// Returns the date of a day that is counted from 1970-01-01.
     static func text(ofDay day: Int) -> String {
         String(AuditTime(milliseconds: Int64(day) * 86_400_000).text.prefix(10))
     }

@@ -127,7 +127,8 @@ extension JSONWriter {
 }
 
 extension KeyHistory {
-    /// The time to sort by; keys that arrived before the export's records are first.
+    /// The time by which keys are sorted. Keys whose history begins with a statement come first, since they arrived
+    /// before the export's records.
     fileprivate var firstSeen: AuditTime {
         guard let first = events.first else { return .latest }
         return first.isStatement ? .earliest : first.time
@@ -150,7 +151,7 @@ extension ReportBuilder {
         }
     }
 
-    /// The results of the approvals that were requested in the period.
+    /// The number of approvals requested in the period, by their result.
     var endsOfApprovals: [String: Int] {
         acts.approvals.values.reduce(into: [:]) { ends, approval in
             if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }
@@ -163,7 +164,7 @@ extension ReportBuilder {
         }
     }
 
-    /// The sum over the days of a step.
+    /// Returns the sum of the counts on the days of a step.
     static func sum(_ days: some Collection<[Int: Int]>, _ step: ReportStep) -> Int {
         let range = KeyUseTally.index(step.start, 86_400_000)..<KeyUseTally.index(step.end, 86_400_000)
         return days.reduce(0) { sum, days in

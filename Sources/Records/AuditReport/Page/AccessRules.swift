@@ -12,7 +12,7 @@ struct AccessRules: Hashable {
         let roles: [String]
         let merchants: String
 
-        /// The operations that one of its peers may perform alone.
+        /// Returns the operations that one peer of this rule may perform without a second person.
         func alone(people: Int) -> String {
             var acts: [String] = []
             if roles.contains("decrypt") { acts.append("open payment tokens of these merchants") }
@@ -57,7 +57,7 @@ struct AccessRules: Hashable {
         }
     }
 
-    /// Reads a list that continues under the same name with `.2` and so on.
+    /// Reads a list whose further values have the same name with `.2`, `.3` and so on appended.
     private static func list(_ name: String, _ members: [String: String]) -> String {
         var texts = [members[name]].compactMap(\.self)
         var place = 2

@@ -1,6 +1,6 @@
 import Encodings
 
-/// A bar chart of the period's steps as SVG, without a script or an external font.
+/// A bar chart as SVG, with one bar for each step of the period. It needs no script and no external font.
 struct Chart {
     /// The title, which is also the text for screen readers.
     let title: String
@@ -39,13 +39,13 @@ struct Chart {
         return svg + "</svg></figure>\n"
     }
 
-    /// At most six steps, so that their dates do not overlap.
+    /// The indexes of the steps whose dates are shown, at most six, so that the dates do not overlap.
     private var labelled: [Int] {
         guard steps.count > 6 else { return Array(steps.indices) }
         let stride = (steps.count + 5) / 6
         return Swift.stride(from: stride / 2, to: steps.count, by: stride).map { $0 }
     }
 
-    /// One decimal digit, which is finer than a screen can show.
+    /// Returns a coordinate with one decimal digit, which is finer than a screen can show.
     private static func text(_ value: Double) -> String { String((value * 10).rounded() / 10) }
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The lists of the records that each figure counts.
+/// The appendix with the records that each figure of the page counts.
 struct FiguresSection {
     let figures: [PageWriter.Figure]
     let export: VerifiedExport

@@ -87,13 +87,14 @@ struct KeyAttributesTable {
 
     private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "–" }
 
-    /// The key's shortcomings and its differences from the record.
+    /// Returns a sentence for each shortcoming of the key's attributes, and for each difference from the record or the
+    /// ledger.
     ///
     /// - Parameter arrival: the key's arrival according to the record; nil if the export does not contain it.
     static func warnings(_ attributes: KeyAttributes, _ key: KeySummary, arrival: KeyHistory.Step?) -> [String] {
         guard let values = attributes.values else { return [] }
         var warnings = values.shortcomings
-        // An HSM token that shows no key has no attributes that could differ.
+        // If the HSM token reports no attributes of the key, none can differ from the record.
         guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else { return warnings }
         switch arrival {
         case .generated where values.local != true:

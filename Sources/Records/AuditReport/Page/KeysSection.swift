@@ -64,7 +64,8 @@ struct KeysSection {
         ]
     }
 
-    /// The events to show: of repeated statements, only the first one, and only if it adds to the earlier steps.
+    /// Returns the events to show. A statement is shown only if it is the first and the export does not contain the
+    /// key's arrival.
     private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
         key.events.filter { event in
             !event.isStatement || key.arrival == nil && event == key.statement
@@ -80,7 +81,7 @@ struct KeysSection {
         ]
     }
 
-    /// The key's use by its operations, for a page without the daemon's state.
+    /// Returns the key's use, as far as its operations in the record show it, for a page without the daemon's state.
     private func use(of key: AuditDigest) -> String {
         let uses = builder.uses.uses.filter { $0.key.key == key }.values
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }

@@ -128,7 +128,7 @@ struct PageWriter {
         }
     }
 
-    /// The count, as a link to its records.
+    /// Returns the count as a link to its records in the appendix. A count of one is followed by its record instead.
     private mutating func figure(_ references: RecordReferences, _ condition: String) -> String {
         guard !references.isEmpty else { return "0" }
         if references.count == 1, let place = references.beginning.first {
@@ -140,12 +140,12 @@ struct PageWriter {
 }
 
 extension AuditTime {
-    /// `2026-01-31 12:00:02`, UTC.
+    /// The time on the page, in UTC, such as `2026-01-31 12:00:02`.
     var shown: String { String(text.prefix(19)).replacing("T", with: " ") }
     var day: String { String(text.prefix(10)) }
 }
 
 extension AuditDigest {
-    /// Enough to distinguish keys on a page; the inventory has the complete hash.
+    /// The first 8 characters, which are enough to distinguish keys on a page; the inventory has the complete hash.
     var short: String { String(base64.prefix(8)) + "…" }
 }

@@ -61,7 +61,7 @@ struct PeopleSection {
             "The first rule that matches decides. Who is a member of a group the system says, and not the record.")
     }
 
-    /// Writes which operations involved two people and which only one, as recorded and not as the rules require.
+    /// Writes which operations involved two people and which only one. It follows the record, not the rules in force.
     private func writeSeparation(to page: inout PageWriter) {
         page.subheading("Who did what, alone or with a second person")
         page.table(
@@ -118,7 +118,7 @@ struct PeopleSection {
         }
     }
 
-    /// The beginning of a digest, which is enough to identify it.
+    /// Returns the beginning of a digest, which is enough to identify it.
     private static func short(_ what: String) -> String {
         AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
     }

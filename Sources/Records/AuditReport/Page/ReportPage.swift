@@ -5,7 +5,7 @@ import StrictJSON
 public struct ReportPage {
     let builder: ReportBuilder
     let export: VerifiedExport
-    /// Nil if the report is made from a file alone.
+    /// The daemon's state; nil if the report is made from a file alone.
     let live: LiveState?
     let others: [OtherLedger]
     let madeAt: AuditTime
@@ -23,7 +23,7 @@ public struct ReportPage {
         self.version = version
     }
 
-    /// UTF-8.
+    /// The page as HTML in UTF-8.
     public var bytes: [UInt8] {
         var page = PageWriter()
         page.raw(Self.beginning)
@@ -56,7 +56,8 @@ public struct ReportPage {
         return Array(page.html.utf8)
     }
 
-    /// In a script element, `<` could end the element (HTML Living Standard 4.12.1.3).
+    /// Escapes `<` in JSON for a script element, since `</script` in a text would end the element (HTML Living Standard
+    /// 4.12.1.3).
     private static func forScript(_ json: [UInt8]) -> String {
         String(decoding: json, as: UTF8.self).replacing("<", with: "\\u003c")
     }

@@ -96,7 +96,7 @@ struct UseSection {
                 + "without its reference. Nothing was given out.")
     }
 
-    /// The callers in descending order of their counts, as `shop 12, other 3`.
+    /// Returns the callers in descending order of their counts, such as `shop 12, other 3`.
     private static func ordered(_ callers: [String: Int]) -> String {
         let ordered = callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let shown = ordered.prefix(maximumCallers).map { "\($0.key) \($0.value.grouped)" }

@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// The operations of people: every administrative act, and every time the record was read.
+/// The operations of people: administrative acts, and calls that read the record.
 public struct AdministrativeActs: Sendable {
     /// One act, performed or refused.
     public struct Act: Sendable, Equatable {
@@ -29,7 +29,7 @@ public struct AdministrativeActs: Sendable {
         /// The last decision, or `open`.
         public var end: String { decisions.last?.what ?? "open" }
 
-        /// The requester, and each person who decided, with the decision.
+        /// A phrase with the requester, the last decision, and the person who made it.
         public var sentence: String {
             let asked = "asked for by \(request?.by ?? "–")"
             guard let decision = decisions.last else { return asked + ", not decided yet" }
@@ -64,7 +64,7 @@ public struct AdministrativeActs: Sendable {
     public private(set) var approvals: [String: Approval] = [:]
     /// The number of requests in the period beyond ``maximumApprovals``, which are counted but not kept.
     public private(set) var omittedApprovals = 0
-    /// The times that the record was read, by caller and event.
+    /// The records of calls that read the record, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
     public struct Reading: Sendable, Hashable, Comparable {
@@ -92,7 +92,8 @@ public struct AdministrativeActs: Sendable {
         }
         guard Self.administrative.contains(name) else { return }
         let act = Act(entry)
-        // The daemon records the expiry of a request with the code that the approver would have received.
+        // The daemon records an expiry without a caller. Its outcome is the refusal that an approver would have
+        // received, although the expiry took effect.
         let isLapse = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
         if entry.outcome == AuditOutcome.ok.text || isLapse, let identifier = act.approval {
             take(act, name, identifier, inPeriod: inPeriod)

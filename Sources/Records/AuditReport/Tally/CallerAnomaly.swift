@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// Unusual activity of a caller. It is a reason to ask, not evidence.
+/// Unusual activity of a caller. It proves nothing, but gives an assessor a reason to ask.
 public enum CallerAnomaly {
     /// An hour with far more uses than in any hour of the four weeks before it.
     public struct BusyHour: Sendable, Equatable {
@@ -19,8 +19,8 @@ public enum CallerAnomaly {
     }
 
     static let weeks = 4
-    /// An hour is busy if it has more than `factor` times the uses of the busiest hour before, and at least `least`
-    /// uses.
+    /// The limits of a busy hour: more than `factor` times the uses of the busiest hour in the four weeks before it,
+    /// and at least `least` uses.
     static let (factor, least) = (3, 20)
 
     static func busyHours(_ uses: KeyUseTally) -> [BusyHour] {
@@ -28,7 +28,8 @@ public enum CallerAnomaly {
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
             guard let beginning = sorted.first?.key else { continue }
-            // The counts in the window that no later count exceeds, largest first.
+            // A queue for the maximum of the preceding four weeks. It keeps only counts that are greater than all later
+            // ones, so the first is the maximum.
             var window: [(hour: Int, uses: Int)] = []
             let span = weeks * 7 * 24
             for (hour, count) in sorted {

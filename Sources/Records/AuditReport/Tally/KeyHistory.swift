@@ -10,11 +10,11 @@ public struct KeyHistory: Sendable, Equatable {
         case certificate
         case state(String)
         case objectsDestroyed
-        /// Not a step: the state that the key had when earlier records were archived.
+        /// A statement, not a step: the state that the key had when earlier records were archived (event `key_states`).
         case stated(String)
     }
 
-    /// A step that was taken, not a refused one.
+    /// A step that was carried out, or a statement of the key's state. Refused steps are omitted.
     public struct Event: Sendable, Equatable {
         public let step: Step
         public let time: AuditTime
@@ -41,8 +41,8 @@ public struct KeyHistory: Sendable, Equatable {
         events.first { [.generated, .imported, .adopted].contains($0.step) }
     }
 
-    /// The step from which the key was in use: its certificate or its adoption. Nil if that preceded the export's
-    /// records.
+    /// The step from which the key was in use: its first certificate, its import or its adoption. Nil if the export
+    /// does not contain that step.
     public var activation: Event? {
         let isGenerated =
             if let arrival { arrival.step == .generated } else { statement?.step == .stated("pre-activation") }
@@ -53,12 +53,13 @@ public struct KeyHistory: Sendable, Equatable {
 
     public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
 
-    /// The first stated state; nil if the export may contain all of the key's records.
+    /// The first statement of the key's state. Nil if there is none; the export may then contain all of the key's
+    /// records.
     public var statement: Event? {
         events.first(where: \.isStatement)
     }
 
-    /// The step after which its releases are late: its first deactivation, or the first statement that it had been
+    /// The event after which the key's releases are late: its first deactivation, or the first statement that it was
     /// deactivated.
     public var superseded: Event? {
         events.first { $0.step == .state("deactivated") || $0.step == .stated("deactivated") }
@@ -93,7 +94,8 @@ public struct KeyHistory: Sendable, Equatable {
         event.step == .requestMade || event.step == .certificate && events.contains { $0.step == .certificate }
     }
 
-    /// Removes the statements that no figure depends on, since each archive repeats the states.
+    /// Removes statements that no figure depends on. Each archive repeats the states of all keys, so they would
+    /// accumulate.
     private mutating func leaveOutStatements() {
         let (first, last) = (statement, events.last(where: \.isStatement))
         let deactivated = events.first { $0.step == .stated("deactivated") }
@@ -106,7 +108,7 @@ extension KeyHistory.Event {
         if case .stated = step { true } else { false }
     }
 
-    /// Nil if the record is not a step in a key's history, or if the step was refused.
+    /// Returns nil if the record is not a step in a key's history, or if the step was refused.
     init?(_ entry: AuditEntry) {
         guard entry.outcome == AuditOutcome.ok.text, entry.publicKeyHash != nil else { return nil }
         switch AuditEvent.Name(rawValue: entry.event) {
@@ -128,7 +130,7 @@ extension KeyHistory.Event {
         reason = entry.details["reason"]?.stringValue
     }
 
-    /// The state that a `key_states` record gives for one key.
+    /// Makes the statement of one key's state from a `key_states` record.
     init(_ entry: AuditEntry, states state: AuditKeyState) {
         step = .stated(state.rawValue)
         time = entry.time

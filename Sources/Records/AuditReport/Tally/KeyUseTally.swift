@@ -24,15 +24,17 @@ public struct KeyUseTally: Sendable {
     }
 
     public private(set) var uses: [Pair: Use] = [:]
-    /// The refusals that are counted in records of `refusals`, by code.
+    /// The sums of the counts in records of the event `refusals`, by the refusals' code.
     public private(set) var floods: [String: Int] = [:]
-    /// The releases, repeats and signatures on each day since 1970, by key and by caller.
+    /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01. The two
+    /// properties below have the same by caller, and the refusals by day.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     private(set) var daysOfRefusals: [Int: Int] = [:]
-    /// The same for each hour since 1970, by caller, for ``CallerAnomaly``.
+    /// The number of releases, repeats and signatures by caller and hour, counted from 1970, for ``CallerAnomaly``.
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
-    /// True if there are pairs beyond ``maximumPairs``, which are counted in a pair without a key and a caller.
+    /// True if there were more than ``maximumPairs`` pairs. Uses of the further pairs are counted together, in a pair
+    /// without key and caller.
     public private(set) var isCut = false
 
     static let maximumPairs = 20_000
@@ -97,6 +99,6 @@ extension KeyUseTally.Use {
 }
 
 extension AuditOutcome {
-    /// The outcomes of a successful request.
+    /// The outcomes that count as a use of the key.
     static let used: Set<String> = [AuditOutcome.ok.text, AuditOutcome.repeated.text]
 }

@@ -12,8 +12,8 @@ public struct SystemHistory: Sendable {
         public let approval: String?
     }
 
-    /// The files whose code opened payments from one record on, each by its SHA-256 in hexadecimal; nil if the record
-    /// does not have it.
+    /// The files whose code opened payments after a certain record, each by its SHA-256 in hexadecimal; nil if the
+    /// record does not contain the digest.
     public struct Programs: Sendable, Equatable {
         public let time: AuditTime
         public let place: RecordPlace
@@ -24,7 +24,7 @@ public struct SystemHistory: Sendable {
         /// The PKCS#11 libraries, by the HSM token's name.
         public internal(set) var modules: [String: String]
 
-        /// False for the records of versions that did not record any.
+        /// True if the record contains a digest. Older versions recorded none.
         var isRecorded: Bool { daemon != nil || worker != nil || sbom != nil || !modules.isEmpty }
 
         func hasSameFiles(as other: Programs) -> Bool {
@@ -42,11 +42,12 @@ public struct SystemHistory: Sendable {
         public internal(set) var stops = RecordReferences()
         /// Starts without a preceding stop: the process had ended without recording one.
         public internal(set) var startsWithoutStop = RecordReferences()
-        /// Each version's first start.
+        /// The starts at which the version differed from that of the previous start.
         public internal(set) var versions: [Moment] = []
-        /// The programs, from each start or change of a PKCS#11 library on after which a file was another one.
+        /// The programs after each start, or change of a PKCS#11 library, at which a file differed from the previous
+        /// one.
         public internal(set) var programs: [Programs] = []
-        /// Each load of a changed file, with the file's SHA-256.
+        /// The loads of a configuration file whose SHA-256 differed from that of the previous load.
         public internal(set) var configurations: [Moment] = []
         /// The number of versions, programs and loads beyond ``maximumMoments``, which are counted but not kept.
         public internal(set) var omitted = 0
@@ -168,7 +169,7 @@ public struct SystemHistory: Sendable {
                 sbom: last?.sbom, modules: modules), in: &node)
     }
 
-    /// Keeps the programs if a file differs from the last ones kept.
+    /// Keeps the programs if a file differs from the programs that were kept last.
     private static func note(_ programs: Programs, in node: inout Node) {
         guard node.programs.last?.hasSameFiles(as: programs) != true else { return }
         guard node.programs.count < maximumMoments else {
@@ -180,7 +181,8 @@ public struct SystemHistory: Sendable {
 
     // MARK: Configuration
 
-    /// Takes one part of a load's values. The changes are known after the last part.
+    /// Takes one part of the values that a load of the configuration recorded. After the last part, compares them with
+    /// the previous values.
     private mutating func take(values entry: AuditEntry, of node: inout Node, inPeriod: Bool) {
         if entry.details["part"]?.numberValue?.int == 1 { node.incoming = [:] }
         for member in entry.details["values"]?.objectValue?.members ?? [] where node.incoming.count < 10_000 {
@@ -205,7 +207,7 @@ public struct SystemHistory: Sendable {
         node.incoming = [:]
     }
 
-    /// Keeps a text if it differs from the last one kept.
+    /// Keeps a text if it differs from the text that was kept last.
     private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
         guard moments.count < maximumMoments else {

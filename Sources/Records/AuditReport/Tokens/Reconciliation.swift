@@ -2,9 +2,9 @@ public import AuditChain
 
 /// The HSM tokens' counts of their keys' uses, compared with the record.
 ///
-/// Each record shows that an HSM token certainly used the key, or that it may have: a call that ended without an answer
-/// may have been executed. The record therefore gives a minimum and a maximum. Uses beyond the maximum did not pass
-/// through this program.
+/// A record shows that an HSM token certainly used a key, or that it may have used it, since a call that ended without
+/// an answer may have been executed. The record therefore gives a minimum and a maximum. Uses beyond the maximum did
+/// not pass through this program.
 public struct Reconciliation: Sendable {
     /// The minimum and maximum number of uses of one key.
     public struct Uses: Sendable, Equatable {
@@ -15,7 +15,7 @@ public struct Reconciliation: Sendable {
     public let logs: [TokenUseLog]
     /// The uses that the record explains: for each log, a dictionary by key.
     public private(set) var recorded: [[AuditDigest: Uses]]
-    /// The maximum for each day.
+    /// The maximum number of uses by day, for each log and key. Days are counted from 1970-01-01.
     private(set) var days: [[AuditDigest: [Int: Int]]]
 
     init(_ logs: [TokenUseLog]) {
@@ -35,7 +35,8 @@ public struct Reconciliation: Sendable {
         public var missing: Int { max(0, recorded.least - counted) }
     }
 
-    /// The keys of a log, those with a difference first.
+    /// Returns every key of the log, or of the records that it covers, with both counts. Keys with the greatest
+    /// differences come first.
     public func comparisons(of log: Int) -> [Comparison] {
         let keys = Set(logs[log].uses.keys).union(recorded[log].keys)
         return keys.map { key in
@@ -45,12 +46,12 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// The sum over all logs.
+    /// The number of uses in all logs that no record accounts for.
     public var unexplained: Int {
         logs.indices.reduce(0) { $0 + comparisons(of: $1).reduce(0) { $0 + $1.unexplained } }
     }
 
-    /// The days on which a log contains more uses of a key than the record.
+    /// Returns the days on which a log contains more uses of a key than the record's maximum.
     func daysWithMore(_ key: AuditDigest, of log: Int) -> [Int] {
         (logs[log].days[key] ?? [:]).filter { $0.value > days[log][key]?[$0.key] ?? 0 }.keys.sorted()
     }
@@ -77,17 +78,17 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// Nil for a record that uses no key in an HSM token.
+    /// Returns the minimum and maximum number of uses that a record shows; nil if it shows no use in an HSM token.
     private static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
         case .decrypt, .tlsSignature:
-            // The record names the HSM token once it has responded.
+            // These records name the HSM token only if it has responded.
             if entry.hsmToken != nil { return (1, 1) }
             return entry.leavesUseOpen ? (0, 1) : nil
-        // The record names the HSM token before it is called, so a refusal without a name used none.
+        // These records name the HSM token before it is called. A refusal without a name therefore used no HSM token.
         case .csrCreate where isDone || entry.hsmToken != nil: return (isDone ? 1 : 0, 1)
-        // For the test, the worker makes the HSM token use the key twice with a peer that the worker generated, and
+        // To test a key, the worker makes the HSM token use it twice with a peer key that the worker generated, and
         // compares the results.
         case .keyGenerate where isDone || entry.hsmToken != nil, .keyImport where isDone || entry.hsmToken != nil,
             .keyAdopt where isDone:

@@ -21,7 +21,7 @@ public struct TokenUseLog: Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The node whose uses these are; nil for all nodes that use the HSM token.
+    /// The node whose uses the log contains; nil if it contains those of all nodes that use the HSM token.
     public let node: AuditNode?
     /// The HSM token's name in records; nil for any name.
     public let token: String?
@@ -122,7 +122,8 @@ public struct TokenUseLog: Sendable, Equatable {
         return time >= since + Self.margin && time < until - Self.margin
     }
 
-    /// In milliseconds. A record's time is approximately that of the request's beginning.
+    /// The assumed maximum difference, in milliseconds, between a record's time and the HSM token's time of the use. A
+    /// record has the time at which its request began.
     static let margin: Int64 = 10_000
 
     /// Returns true if both logs could contain the same use.
