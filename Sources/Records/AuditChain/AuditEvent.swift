@@ -28,12 +28,12 @@ public enum AuditEvent: Sendable, Equatable {
     /// Recorded after a load, and after a reload that changed something: the values in force, including defaults.
     case configurationValues(ConfigurationValuesPart)
 
-    /// A private key was imported from a file, with the SHA-256 of the certificate in DER.
+    /// A private key was imported from a file; `certificate` is the SHA-256 of its certificate in DER.
     case keyImport(certificate: AuditDigest?, approval: ApprovalIdentifier?)
     case keyGenerate
     case keyAdopt(approval: ApprovalIdentifier?)
     case csrCreate
-    /// The SHA-256 of the certificate in DER.
+    /// A certificate was imported; `certificate` is its SHA-256 in DER.
     case certificateImport(certificate: AuditDigest?)
     case keyStateChange(KeyStateChange)
     /// The daemon removed a key's objects from this node's HSM token, which the record names. The key had been

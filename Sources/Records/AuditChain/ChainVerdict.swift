@@ -87,7 +87,7 @@ public enum ChainFault: Sendable, Equatable {
     case noBeginning
     /// Records `from` to `to` are missing before this line.
     case missing(from: Int, to: Int)
-    /// The line belongs before the node's last record so far.
+    /// The line's sequence should have come earlier: the node's last record so far is `after`.
     case outOfOrder(after: Int)
     /// The record's hash is not SHA-256(previous ‖ body).
     case changed
@@ -101,7 +101,7 @@ public enum ChainFault: Sendable, Equatable {
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)
     case headOfNoNode
-    /// The line is among the lines of this node, but belongs to another.
+    /// The line belongs to another node than the one whose lines the export should contain.
     case ofAnotherNode(than: AuditNode)
     /// A required node has no line.
     case noLines

@@ -28,15 +28,15 @@ public struct ReportBuilder: Sendable {
     /// The number of lines that are neither a record nor a checkpoint; a verified export has none.
     public private(set) var unreadable = 0
     /// The number of steps of keys beyond ``maximumKeys``. These steps are not kept.
-    public private(set) var stepsOfMoreKeys = 0
+    public private(set) var stepsNotKept = 0
     /// The nodes whose first line has been read, each as the bytes from `{"node":` to the end of its name.
-    private var begun: Set<[UInt8]> = []
+    private var nodesSeen: Set<[UInt8]> = []
     /// The time of the first line of a node's part, if the part does not begin with record 1; the latest one of several
     /// nodes. The missing records are older. Nil if every part begins with record 1.
     private var missingBefore: AuditTime?
-    /// The nodes whose keys a record trusts, in the form of ``begun``. They share the ledger, so the export should
+    /// The nodes whose keys a record trusts, in the form of ``nodesSeen``. They share the ledger, so the export should
     /// contain them.
-    private var pinned: Set<[UInt8]> = []
+    private var nodesExpected: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
         public let event: String
@@ -48,7 +48,7 @@ public struct ReportBuilder: Sendable {
     }
 
     static let maximumKeys = 100_000
-    private static let ofKeys: Set<String> = Set(
+    private static let keyEvents: Set<String> = Set(
         [
             AuditEvent.Name.keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange,
             .keyObjectsDestroy,
@@ -79,9 +79,9 @@ public struct ReportBuilder: Sendable {
             for (key, state) in part.states { add(KeyHistory.Event(entry, states: state), of: key) }
         }
         if name == Self.pin, let node = (try? AuditEntry(line: line))?.details["ofNode"]?.stringValue {
-            pinned.insert(Array("{\"node\":\"\(node)\"".utf8))
+            nodesExpected.insert(Array("{\"node\":\"\(node)\"".utf8))
         }
-        guard Self.ofKeys.contains(name), let entry = try? AuditEntry(line: line),
+        guard Self.keyEvents.contains(name), let entry = try? AuditEntry(line: line),
             let key = entry.publicKeyHash, let event = KeyHistory.Event(entry)
         else { return }
         add(event, of: key, merchant: entry.merchant)
@@ -89,7 +89,7 @@ public struct ReportBuilder: Sendable {
 
     private mutating func add(_ event: KeyHistory.Event, of key: AuditDigest, merchant: String? = nil) {
         guard keys[key] != nil || keys.count < Self.maximumKeys else {
-            stepsOfMoreKeys += 1
+            stepsNotKept += 1
             return
         }
         keys[key, default: KeyHistory(key: key)].merchant = keys[key]?.merchant ?? merchant
@@ -99,7 +99,8 @@ public struct ReportBuilder: Sendable {
     private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
         // The node is identified by the bytes up to the end of its name, after a checkpoint's prefix if there is one.
         let start = isCheckpoint ? Self.checkpoint.count : 0
-        guard line.count > start, begun.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted else {
+        guard line.count > start, nodesSeen.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted
+        else {
             return
         }
         var beginning: AuditTime?
@@ -116,7 +117,7 @@ public struct ReportBuilder: Sendable {
         guard let event = keys[key]?.superseded else { return nil }
         // After a statement, the change itself is among the missing records, which are older than `missingBefore`. If
         // the export lacks a whole node, that node's record may contain the change at any time before the statement.
-        guard event.isStatement, let missingBefore, pinned.isSubset(of: begun) else { return event.time }
+        guard event.isStatement, let missingBefore, nodesExpected.isSubset(of: nodesSeen) else { return event.time }
         return min(event.time, missingBefore)
     }
 

@@ -80,8 +80,8 @@ extension ClaimRetention {
         // admits its payment token.
         //
         // A payment token is signed at most one window after its claim, and the age is at least two windows. If a
-        // window was once wider or off while the clock was slow, the payment token may have been signed later, so
-        // claims are kept that much longer.
+        // window was once wider or off while the clock was slow, the payment token may have been signed later. Claims
+        // are then kept longer, by the difference between that lead and half the age.
         let end = min(present, newest) - age
         return .forget(claimsBefore: end - max(0, ahead - age / 2), paymentTokensSignedBefore: end + age / 2)
     }

@@ -289,7 +289,7 @@ public enum LedgerEvent: Sendable, Equatable {
     case exchanged(roundTrips: Int)
     /// The result of reading back a commit whose acknowledgement was lost.
     case readBack(ReadBackOutcome)
-    /// The store lacks data that this process has written. From now on, all nodes hold.
+    /// The store lacks data that this process has written. From now on, all nodes are on hold.
     case held(LedgerHold.Finding)
     /// The store is being opened, and waits for another daemon's lease of this node's name. That daemon may have ended
     /// without returning the lease.

@@ -57,7 +57,7 @@ public struct LedgerHold: Sendable, Equatable {
     public let finding: Finding
     /// The time according to the ledger's clock, in whole milliseconds. Together with the node it identifies this hold.
     public let foundAt: Date
-    /// The node on which the hold was accepted; nil if it is not accepted, and nothing is released.
+    /// The node on which the hold was accepted; nil while it is not accepted. No node releases anything until then.
     public let acceptedOn: String?
 
     public init(node: String, finding: Finding, foundAt: Date, acceptedOn: String? = nil) {

@@ -6,8 +6,8 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-/// The part of an engine's transaction that administrative work needs. The extension makes the decisions, in the same
-/// way for every engine.
+/// The operations of an engine's transaction that administrative changes need. The extension below makes all decisions,
+/// so every engine decides in the same way.
 package protocol LedgerTransaction: AnyObject, StoredQueries {
     var node: AuditNode { get }
 

@@ -170,7 +170,7 @@ private struct BatchClaims {
     private let repeatFor: Duration
     private var keys: [PublicKeyHash: KeyEligibility] = [:]
     /// The attempts whose claims this batch has inserted and that are not decided yet.
-    private var won: Set<[UInt8]> = []
+    private var inserted: Set<[UInt8]> = []
     private var claims: [TransactionIdentifier: Claim] = [:]
     /// The repeated transactions, each with the time of its last repeat.
     private var repeated: [TransactionIdentifier: Int64] = [:]
@@ -182,7 +182,7 @@ private struct BatchClaims {
         self.repeatFor = repeatFor
         keys = try KeyEligibilityRow.all(results.first?.rows ?? [])
         guard results.count == 3 else { return }
-        for row in results[1].rows { won.insert(try row.bytes(0)) }
+        for row in results[1].rows { inserted.insert(try row.bytes(0)) }
         for row in results[2].rows {
             let (transaction, claim) = try ClaimRow.read(row)
             claims[transaction] = claim
@@ -190,17 +190,17 @@ private struct BatchClaims {
     }
 
     mutating func decide(_ release: Release) throws -> ReleaseVerdict {
-        let isWon = won.remove(release.attempt) != nil
+        let isInserted = inserted.remove(release.attempt) != nil
         guard !transaction.isHeld else {
-            try require(!isWon)
+            try require(!isInserted)
             return .held
         }
         guard keys[release.publicKeyHash]?.decrypts(at: release.at) == true else {
-            try require(!isWon)
+            try require(!isInserted)
             return .keyNotActive
         }
         let refusal = release.refusalOfFirstRelease { transaction.limits }
-        if isWon {
+        if isInserted {
             try require(refusal == nil && claims[release.transactionId] == nil)
             claim(release)
             return .released
@@ -245,7 +245,7 @@ private struct BatchClaims {
     /// batch.
     func close(_ transaction: PostgreSQLTransaction) throws {
         // Every inserted claim must have been decided.
-        try require(won.isEmpty)
+        try require(inserted.isEmpty)
         let changed = repeated.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         guard !changed.isEmpty else { return }
         transaction.close(

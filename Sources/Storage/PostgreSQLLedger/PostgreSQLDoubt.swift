@@ -6,7 +6,7 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// The writes of one transaction and their state.
+/// The writes of one transaction, with the data that is needed to answer them if its commit is not acknowledged.
 final class PostgreSQLUnit {
     /// 16 random bytes that the commit leaves in the node's row, so that it can be found if its acknowledgement is
     /// lost.

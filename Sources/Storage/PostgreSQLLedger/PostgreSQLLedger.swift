@@ -51,7 +51,7 @@ public final class PostgreSQLLedger: StoredLedger {
         public var timeout: Duration
         /// The time for which other daemons cannot take the name of a daemon that ended without returning its lease.
         public var lease: Duration
-        /// True if ``Ledger/probe()`` fails while the server names no synchronous standby.
+        /// True to make ``Ledger/probe()`` fail while the server names no synchronous standby.
         public var requiresStandby: Bool
         /// The time that a statement waits for another session's lock. Nil sets a quarter of ``timeout``, which leaves
         /// time to answer the callers.

@@ -100,7 +100,7 @@ extension PostgreSQLTransaction {
     /// This node and its fencing number, as parameters for the schema's functions.
     var holder: [PostgreSQLValue] { [.text(node.name), .integer(fencingNumber)] }
 
-    /// Compares like ``AuditTrail/compare(with:)``, on the server that accepts writes.
+    /// Makes the same comparison as ``AuditTrail/compare(with:)``, but on the server that accepts writes.
     func compare(with remembered: Checkpoint) throws -> HeadComparison {
         guard remembered.node == node else { return .anotherNode }
         guard start.sequence >= remembered.sequence else { return .behind(last: start.sequence) }

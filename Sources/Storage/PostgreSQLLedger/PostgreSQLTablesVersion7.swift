@@ -93,8 +93,8 @@ extension PostgreSQLTables {
         $$
         """,
         // The earliest fence of a restore, according to the server's clock; NULL while a node's window is off or
-        // unknown. It is computed from the beginning of the transaction, but keeping a transaction open for longer does
-        // not make it earlier.
+        // unknown. It is computed from the time at which the transaction began, or from `acceptance_time()` ago if that
+        // is later. Otherwise a transaction that is kept open could set an earlier fence.
         """
         CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

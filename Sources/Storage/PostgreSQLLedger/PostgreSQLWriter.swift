@@ -7,7 +7,7 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// A queued write with the callbacks for its owner. Exactly one callback is called, once.
+/// A queued write with the callbacks that answer its caller. The writer calls exactly one of them, once.
 struct PostgreSQLWrite: QueuedWrite {
     enum Work: Sendable {
         /// A write that shares its transaction with others.
@@ -120,7 +120,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
     }
 
-    /// Queues a probe, whose batch renews the lease.
+    /// Queues a probe. The batch with the probe renews the lease, as every batch does.
     func renew() {
         if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
     }

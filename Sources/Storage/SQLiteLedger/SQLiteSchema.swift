@@ -4,7 +4,7 @@ import Foundation
 package import GRDB
 import Ledger
 
-/// The schema version of a file, and the upgrade from an older one.
+/// The schema of a ledger's file: its creation in an empty file, its checks, and the upgrade from an older version.
 package struct SQLiteSchema {
     let path: String
     /// The configured name of the node.
@@ -30,7 +30,7 @@ package struct SQLiteSchema {
         }
     }
 
-    /// Upgrades a file that no other process uses. It is itself a copy, so no further copy is made.
+    /// Upgrades a file that no other process uses. The file is itself a copy, so no copy is made before the upgrade.
     ///
     /// - Returns: the previous version.
     package func bringUpToDate(_ db: Database) throws -> Int {
@@ -77,8 +77,8 @@ package struct SQLiteSchema {
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
-    /// Copies the file before an upgrade. A start that ended between copy and upgrade has left a copy, which may be
-    /// older than the latest writes. It is kept, and the new copy's name gets a number.
+    /// Copies the file before an upgrade. If an earlier start ended between copy and upgrade, its copy remains and may
+    /// lack later writes. It is kept, and a number is appended to the new copy's name.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
@@ -136,7 +136,7 @@ package enum SQLiteTables {
 
     /// Returns true if the database has exactly the tables, indexes and triggers that this version defines. A foreign
     /// trigger, for example, could delete claims.
-    package static func areThese(_ db: Database) throws -> Bool {
+    package static func match(_ db: Database) throws -> Bool {
         // The text of a table after ALTER TABLE depends on the SQLite version, so its name and columns are compared.
         // For all other objects the text is compared.
         func definitions(_ db: Database) throws -> Set<[String?]> {

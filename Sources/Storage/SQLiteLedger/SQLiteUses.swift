@@ -255,8 +255,9 @@ package struct SQLiteTimes {
     /// Returns the last sequence written with a clock that was later corrected; 0 if there is none.
     package func clockAcceptedAfter(_ db: any StoredQueries) throws -> Int64 { try value(Self.acceptedName, db) ?? 0 }
 
-    /// Returns true if all claims have valid times. An invalid one would move a fence to an unreachable time.
-    package static func areTimes(_ db: any StoredQueries) throws -> Bool {
+    /// Returns true if the times of all claims are in the valid range. A time outside it could set a fence that no
+    /// payment token ever passes.
+    package static func areValid(_ db: any StoredQueries) throws -> Bool {
         try db.run(
             "SELECT claimed_at FROM claim WHERE claimed_at < 0 OR claimed_at > $1 LIMIT 1",
             [.integer(AuditTime.latest.milliseconds)]

@@ -28,10 +28,10 @@ struct KeysSection {
             ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Served", "Certificate ends", "Tokens"],
             keys, most: Self.maximumShown, "keys"
         ) { row($0, summaries[$0.key.base64]) }
-        if builder.stepsOfMoreKeys > 0 {
+        if builder.stepsNotKept > 0 {
             page.note(
                 "The report takes the first \(ReportBuilder.maximumKeys.grouped) keys of an export. "
-                    + "\(builder.stepsOfMoreKeys.grouped) steps of more keys are in the export, and their states are not here."
+                    + "\(builder.stepsNotKept.grouped) steps of more keys are in the export, and their states are not here."
             )
         }
         page.subheading("Each key's life")

@@ -43,7 +43,7 @@ struct ReconciliationSection {
             ],
             all.prefix(Self.maximumRows).map { comparison in
                 let known = builder.keys[comparison.key]
-                let days = reconciliation.daysWithMore(comparison.key, of: place)
+                let days = reconciliation.daysWithUnexplainedUses(comparison.key, of: place)
                 let shown = comparison.unexplained > 0 ? days.prefix(Self.maximumDays).map(ReportStep.text(ofDay:)) : []
                 return [
                     .key(comparison.key), .text(known?.merchant ?? "not a merchant's key"),

@@ -58,12 +58,12 @@ struct UseSection {
                 .figure(use.signed, "tls_signature, ok, \(of)"), .time(use.firstUse), .time(use.lastUse),
             ]
         }
-        if builder.uses.isCut {
+        if builder.uses.hasFurtherPairs {
             page.note("More than \(KeyUseTally.maximumPairs.grouped) pairs: the rest is counted together.")
         }
-        if builder.uses.notCharted > 0 {
+        if builder.uses.unchartedUses > 0 {
             page.note(
-                "\(builder.uses.notCharted.grouped) uses are of keys or callers beyond the first "
+                "\(builder.uses.unchartedUses.grouped) uses are of keys or callers beyond the first "
                     + "\(KeyUseTally.maximumCharted.grouped): they are in no chart of their own and in no habit.")
         }
         page.note(

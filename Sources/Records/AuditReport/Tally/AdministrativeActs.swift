@@ -94,8 +94,8 @@ public struct AdministrativeActs: Sendable {
         let act = Act(entry)
         // The daemon records an expiry without a caller. Its outcome is the refusal that an approver would have
         // received, although the expiry took effect.
-        let isLapse = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
-        if entry.outcome == AuditOutcome.ok.text || isLapse, let identifier = act.approval {
+        let isExpiry = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
+        if entry.outcome == AuditOutcome.ok.text || isExpiry, let identifier = act.approval {
             take(act, name, identifier, inPeriod: inPeriod)
         }
         guard inPeriod else { return }

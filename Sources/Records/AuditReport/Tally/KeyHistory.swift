@@ -19,7 +19,7 @@ public struct KeyHistory: Sendable, Equatable {
         public let step: Step
         public let time: AuditTime
         public let place: RecordPlace
-        /// The requester; nil if the daemon acted.
+        /// The caller's name in the record; nil if the daemon acted.
         public let by: String?
         public let approval: String?
         public let reason: String?
@@ -85,7 +85,7 @@ public struct KeyHistory: Sendable, Equatable {
         // Nodes are read one after the other, so their records are merged by time.
         let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
         events.insert(event, at: place)
-        if event.isStatement { leaveOutStatements() }
+        if event.isStatement { removeRedundantStatements() }
     }
 
     /// Returns true for a step that does not change the key's state: a certificate request, or a certificate after the
@@ -96,7 +96,7 @@ public struct KeyHistory: Sendable, Equatable {
 
     /// Removes statements that no figure depends on. Each archive repeats the states of all keys, so they would
     /// accumulate.
-    private mutating func leaveOutStatements() {
+    private mutating func removeRedundantStatements() {
         let (first, last) = (statement, events.last(where: \.isStatement))
         let deactivated = events.first { $0.step == .stated("deactivated") }
         events.removeAll { $0.isStatement && ![first, last, deactivated].contains($0) }

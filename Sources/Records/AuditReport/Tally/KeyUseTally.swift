@@ -35,18 +35,18 @@ public struct KeyUseTally: Sendable {
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
     /// True if there were more than ``maximumPairs`` pairs. Uses of the further pairs are counted together, in a pair
     /// without key and caller.
-    public private(set) var isCut = false
+    public private(set) var hasFurtherPairs = false
 
     static let maximumPairs = 20_000
     static let maximumCharted = 2_000
     /// The number of uses by a caller or of a key beyond ``maximumCharted``, whose days and hours are not kept.
-    public private(set) var notCharted = 0
+    public private(set) var unchartedUses = 0
 
     mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
         var pair = Pair(key: entry.publicKeyHash, caller: entry.callerText)
         if uses[pair] == nil, uses.count >= Self.maximumPairs {
             pair = Pair(key: nil, caller: nil)
-            isCut = true
+            hasFurtherPairs = true
         }
         uses[pair, default: Use()].take(entry, superseded: superseded)
         let day = Self.index(entry.time, 86_400_000)
@@ -67,7 +67,7 @@ public struct KeyUseTally: Sendable {
                 isCharted = false
             }
         }
-        if !isCharted { notCharted += 1 }
+        if !isCharted { unchartedUses += 1 }
     }
 
     mutating func takeFlood(_ entry: AuditEntry) {

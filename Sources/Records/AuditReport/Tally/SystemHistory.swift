@@ -7,7 +7,7 @@ public struct SystemHistory: Sendable {
         public let time: AuditTime
         public let place: RecordPlace
         public let text: String
-        /// The person responsible; nil for the daemon.
+        /// The caller's name in the record; nil if the daemon acted.
         public let by: String?
         public let approval: String?
     }

@@ -52,7 +52,7 @@ public struct Reconciliation: Sendable {
     }
 
     /// Returns the days on which a log contains more uses of a key than the record's maximum.
-    func daysWithMore(_ key: AuditDigest, of log: Int) -> [Int] {
+    func daysWithUnexplainedUses(_ key: AuditDigest, of log: Int) -> [Int] {
         (logs[log].days[key] ?? [:]).filter { $0.value > days[log][key]?[$0.key] ?? 0 }.keys.sorted()
     }
 

@@ -26,7 +26,7 @@ final class MoveDestination {
         var move: Move?
     }
 
-    /// The database's data on the move of a node's file.
+    /// The state of the move of a node's file, from the table `moved_ledger`.
     struct Move: Equatable {
         let run: Int64
         let isAccepted: Bool
@@ -43,8 +43,8 @@ final class MoveDestination {
     /// The number of this run among all runs of the move.
     private(set) var currentRun: Int64 = 0
 
-    /// The longest wait for a response from the server.
-    private static let patience = Duration.seconds(120)
+    /// The maximum time that an exchange with the server may take.
+    private static let responseTimeout = Duration.seconds(120)
 
     init(_ url: PostgreSQLURL, passwordFile: String?) throws(LedgerMoveError) {
         server = url.server
@@ -53,7 +53,7 @@ final class MoveDestination {
                 url, passwordFile: passwordFile, timeout: .seconds(30), application: "paytokenctl")
             let connection = try PostgreSQLSession.connection(to: hosts, until: .now + .seconds(60))
             func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
-                try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.patience)[0].rows
+                try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.responseTimeout)[0].rows
             }
             let schema = PostgreSQLTables.schema
             let found = try run("SELECT schema_version, pg_backend_pid() FROM \(schema).ledger_state").first
@@ -88,7 +88,7 @@ final class MoveDestination {
 
     @discardableResult
     func exchange(_ statements: [PostgreSQLStatement]) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
-        try connection.exchange(statements, until: .now + Self.patience)
+        try connection.exchange(statements, until: .now + Self.responseTimeout)
     }
 
     func rows(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> [PostgreSQLRow] {

@@ -47,7 +47,7 @@ struct LedgerFileExchange {
     /// The steps, each run only after the previous one succeeded. A power cut or a kill may come after any of them.
     var steps: [() throws(LedgerFileRestoreError) -> Void] {
         let begin: [() throws(LedgerFileRestoreError) -> Void] =
-            found == .file ? [nameFormer, syncDirectory, putLink, syncDirectory] : []
+            found == .file ? [addNameAside, syncDirectory, putLink, syncDirectory] : []
         return begin + [moveSideFiles, syncDirectory, putRestored, syncDirectory]
     }
 
@@ -79,7 +79,7 @@ struct LedgerFileExchange {
 
     /// Gives the previous ledger its second name, at `aside`, before the first is replaced, so that the file always has
     /// a name.
-    private func nameFormer() throws(LedgerFileRestoreError) {
+    private func addNameAside() throws(LedgerFileRestoreError) {
         guard unsafe Glibc.link(path, aside) == 0 else { throw .failed("\(path) cannot get the second name \(aside)") }
     }
 

@@ -146,7 +146,7 @@ public struct LedgerFileRestore: Sendable {
                     throw LedgerFileRestoreError.broken(copy: copyName, fault: "SQLite finds it damaged.")
                 }
                 let version = try SQLiteSchema(path: copyName, node: nil).bringUpToDate(db)
-                guard try SQLiteTables.areThese(db) else {
+                guard try SQLiteTables.match(db) else {
                     throw LedgerFileRestoreError.broken(
                         copy: copyName, fault: "Its tables, indexes or triggers are not those of a ledger.")
                 }
@@ -159,7 +159,7 @@ public struct LedgerFileRestore: Sendable {
                 throw LedgerFileRestoreError.broken(
                     copy: copyName, fault: "Its key \(key) may do more than its records allow: the copy was changed.")
             }
-            guard try file.read({ db in try SQLiteTimes.areTimes(db) }) else {
+            guard try file.read({ db in try SQLiteTimes.areValid(db) }) else {
                 throw LedgerFileRestoreError.broken(
                     copy: copyName, fault: "A claim has an invalid time.")
             }

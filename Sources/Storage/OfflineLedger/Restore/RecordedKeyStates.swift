@@ -29,12 +29,13 @@ struct RecordedKeyStates {
             guard let digest = AuditDigest(bytes: row.publicKeyHash.bytes), let recorded = states[digest] else {
                 return false
             }
-            return Self.freedom(row.state) > Self.freedom(recorded)
+            return Self.permissiveness(row.state) > Self.permissiveness(recorded)
         }?.publicKeyHash.base64
     }
 
-    /// Ranks a state: the more the key can do, now or after one more step, the higher the rank.
-    private static func freedom(_ state: KeyState) -> Int {
+    /// Returns the state's rank. A higher rank permits more operations with the key, now or after one further change of
+    /// state.
+    private static func permissiveness(_ state: KeyState) -> Int {
         switch state {
         case .destroyed: 0
         case .compromised: 1
