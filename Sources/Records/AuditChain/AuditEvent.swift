@@ -12,8 +12,8 @@ public enum AuditEvent: Sendable, Equatable {
     case tlsSignature(TLSSignatureDetails)
     /// A request from an authorised caller that was refused before it reached an operation.
     case request
-    /// The number of requests that were refused before they had been read completely: one record for each uid and
-    /// minute.
+    /// Requests of one uid were refused within one minute and are not recorded individually; the record contains their
+    /// number.
     case refusals(RefusalSummary)
 
     case start(version: AuditText, programs: ProgramDigests = ProgramDigests())
@@ -23,7 +23,7 @@ public enum AuditEvent: Sendable, Equatable {
     case moduleChange(from: AuditDigest?, to: AuditDigest?)
     /// Recorded at start, with the SHA-256 of the configuration file.
     case configurationLoad(file: AuditDigest)
-    /// Recorded at SIGHUP.
+    /// Recorded at SIGHUP, with the SHA-256 of the configuration file; nil if the new configuration was refused.
     case configurationReload(file: AuditDigest?)
     /// Recorded after a load, and after a reload that changed something: the values in force, including defaults.
     case configurationValues(ConfigurationValuesPart)

@@ -146,7 +146,8 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     /// The length of ``text`` in characters.
     static let length = 24
 
-    /// RFC 3339 with three digits of fraction and Z, always 24 characters: `2026-01-31T12:00:00.000Z`.
+    /// The time as RFC 3339 with three digits of fraction and Z, always 24 characters, such as
+    /// `2026-01-31T12:00:00.000Z`.
     public var text: String { RFC3339.string(millisecondsSince1970: Int(milliseconds)) }
 
     public static func < (left: AuditTime, right: AuditTime) -> Bool { left.milliseconds < right.milliseconds }

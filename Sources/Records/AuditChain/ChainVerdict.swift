@@ -96,7 +96,7 @@ public enum ChainFault: Sendable, Equatable {
     case wrongSignature
     /// The checkpoint is signed, but seals a different record with this sequence.
     case sealsAnother(sealedBefore: Int)
-    /// The record with the head's sequence has a different hash.
+    /// The record with the given head's sequence has a different hash than the head.
     case differsFromHead
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)

@@ -34,7 +34,7 @@ public struct CheckpointKey: Sendable {
         keyId = .of(key.derRepresentation)
     }
 
-    /// DER (RFC 5280 §4.1.2.7), 91 bytes.
+    /// The key's SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7), 91 bytes.
     public var subjectPublicKeyInfo: [UInt8] { Array(key.derRepresentation) }
 
     /// One PEM block with a line feed at its end, as `audit public-key` prints it.

@@ -69,7 +69,7 @@ public struct ProgramDigests: Sendable, Equatable {
     }
 }
 
-/// A key's states by SP 800-57 part 1 §7, in the words of the public contract.
+/// The states of a key according to SP 800-57 part 1 §7. The raw values are part of the public contract.
 public enum AuditKeyState: String, Sendable, CaseIterable {
     case preActivation = "pre-activation"
     case active
@@ -175,11 +175,11 @@ public struct LedgerRestore: Sendable, Equatable {
 
 /// A person's confirmation that the clock is right although the ledger contradicts it.
 public struct LedgerClockAcceptance: Sendable, Equatable {
-    /// The time of the newest record until then, from a clock that was ahead; nil if the newest record was not in the
-    /// future.
+    /// The time of the newest record before the confirmation, if a clock that was ahead had put it in the future;
+    /// otherwise nil.
     public var newestRecord: AuditTime?
-    /// The time before which payment tokens were refused until then, because a clock that was ahead caused claims to be
-    /// pruned; nil if none were. It is compared with the signing time.
+    /// The limit before the confirmation: payment tokens signed earlier were refused, because a clock that was ahead
+    /// had caused claims to be pruned. Nil if no claims were pruned.
     public var forgottenBefore: AuditTime?
     /// The time that replaces `forgottenBefore`; nil if it is unchanged.
     public var servedFrom: AuditTime?

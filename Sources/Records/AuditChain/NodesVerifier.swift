@@ -1,8 +1,8 @@
 /// The source of the keys with which a node's checkpoints are verified.
 public enum KeySource: Sendable, Equatable, CustomStringConvertible {
-    /// Given by the auditor.
+    /// The auditor gave the keys.
     case given
-    /// Trusted by this node's record, which was itself verified.
+    /// The record of the node `by`, which was itself verified, names the keys as trusted.
     case pinned(by: AuditNode)
     /// The keys that the queried daemon gave for its own record.
     case own

@@ -132,7 +132,7 @@ extension Approval {
     }
 
     /// Returns true if the person is the requester. Only the uid and the host are compared. The login uid proves less,
-    /// since a privileged process can set it to another person's.
+    /// since some processes can set it to another person's.
     private func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
         person.uid == requester.uid && (self.node ?? node) == node
     }

@@ -27,8 +27,8 @@ public protocol ChainReading: Sendable {
     /// Returns the end of the chain.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// Returns the newest archive; nil if no records were archived. The stored chain then begins with the archive's
-    /// last record. Earlier records remain stored until they are removed.
+    /// Returns the newest archive that an audit checkpoint seals; nil if there is none. Exports begin after that
+    /// archive. Its last record stays stored; earlier records are stored until they are removed.
     func lastArchive() async throws(LedgerFailure) -> RecordArchive?
 
     /// Returns a page of the records that match the filter, without archived ones.

@@ -24,7 +24,7 @@ public struct LedgerHold: Sendable, Equatable {
         public let ledgerSequence: Int
         /// The remembered record; nil if only an audit key is remembered.
         public let remembered: RememberedEnd?
-        /// The keyId of the audit key in the HSM token that a lost ledger no longer lists.
+        /// The keyId of the HSM token's audit key that the acceptance takes over if the ledger was lost; otherwise nil.
         public let keyId: AuditDigest?
 
         public init(kind: Kind, ledgerSequence: Int, remembered: RememberedEnd?, keyId: AuditDigest? = nil) {

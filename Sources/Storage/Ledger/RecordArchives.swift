@@ -21,7 +21,7 @@ extension LedgerTransaction {
     /// without these states, it could not do so for archived changes.
     package func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)
-        // The last archived record, whether its archive is sealed or not.
+        // The sequence of the last archived record, including archives whose own record is not sealed yet.
         let last = Int(try number("SELECT max(last) FROM archive WHERE node = $1", [.text(node.name)]) ?? 0)
         guard archive.first == last + 1 else {
             throw LedgerFailure.archive(.notNext(expected: last + 1))

@@ -8,8 +8,8 @@ import PostgreSQLClient
 
 /// The writes of one transaction, with the data that is needed to answer them if its commit is not acknowledged.
 final class PostgreSQLUnit {
-    /// 16 random bytes that the commit leaves in the node's row, so that it can be found if its acknowledgement is
-    /// lost.
+    /// 16 random bytes that the transaction writes into the node's row. If the commit's acknowledgement is lost, they
+    /// show whether it was made.
     let identifier = Release.randomIdentifier()
     let writes: [PostgreSQLWrite]
     let deadline: ContinuousClock.Instant

@@ -86,7 +86,8 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
-        // The maximum time of a daemon's transaction from its beginning to the acceptance of a restore.
+        // The maximum time, in milliseconds, from the beginning of a daemon's transaction until the transaction accepts
+        // a restore.
         """
         CREATE FUNCTION acceptance_time() RETURNS bigint LANGUAGE sql IMMUTABLE SET search_path = paytokend, pg_temp AS $$
             SELECT 30000::bigint

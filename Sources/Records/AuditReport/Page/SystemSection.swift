@@ -2,7 +2,7 @@ import AuditChain
 import DaemonAPI
 import Encodings
 
-/// The system now, and during the period.
+/// The section about the hosts: the daemon's present state, and the hosts' history in the period.
 struct SystemSection {
     let builder: ReportBuilder
     let live: LiveState?

@@ -207,8 +207,8 @@ private struct RecordConditions {
         if let until = filter.until { add("time <", .integer(until.milliseconds)) }
         if let outcome = filter.outcome {
             add("outcome =", .text(outcome.text))
-            // This text must equal the condition of the partial index on refusals; otherwise the database does not use
-            // the index.
+            // This text must equal the condition of the partial index `audit_record_by_outcome`; otherwise the database
+            // cannot use that index.
             if outcome != .ok {
                 sql += " AND outcome <> 'ok'"
                 index = "audit_record_by_outcome"

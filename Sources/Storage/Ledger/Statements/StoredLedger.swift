@@ -8,7 +8,7 @@ package import PaymentToken
 package protocol StoredChain: ChainReading {
     var records: RecordStatements { get }
 
-    /// Runs a read that the daemon waits for.
+    /// Runs a short read, on which a decision or a request depends.
     func read<Answer: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
