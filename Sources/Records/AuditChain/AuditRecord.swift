@@ -238,8 +238,8 @@ public struct ChainHead: Sendable, Equatable {
         hash = .zero
     }
 
-    /// The chain's end after a record that is already stored. Returns nil if the sequence is negative, or if it is 0
-    /// and the hash is not zeros.
+    /// Makes the chain's end from its last stored record. Returns nil if the sequence is negative, or if it is 0 and
+    /// the hash is not zeros.
     public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
         guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
         self.node = node

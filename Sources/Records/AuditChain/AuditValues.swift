@@ -162,7 +162,7 @@ public struct AuditText: Sendable, Hashable {
 
     public let text: String
 
-    /// Accepts any text. Unprintable scalars become U+FFFD, the digits of a run of 12 or more become `*`, and a text
+    /// Accepts any text. Unprintable scalars become U+FFFD, and the digits of a run of 12 or more become `*`. A text
     /// that is too long is truncated and ends in `…`.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)

@@ -104,7 +104,7 @@ public struct ChainVerifier: Sendable {
         }
     }
 
-    /// The result, after the last line.
+    /// Returns the result; called after the last line.
     public func verdict() -> ChainVerdict {
         if let fault { return .broken(fault) }
         if splitter.holdsPart { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
@@ -273,13 +273,13 @@ private struct ChainState: Sendable {
     /// The keyIds of the keys that signed. If signatures are checked, there are at most as many as given keys.
     var signers: Set<AuditDigest> = []
 
-    /// The fault of a record that does not follow the last one; otherwise nil.
+    /// Returns the fault of a record that does not follow the last one; nil if the record follows it.
     func fault(ofRecord sequence: Int) -> ChainFault? {
         if sequence > last + 1 { return .missing(from: last + 1, to: sequence - 1) }
         return sequence <= last ? .outOfOrder(after: last) : nil
     }
 
-    /// The fault of a checkpoint that does not seal the last record; otherwise nil.
+    /// Returns the fault of a checkpoint that does not seal the last record; nil if it seals that record.
     func fault(ofCheckpoint sequence: Int) -> ChainFault? {
         if sequence > last { return .missing(from: last + 1, to: sequence) }
         return sequence < last ? .outOfOrder(after: last) : nil

@@ -47,7 +47,7 @@ public struct TrustedKeys: Sendable {
     /// The nodes for which the auditor gave a separate key.
     public var boundNodes: Set<AuditNode> { Set(givenFor.keys) }
 
-    /// All keys that may have signed the node's checkpoints; nil if none is known.
+    /// Returns all keys that may have signed the node's checkpoints; nil if none is known.
     public func keys(of node: AuditNode) -> CheckpointKeys? {
         if let bound = givenFor[node] { return bound }
         let pinned = pins?.1.keys[node].map(CheckpointKeys.init)
@@ -56,7 +56,7 @@ public struct TrustedKeys: Sendable {
         return stated?.joined(by: pinned) ?? pinned
     }
 
-    /// The source of the keys that signed; nil if none did.
+    /// Returns the source of the keys that signed; nil if there is no signature or no known key.
     func source(of signers: Set<AuditDigest>, node: AuditNode) -> KeySource? {
         guard !signers.isEmpty, keys(of: node) != nil else { return nil }
         if let known = givenFor[node] ?? given, signers.allSatisfy({ known[$0] != nil }) { return .given }
@@ -64,8 +64,8 @@ public struct TrustedKeys: Sendable {
         return pins.map { .pinned(by: $0.node) }
     }
 
-    /// The fault in the record that names this node's keys; nil if there is none, or if the auditor gave keys for the
-    /// node.
+    /// Returns the fault in the record that names this node's keys; nil if there is none, or if the auditor gave keys
+    /// for the node.
     func pinFault(of node: AuditNode) -> ChainBreak? {
         guard givenFor[node] == nil else { return nil }
         return pins?.1.unvouched[node]
@@ -181,7 +181,7 @@ public struct NodesVerifier: Sendable {
         return verifier
     }
 
-    /// The result, after the last line.
+    /// Returns the result; called after the last line.
     ///
     /// - Parameter expected: nodes that must have lines. If all nodes are verified, the nodes whose keys are trusted,
     ///   and those with a key given for them alone, must have lines as well.

@@ -45,7 +45,7 @@ extension ReportBuilder {
         }
     }
 
-    /// The result of comparing recorded programs with the given lists, for the page.
+    /// Returns a table cell with the result of comparing recorded programs with the given lists.
     func comparison(of programs: SystemHistory.Programs) -> PageWriter.Cell {
         guard programs.isRecorded else { return .text("not recorded by this version") }
         guard !listed.isEmpty else { return .text("not compared: no list of components was given") }

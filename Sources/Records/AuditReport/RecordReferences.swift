@@ -17,8 +17,9 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
 
 /// The records that a figure counts.
 ///
-/// Even for a figure of a million, they contain only the count, the first and last record of each node, and the first
-/// few records individually. With the figure's condition, that is enough to find all the records in the export.
+/// The references to a million records take no more memory than those to ten. They contain the count and the first and
+/// last record of each node, and the first few records individually. Together with the figure's condition, they suffice
+/// to find all the records in the export.
 public struct RecordReferences: Sendable, Equatable {
     public struct Part: Sendable, Equatable {
         public let node: AuditNode

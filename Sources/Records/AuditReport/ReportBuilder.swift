@@ -11,8 +11,8 @@
 
 public import AuditChain
 
-/// Counts an export's records. It reads the export twice, because a key's deactivation on one node decides which
-/// releases on another are late, and an export contains one node after the other.
+/// Counts an export's records. It reads the export twice, because an export contains one node after the other. A key's
+/// deactivation on a later node decides which releases on an earlier node are late.
 ///
 /// Memory grows with the keys, callers, days and administrative acts, all of which are bounded, but not with the number
 /// of records.

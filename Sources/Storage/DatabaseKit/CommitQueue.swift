@@ -122,10 +122,11 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// All queued writes whose callers still wait, preceded by the count of dropped notes. Nil if the queue is empty;
-    /// the writer is then idle. Blocks briefly while other calls that can share the commit are in progress.
+    /// Takes all queued writes whose callers still wait, preceded by a write of the number of dropped notes if there
+    /// are any. Nil if the queue is empty; the writer is then idle. Blocks briefly while other calls that can share the
+    /// commit are in progress.
     ///
-    /// If the write of that count fails, the next batch retries it.
+    /// If the write of that number fails, the next batch retries it.
     package func next() -> [Write]? {
         if let moment = moment(waiting) { pause(moment) }
         let taken = state.withLock { state -> (waiting: [Write], dropped: Dropped?)? in

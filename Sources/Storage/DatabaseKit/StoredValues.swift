@@ -9,8 +9,8 @@ package protocol StoredQueries {
     @discardableResult
     func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow]
 
-    /// The clause that names the index to use, for an engine that would otherwise choose a different one; empty for
-    /// other engines.
+    /// Returns the clause that names the index to use, for an engine that would otherwise choose a different one; empty
+    /// for other engines.
     func indexed(by index: String) -> String
 }
 

@@ -8,7 +8,7 @@ public struct ClaimRetention: Sendable, Equatable {
 
     /// Computes the age. A claim must outlive every way in which its payment token could be accepted again: the
     /// configured retention, the repeat period and the signing-time windows. A window admits signing times in the
-    /// future as well as in the past, so a payment token released now may still be accepted after up to twice the
+    /// future as well as in the past. A payment token released now may therefore be accepted for up to twice the
     /// window.
     ///
     /// - Parameters:

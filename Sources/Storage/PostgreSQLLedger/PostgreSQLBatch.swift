@@ -83,8 +83,8 @@ struct PostgreSQLBatch {
         ]
     }
 
-    /// Selects the keys' rows, which cannot change until this transaction ends. All batches lock them in the same
-    /// order.
+    /// Returns the statement that reads and locks the keys' rows, so that they cannot change until this transaction
+    /// ends. All batches lock them in the same order, so they cannot deadlock.
     static func keys(_ hashes: [PublicKeyHash]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """

@@ -4,10 +4,10 @@ import Ledger
 import PostgreSQLClient
 import Synchronization
 
-/// This daemon's lease of its node's name. A row contains a time until which no other daemon may take the name, and a
-/// fencing number, which each daemon increments when it takes the name. Every batch locks the row and compares the
-/// number. A batch under a name that another daemon has taken therefore never commits, however late it arrives. All
-/// times are the server's.
+/// This daemon's lease of its node's name. The node's row contains a time until which no other daemon may take the
+/// name, and a fencing number. Each daemon increments that number when it takes the name. Every batch locks the row and
+/// compares the number. A batch under a name that another daemon has taken therefore never commits, however late it
+/// arrives. All times are the server's.
 ///
 /// An advisory lock would not suffice: it ends with its session, but a broken connection must not release the name.
 final class PostgreSQLNodeLease: Sendable {

@@ -179,8 +179,8 @@ enum HoldRow {
     }
 }
 
-// The process that writes a chain knows the chain's end more precisely than the HSM token, in which the end is updated
-// only once a minute.
+// The process that writes a chain knows the chain's end more precisely than the HSM token, which receives it only once
+// a minute.
 extension PostgreSQLWriter {
     /// - Throws: ``DatabaseRolledBack`` if the database's chain differs from the one that this process has written.
     func checked(_ transaction: PostgreSQLTransaction) throws {

@@ -60,9 +60,9 @@ extension PostgreSQLTables {
             RETURN removed;
         END $$
         """,
-        // The earliest signing time from which payment tokens may be served again when an operator corrects the limit
-        // that a wrong clock set for forgotten claims. Payment tokens of pruned claims were signed before the pruning.
-        // The window and the lead are added, in case the server's clock was fast during the pruning or is slow now.
+        // The limit for an operator's correction after a wrong clock caused claims to be pruned: payment tokens signed
+        // before this time are not served again. Payment tokens of pruned claims were signed before the pruning. The
+        // window and the lead are added, in case the server's clock was fast during the pruning or is slow now.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -71,8 +71,8 @@ extension PostgreSQLTables {
         $$
         """,
         // Corrects the limit that a wrong clock had set; false if it is no longer `expected`. It never permits payment
-        // tokens signed before `earliest_served()`, which uses the clock at this moment and not at the beginning of a
-        // transaction that may have been kept open.
+        // tokens signed before `earliest_served()`. That function reads the current time, so keeping a transaction open
+        // does not change the result.
         """
         CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$

@@ -38,7 +38,7 @@ struct LedgerBatches: SQLiteBatches {
         observe(.failed(writes: writes, reason: failure.description))
     }
 
-    /// A write that was committed without an acknowledgement also counts as recorded.
+    /// Reports the chain's end after a failed batch, since the commit may have succeeded in spite of its error.
     func readBack(_ db: Database) {
         if let end = try? records.head(db) { observe(.recorded(upTo: end.sequence)) }
     }

@@ -4,10 +4,10 @@ public import Ledger
 
 /// The mark of a copy of a ledger's file, and of a ledger restored from it until the restore is accepted.
 ///
-/// Releases after the copy are no longer in any file. An HSM token reveals this only if it remembers a later record
-/// than the copy has, but the HSM token may itself have been restored to its state at that time. Therefore the file
-/// itself is marked, including in its schema version (``SQLiteSchemaVersion``), so that an older program does not
-/// release from it either.
+/// Releases after the copy are no longer in any file. An HSM token reveals this if it remembers a later record than the
+/// copy has. But the HSM token may itself have been restored to its state at that time. Therefore the file itself is
+/// marked, including in its schema version (``SQLiteSchemaVersion``), so that an older program does not release from it
+/// either.
 package struct SQLiteRestoreMark: Sendable, Equatable {
     /// The time of the copy or its restore, in milliseconds (``StoredTime``).
     let restoredAt: Int64

@@ -171,7 +171,8 @@ final class TransactionReads: Sendable {
 }
 
 extension Database {
-    /// Appends to the head that was read in the same transaction. The head moves only when the line is stored.
+    /// Appends a record to the chain and stores its line. `head` was read in the same transaction, and changes only
+    /// once the line is stored.
     func append(_ record: AuditRecord, to head: inout ChainHead) throws -> AuditLine {
         var next = head
         let line = next.append(record)

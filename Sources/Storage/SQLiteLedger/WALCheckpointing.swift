@@ -9,9 +9,9 @@ import Synchronization
 ///
 /// SQLite by default copies in the commit that makes the log too long. That is about every thousandth release, and
 /// every release that waits for that commit or the next one takes 20 ms longer. Here a separate connection copies while
-/// the writer continues (a PASSIVE checkpoint blocks no connection), and then a second time for the pages added in the
-/// meantime. The writer copies the rest, a few pages, between two batches. SQLite restarts the log only if all of it is
-/// copied and nothing is added in between.
+/// the writer continues, since a PASSIVE checkpoint blocks no connection. It then copies once more for the pages added
+/// in the meantime. The writer copies the rest, a few pages, between two batches. SQLite restarts the log only if all
+/// of it is copied and nothing is added in between.
 ///
 /// A failed copy is retried the next time, since the log keeps the pages that are not copied. A long read prevents the
 /// log from restarting, as with SQLite's default.

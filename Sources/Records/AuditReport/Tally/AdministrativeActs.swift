@@ -103,7 +103,7 @@ public struct AdministrativeActs: Sendable {
         if acts.count < Self.maximumActs { acts.append(act) } else { omitted += 1 }
     }
 
-    /// A sentence about the approval that a record names; nil for a record without one.
+    /// Returns a sentence about the approval that a record names; nil for a record without one.
     func sentence(ofApproval identifier: String?) -> String? {
         let missing = omittedApprovals > 0 ? "not in this report" : "not in this export"
         return identifier.map { approvals[$0]?.sentence ?? "request \($0), \(missing)" }

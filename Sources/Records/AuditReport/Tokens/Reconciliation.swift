@@ -2,7 +2,7 @@ public import AuditChain
 
 /// The HSM tokens' counts of their keys' uses, compared with the record.
 ///
-/// A record shows that an HSM token certainly used a key, or that it may have used it, since a call that ended without
+/// Some records show that an HSM token used a key. Others show only that it may have, since a call that ended without
 /// an answer may have been executed. The record therefore gives a minimum and a maximum. Uses beyond the maximum did
 /// not pass through this program.
 public struct Reconciliation: Sendable {

@@ -109,8 +109,8 @@ public struct TokenUseLog: Sendable, Equatable {
         guard isEnded else { throw .unended }
     }
 
-    /// Returns true if the log covers a record's uses, and nil if it does not. Returns false if the record's time is so
-    /// close to `since` or `until` that the use may be on the other side by the HSM token's clock.
+    /// Returns true if the log covers a record's uses, and nil if it does not. Returns false if the record's time is
+    /// within ``margin`` of `since` or `until`: by the HSM token's clock, the use may be on the other side.
     ///
     /// - Parameter names: the record's HSM tokens. An import into several lists their names separated by commas; no HSM
     ///   token's name contains a comma.

@@ -231,7 +231,7 @@ private struct RecordConditions {
         sql += " AND \(condition) $\(values.count)"
     }
 
-    /// Matches a caller's name or uid.
+    /// Adds the condition that the caller's name or uid matches.
     private mutating func add(caller: String) {
         guard let uid = UInt32(caller), String(uid) == caller else { return add("caller =", .text(caller)) }
         values += [.text(caller), .integer(Int64(uid))]

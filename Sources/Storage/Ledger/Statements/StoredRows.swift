@@ -179,7 +179,7 @@ package enum ApprovalRow {
 }
 
 extension StoredValue {
-    /// The time in milliseconds (``DatabaseKit/StoredTime``).
+    /// Returns the time in milliseconds (``DatabaseKit/StoredTime``); NULL for nil.
     package static func time(_ date: Date?) -> StoredValue { .integer(date.map(StoredTime.milliseconds)) }
 }
 

@@ -5,10 +5,10 @@ import SQLiteLedger
 
 /// Replaces a ledger with a restored one. At no time can a program start without a ledger or with a mixture of the two.
 ///
-/// Either would repeat releases. A start without a file creates an empty ledger, and SQLite applies any log that it
-/// finds next to a file, even a log of a different file. The previous file therefore keeps its log until a dangling
-/// symbolic link, which no version opens, has replaced it. After a power loss, the path contains the previous ledger,
-/// that link, or the restored ledger.
+/// Either would repeat releases. A start without a file creates an empty ledger. SQLite applies any log that it finds
+/// next to a file, even a log of a different file. The previous file therefore keeps its log until a dangling symbolic
+/// link, which no version opens, has replaced it. After a power loss, the path contains the previous ledger, that link,
+/// or the restored ledger.
 struct LedgerFileExchange {
     /// The ledger's absolute path, which this process has locked.
     let path: String
@@ -122,7 +122,7 @@ struct LedgerFileExchange {
 }
 
 extension LedgerFileRestoreError {
-    /// Describes a system call that has just failed and set `errno`.
+    /// Returns the error for a system call that has just failed and set `errno`.
     static func failed(_ what: String) -> LedgerFileRestoreError {
         .brokenOff(reason: "\(what): \(unsafe String(cString: strerror(errno))).")
     }
