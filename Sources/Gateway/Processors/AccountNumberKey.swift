@@ -7,7 +7,7 @@ public import SecretMemory
 /// digest, the gateway recognises the account number in later answers, when the number itself is no longer in memory.
 ///
 /// The key is never in the store, and a digest without the key reveals nothing. An attacker with both could guess the
-/// few unknown digits of a number. So a digest is removed as soon as the payment's result is known.
+/// few unknown digits of a number. Therefore a digest is removed as soon as the payment's result is known.
 public final class AccountNumberKey: Sendable {
     public static let byteCount = 32
     private let secret: SecretBytes

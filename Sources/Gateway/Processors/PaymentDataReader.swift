@@ -59,8 +59,8 @@ public enum PaymentDataReader {
     /// Returns the amount to be paid, or nil if there is none. `transactionAmount` is a number of minor units
     /// (``Amount``).
     ///
-    /// - Throws: a fault if the amount is not a whole number of minor units, or if ``Currency`` does not know the
-    ///   currency.
+    /// - Throws: a fault if the amount is not a whole number of minor units, or if the currency is not one of
+    ///   ``Currency/all``.
     public static func amount(_ json: JSONObject) throws(Fault) -> Amount? {
         guard let value = json["transactionAmount"], !value.isNull else { return nil }
         guard let number = value.numberValue?.int else { throw .member("transactionAmount") }

@@ -7,8 +7,8 @@ public import Payments
 /// Then add its kind to the gateway's `ProcessorDirectory`. ``SimulatorProcessor`` is an example.
 ///
 /// The gateway calls ``authorize(_:before:late:)`` once for a payment, after the store has durably written the state
-/// `submitting`. The outcome decides whether the payment may be tried again. In doubt, the processor must return
-/// ``SubmissionOutcome/unknown(_:)``.
+/// `submitting`. The outcome decides whether the payment may be tried again. If the processor may have received the
+/// payment and its result is not known, the method must return ``SubmissionOutcome/unknown(_:)``.
 public protocol Processor: Sendable {
     var capabilities: ProcessorCapabilities { get }
 
@@ -80,8 +80,8 @@ public struct ProcessorCapabilities: Sendable, Equatable {
 public enum RequiredElement: Sendable, Hashable {
     case orderId
     case customerIPAddress
-    /// An element of billingContact. If billingContact has no `phoneNumber` or `emailAddress`, the gateway uses that of
-    /// shippingContact.
+    /// An element of billingContact. If billingContact has no `phoneNumber` or `emailAddress`, the gateway uses the one
+    /// in shippingContact.
     case billing(ContactElement)
     case shipping(ContactElement)
 

@@ -13,8 +13,9 @@ struct ClientDirectory: Sendable {
         self.generation = generation
     }
 
-    /// Returns the client that sent a request. If there is a bearer key, only the key counts and the connection's
-    /// certificate is ignored, so that a backend that sends a wrong key learns about it.
+    /// Returns the client that sent a request; nil if it is unknown. If the request has a bearer key, the connection's
+    /// certificate is ignored. Otherwise a backend with a wrong key would be accepted by its certificate, and its
+    /// operator would not notice the fault.
     func client(for authorization: Authorization, certificate: PresentedCertificate?, at time: Date) -> GatewayClient? {
         switch authorization {
         case .bearer(let sha256): client(bearerKey: sha256)
@@ -32,7 +33,8 @@ struct ClientDirectory: Sendable {
                 let difference = zip(known, sha256).reduce(UInt8(known.count == sha256.count ? 0 : 1)) {
                     $0 | ($1.0 ^ $1.1)
                 }
-                // All ones if all bytes are equal, otherwise zero, in order to select without a branch.
+                // A mask with all bits set if all bytes are equal, and otherwise zero. It selects the client without a
+                // branch, whose timing would reveal the comparison's result.
                 let isSame = (Int(difference) - 1) >> (Int.bitWidth - 1)
                 found = (index & isSame) | (found & ~isSame)
             }

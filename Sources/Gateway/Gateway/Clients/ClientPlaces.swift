@@ -1,7 +1,8 @@
 import Synchronization
 
-/// Limits one kind of work for each client: payments in progress, whether or not the client still waits for the
-/// responses, or merchant sessions, each of which occupies a connection to Apple's host.
+/// Limits one kind of work for each client: payments in progress, or merchant sessions. A payment counts until its end,
+/// even if the client no longer waits for the response. A session counts because it occupies a connection to Apple's
+/// host.
 final class ClientPlaces: Sendable {
     /// The maximum number of places for each client.
     let most: Int
@@ -21,7 +22,7 @@ final class ClientPlaces: Sendable {
         }
     }
 
-    /// Returns a place that the client has taken.
+    /// Frees one of the places that the client has taken.
     func leave(_ client: String) {
         taken.withLock { taken in
             let rest = taken[client, default: 1] - 1

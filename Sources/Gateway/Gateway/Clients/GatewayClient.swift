@@ -28,7 +28,7 @@ struct GatewayClient: Sendable, Equatable {
     let domains: [String]
     /// The members of `expected` that each payment must state.
     var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard
-    /// The time before which payments under this name belong to a former client of the name.
+    /// The time before which payments under this name belong to a former client of the name; nil if there was none.
     var since: Date?
 
     /// Returns true if a TLS client certificate identifies the client.
@@ -41,13 +41,12 @@ struct GatewayClient: Sendable, Equatable {
 
     func has(_ operation: ClientOperation) -> Bool { operations.contains(operation) }
 
-    /// Returns true if this client acts for this merchant.
+    /// Returns true if this client may act for this merchant.
     func allows(merchant identifier: String) -> Bool {
         merchants.contains { $0.matches(identifier) }
     }
 
-    /// Returns true if this client shows payment pages on this domain. The domain must be one of the client's names,
-    /// ignoring case, or below one that begins with `*.`.
+    /// Returns true if ``domains`` contains the domain, ignoring case, or a name with `*.` that matches it.
     func allows(domain: String) -> Bool {
         let domain = domain.lowercased()
         return domains.contains { pattern in
@@ -81,8 +80,8 @@ enum ClientCredential: Sendable, Hashable {
     }
 }
 
-/// A subjectAltName with its kind (RFC 5280 §4.2.1.6). Because the kind is compared, an authority that may issue
-/// arbitrary URIs cannot use them to forge a host name.
+/// A subjectAltName with its kind (RFC 5280 §4.2.1.6). Names of different kinds never match. Otherwise an authority
+/// that may issue arbitrary URIs could write another client's host name as a URI.
 enum CertificateName: Sendable, Hashable {
     /// A DNS name in lower case.
     case dns(String)

@@ -35,7 +35,7 @@ final class RequestRates: Sendable {
     }
 }
 
-/// The remaining units of a rate (a token bucket), of which each event takes one.
+/// A token bucket: the units of a rate that are left. Each event takes one unit.
 struct TokenBucket {
     private let rate: RequestRates.Rate
     private var filledAt: ContinuousClock.Instant

@@ -10,7 +10,7 @@ extension GatewayClient {
     private static let maximumClients = 1_000
     fileprivate static let maximumCredentials = 10
 
-    /// Returns the entries of the root's `clients`, without those that have a problem.
+    /// Returns the clients of the root's `clients`. An entry with a problem is reported and left out.
     static func all(_ root: ConfigurationSection, hasCertificateAuthorities: Bool) -> [GatewayClient] {
         guard root.node("clients") != nil, let elements = root.list("clients"), !elements.isEmpty else {
             if root.node("clients") == nil || root.list("clients")?.isEmpty == true {
@@ -51,7 +51,7 @@ extension GatewayClient {
         let credentials = section.credentials(hasCertificateAuthorities: hasCertificateAuthorities)
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
-        // paytokend receives them with each payment token, and accepts no more than these limits.
+        // paytokend receives the patterns with each payment token, and refuses more or longer ones than these limits.
         let (most, longest) = (DecryptRequest.maximumMerchants, DecryptRequest.maximumPatternBytes)
         if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
             section.problem(
@@ -109,7 +109,8 @@ extension ConfigurationSection {
         return isComplete ? credentials : nil
     }
 
-    /// Returns the texts of a value that may be a list, or an empty array after a reported problem.
+    /// Returns the texts of a setting that is one text or a list of texts. Returns an empty array after a reported
+    /// problem.
     private func oneOrMore(_ key: String) -> [Located<String>] {
         guard node(key)?.scalar == nil else {
             return written(key).map { [Located(value: $0, key: self.key(key), line: node(key)?.mark?.line)] } ?? []
@@ -119,7 +120,7 @@ extension ConfigurationSection {
             problem(key, "must have 1 to \(GatewayClient.maximumCredentials) elements")
             return []
         }
-        // If a text is missing, the list is shorter, and the client is left out.
+        // An element that is not a text is missing in `texts`. The client is then left out.
         let texts = texts(key) ?? []
         return texts.count == elements.count ? texts : []
     }
@@ -152,8 +153,8 @@ extension ConfigurationSection {
         return key == "key_sha256" ? .bearerKey(sha256: digest) : .certificate(sha256: digest)
     }
 
-    /// Reads a date, which begins at midnight UTC, or a time (RFC 3339). A time in the future would also hide the
-    /// client's own payments.
+    /// Reads a date, which means midnight UTC at its beginning, or a time (RFC 3339). A time in the future is a
+    /// problem, because it would hide the client's own payments.
     fileprivate func since() -> Date? {
         guard let text = written("since") else { return nil }
         guard let date = RFC3339.date(text.utf8.count == 10 ? text + "T00:00:00Z" : text) else {

@@ -55,7 +55,7 @@ extension GatewayConfiguration: ServerConfiguration {
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
         }
-        // With a single client, no other client can lose capacity to it.
+        // A single client is not warned about, because there is no other client whose capacity it could use.
         if let limits = configuration?.limits, clients.count > 1,
             clients.count * limits.maxConnectionsPerClient > limits.maxConnectionsOfClients
         {
@@ -86,7 +86,7 @@ extension ConfigurationWarning.Setting {
     static let noTLS = Self("no_tls")
     static let testServer = Self("test_server")
     static let sessionTrust = Self("session_trust")
-    /// A server certificate that expires soon. A metric also shows its expiry, for which there is an alert.
+    /// A server certificate that expires soon or has expired. A metric with an alert also shows the expiry.
     static let certificateEnd = Self("certificate_end", isInsecure: false)
     static let clientConnections = Self("client_connections")
 }

@@ -3,23 +3,24 @@ import Encodings
 
 /// `limits`: the limits for each client, for each address and in total.
 struct LimitSettings: Sendable, Equatable {
-    /// Open connections of the listener; reduced at startup to fit the descriptor limit.
+    /// The maximum number of open connections of the listener; reduced at startup to fit the descriptor limit.
     var maxConnections: Int
-    /// Connections of one IPv4 address or one IPv6 network of 64 bits while their client is unknown. Once a
-    /// connection's client is known, the connection is counted for the client instead.
+    /// The maximum number of connections from one IPv4 address, or from one IPv6 network of 64 bits, whose client is
+    /// unknown. Once a connection's client is known, the connection is counted for the client instead.
     var maxConnectionsPerAddress: Int
-    /// TLS handshakes of one address that do not identify a client. The burst is twice the rate, or the number of
-    /// connections per address if that is higher.
+    /// The rate of TLS handshakes from one address that do not identify a client. The burst is twice the rate, or the
+    /// number of connections per address if that is higher.
     var handshakes: RequestRates.Rate
-    /// Connections of one client, once it is identified.
+    /// The maximum number of connections of one client, once it is identified.
     var maxConnectionsPerClient: Int
     var requests: RequestRates.Rate
-    /// Payments of one client in progress, whether or not it waits for the responses.
+    /// The maximum number of one client's payments in progress. A payment counts even if the client no longer waits for
+    /// the response.
     var maxPaymentsPerClient: Int
     /// The time from the beginning of a connection until its client is identified: the TLS handshake and the first
     /// request's head.
     var authenticationTimeout: Duration
-    /// The time between two requests of a connection.
+    /// The maximum time between two requests of a connection.
     var idleTimeout: Duration
     /// The time from a request's last byte to its response. When it has passed, the response is deadline_exceeded.
     var requestTimeout: Duration
@@ -51,8 +52,9 @@ struct LimitSettings: Sendable, Equatable {
 }
 
 extension LimitSettings {
-    /// Returns the part of `most` connections for clients that are not yet identified: a quarter, and at most 1,024,
-    /// since each new connection is compared with all of these when there are too many.
+    /// Returns the part of `most` connections that may be open without an identified client: a quarter, but at most
+    /// 1,024. Once this part is full, each new connection is compared with all of these connections, so their number
+    /// must be small.
     static func unidentifiedConnections(of most: Int) -> Int { max(1, min(most / 4, 1_024)) }
 
     /// The number of connections that all known clients together may have.

@@ -14,7 +14,8 @@ struct PaymentSettings: Sendable, Equatable {
     }
 
     var store: Store
-    /// The key for account numbers; nil if they are recognised in a processor's later responses only by their form.
+    /// The file of the key with which the gateway recognises account numbers in a processor's later responses. Without
+    /// a key (nil), the gateway recognises them only by their form.
     var accountNumberKey: AccountNumberKeyFile?
     /// The time limit of one payment, from its request to its response.
     var deadline: Duration
@@ -51,8 +52,8 @@ extension PaymentSettings {
     static let keys = ["store", "deadline", "processors"]
     private static let maximumProcessors = 100
 
-    /// Returns nil if no processor is configured, so that no client can pay. A store or a deadline without a processor
-    /// is a problem.
+    /// Returns nil if no processor is configured, so that no client can pay. Reports a store or a deadline without a
+    /// processor as a problem.
     init?(_ root: ConfigurationSection) {
         let store = root.section("store", keys: ["url", "password_file", "account_number_key_file"])
         guard root.node("processors") != nil, let elements = root.list("processors"), !elements.isEmpty else {
@@ -68,7 +69,7 @@ extension PaymentSettings {
             root.problem("processors", "has more than \(Self.maximumProcessors) entries")
             return nil
         }
-        // A stopping gateway waits 28 s for payments in progress.
+        // A stopping gateway waits 28 s for payments in progress, so a payment must end before that.
         deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(27), default: .seconds(25))
         var processors: [ProcessorSettings] = []
         var sections: [ConfigurationSection] = []
@@ -101,7 +102,7 @@ extension PaymentSettings {
         accountNumberKey = Self.accountNumberKey(store, of: place)
     }
 
-    /// The key's file, which is checked if it already exists.
+    /// Returns the key's file; nil if there is none, or after a reported problem. Checks the file if it already exists.
     private static func accountNumberKey(_ section: ConfigurationSection, of store: Store) -> AccountNumberKeyFile? {
         let (name, use) = ("account_number_key_file", "find account numbers with a copy of the store")
         var file: AccountNumberKeyFile?
@@ -121,8 +122,8 @@ extension PaymentSettings {
         return file
     }
 
-    /// Refuses a simulator that could receive real payments: goods would be shipped for such a payment, but it would
-    /// never be paid.
+    /// Refuses a simulator that could receive real payments. The merchant would ship goods for such a payment without
+    /// being paid.
     private static func checkSimulators(_ processors: [ProcessorSettings], _ sections: [ConfigurationSection]) {
         guard processors.contains(where: \.kind.isReal) else { return }
         for (processor, section) in zip(processors, sections) where !processor.kind.isReal {
@@ -232,7 +233,8 @@ extension ProcessorSettings {
             mayCoexistWithReal: section.boolean("beside_real", default: false))
     }
 
-    /// Reads one `Name: value` per line (RFC 9110 §5), at most 32, and refuses headers that the request already has.
+    /// Reads at most 32 headers, one `Name: value` per line (RFC 9110 §5). Refuses headers that the gateway itself sets
+    /// in a request.
     private static func headers(_ section: ConfigurationSection) -> [Header]? {
         let most = 16 << 10
         guard

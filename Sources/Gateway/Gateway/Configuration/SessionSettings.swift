@@ -25,7 +25,8 @@ struct SessionSettings: Sendable, Equatable {
     var trust: [String] = []
     /// An HTTP proxy (CONNECT); nil to connect directly.
     var proxy: Proxy?
-    /// A simulated Apple on this host, for tests. Only the address differs; the same name is checked.
+    /// The address of a simulated Apple server on this host, for tests; nil for Apple's own. The simulated server's
+    /// certificate must still be for the name of Apple's host.
     var testServer: NetworkAddress?
 
     struct Proxy: Sendable, Equatable {
@@ -33,7 +34,7 @@ struct SessionSettings: Sendable, Equatable {
         let port: Int
     }
 
-    /// The defaults: Apple's production host, without a proxy.
+    /// Creates the default settings: Apple's production host, without a proxy.
     init() {}
 
     static let keys = ["environment", "trust", "proxy", "test_server"]

@@ -42,7 +42,7 @@ extension TLSFiles {
         notAfter = leaf.x509.notValidAfter
         clientAuthorities = authorities?.map(\.x509)
         section.warnOfEnd(notAfter, now: Date())
-        // The server does the same at each start. Here it detects a key that does not match the certificate.
+        // The server creates the same context at each start. Here it detects a key that does not match the certificate.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
             section.problem("private_key", "is not the key of the certificate; give the two that belong together")
             return nil
@@ -58,7 +58,7 @@ extension TLSFiles {
         configuration.restrictAlgorithms()
         configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
-        // Short, because a peer that does not answer the TLS closure alert occupies a place in the meantime.
+        // The time is short, because a peer that does not answer the TLS closure alert keeps its place until then.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateVerification = requestsCertificates ? .optionalVerification : .none
         return configuration

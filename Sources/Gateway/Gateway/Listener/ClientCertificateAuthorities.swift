@@ -52,8 +52,8 @@ struct ClientCertificateAuthorities: Sendable {
         guard !roots.isEmpty else { throw .noAuthorities }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
         guard Self.isOfUsualSize(chain), certificates.count == chain.count else { throw .unreadable }
-        // Certificates with the same subject and key may have issued each other. The search for a path would try them
-        // in every order, verifying one signature for each, for a client that is not yet known.
+        // Certificates with the same subject and key may each have issued the others. The search for a path would try
+        // them in every order and verify a signature each time. An unknown client could cause that work at no cost.
         guard Set(certificates.map(\.subject)).count == chain.count else { throw .repeatedSubject }
         try Self.checkExtensions(of: certificates)
         var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
@@ -83,8 +83,9 @@ struct ClientCertificateAuthorities: Sendable {
     }
 }
 
-/// Accepts the critical extensions of a client's certificate that `RFC5280Policy` does not handle: its purposes, and
-/// its subject alternative names, the only names of a SPIFFE workload (RFC 5280 §4.2.1.6).
+/// Accepts the critical extensions of a client's certificate that `RFC5280Policy` does not handle: the extended key
+/// usage and the subject alternative name. The latter is critical if the certificate has no other name, as for a SPIFFE
+/// workload (RFC 5280 §4.2.1.6).
 private struct ClientExtensionsPolicy: VerifierPolicy {
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
         .X509ExtensionID.extendedKeyUsage, .X509ExtensionID.subjectAlternativeName,
@@ -95,9 +96,9 @@ private struct ClientExtensionsPolicy: VerifierPolicy {
             ? .meetsPolicy : .failsToMeetPolicy(reason: "a certificate is not for TLS clients")
     }
 
-    /// Returns true if the extended key usage, if present, names client authentication (RFC 5280 §4.2.1.12). For an
-    /// issuer, only a critical one is checked, since the RFC gives it no meaning for the certificates that the issuer
-    /// signs.
+    /// Returns true if the extended key usage is absent or names client authentication (RFC 5280 §4.2.1.12). An
+    /// issuer's extended key usage is checked only if it is critical: the RFC defines no effect on the certificates
+    /// that the issuer signs.
     static func isForClients(_ certificate: Certificate, isIssuer: Bool) -> Bool {
         guard let found = certificate.extensions[oid: .X509ExtensionID.extendedKeyUsage], !isIssuer || found.critical
         else { return true }

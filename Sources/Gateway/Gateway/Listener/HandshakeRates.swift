@@ -1,9 +1,9 @@
 import HTTPListener
 import Synchronization
 
-/// Limits the TLS handshakes of unknown clients for each address and network: a handshake costs its sender little, but
-/// costs this host a signature. Each source has a token bucket. The handshake of a client that turns out to be known is
-/// returned to the bucket, so only handshakes that do not identify a client count.
+/// Limits the TLS handshakes of unknown clients for each address and network. A handshake costs its sender little, but
+/// costs this host a signature. Each source has a token bucket. A handshake that identifies a client is given back to
+/// the bucket, so only the others count.
 final class HandshakeRates: Sendable {
     /// The number of sources that have their own bucket; all others share one.
     static let maximumSources = 16_384
@@ -24,11 +24,12 @@ final class HandshakeRates: Sendable {
     /// Counts one handshake against each source.
     ///
     /// - Parameter sources: narrowest first.
-    /// - Returns: false, without counting it, if one source has no handshakes left.
+    /// - Returns: false, without counting the handshake, if any source has none left.
     func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { state in
             clear(&state, now)
-            // The widest first, so that a source against which nothing is counted gets no bucket.
+            // All sources are checked, the widest first, before the handshake is counted. A refused handshake therefore
+            // creates no bucket.
             for source in sources.reversed() {
                 guard let bucket = state.buckets[key(of: source, in: state)] else { continue }
                 guard bucket.filled(now).tokens >= 1 else { return false }
@@ -43,7 +44,7 @@ final class HandshakeRates: Sendable {
         }
     }
 
-    /// Returns the handshake of a known client to the buckets.
+    /// Gives a handshake that identified a client back to the buckets.
     func giveBack(_ sources: [ConnectionSource]) {
         state.withLock { state in
             for source in sources { state.buckets[key(of: source, in: state)]?.tokens += 1 }

@@ -4,9 +4,9 @@ import NIOCore
 import NIOSSL
 import NIOTLS
 
-/// The connections of merchants' backends: over TLS if the configuration has it, each counted for its address until its
-/// client is known. An IPv6 address is part of three networks, of 64, 56 and 48 bits, each of which may have twice as
-/// many as the narrower one.
+/// The connections of merchants' backends, over TLS if it is configured. Each connection counts for its address until
+/// its client is known. An IPv6 address counts for its networks of 64, 56 and 48 bits. Each wider network may have
+/// twice as many connections as the narrower one.
 struct NetworkConnections: ConnectionService {
     let router: MerchantRouter
     /// The TLS settings; nil for HTTP without TLS.
@@ -17,7 +17,7 @@ struct NetworkConnections: ConnectionService {
     let instruments: GatewayInstruments
     let handshakes: HandshakeLog
 
-    /// The owner under which all clients that are not yet known are served in turn, whatever their addresses.
+    /// The owner of the turns that all unknown clients share. These turns rotate among the clients' addresses.
     private static let unknownClients = ConnectionSource.network("unknown")
 
     func accept(_ connection: CInt, from arriving: ArrivingPeer) throws -> AcceptedConnection {
@@ -52,10 +52,11 @@ struct NetworkConnections: ConnectionService {
             })
     }
 
-    /// Returns the certificate that a client presents in a resumed session, from its ticket. The certificate may have
-    /// expired, or its chain may no longer be remembered. Such a client could keep returning for months with the
-    /// ticket, or with the next ticket for the same certificate. Therefore, if a resumed session does not identify a
-    /// client, all sessions end, and the client's next connection makes a full handshake.
+    /// Returns the client's certificate in a resumed TLS session, which comes from the session's ticket. The
+    /// certificate may have expired, or the gateway may no longer remember that it verified the chain. Such a client
+    /// could resume sessions for months without being identified, because each one gives it a new ticket. Therefore, if
+    /// a resumed session does not identify a client, all sessions end, and the client's next connection makes a full
+    /// handshake.
     private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {
         guard let settings, let presented = settings.resumed(certificate) else { return nil }
         if router.rules.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
@@ -81,8 +82,8 @@ struct NetworkRequests: RequestHandler {
     func admit(_ head: RequestHead) -> Admission { router.admit(head, from: self) }
     func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: self) }
 
-    /// Counts the connection for the client, and no longer for its address, so that many backends with one address do
-    /// not obstruct each other.
+    /// Counts the connection for the client, and no longer for its address. Otherwise many backends with one address
+    /// would together reach the address's limit.
     ///
     /// - Returns: false if the client has too many connections.
     func takesPlace(_ client: GatewayClient) -> Bool {
@@ -94,9 +95,9 @@ struct NetworkRequests: RequestHandler {
     }
 }
 
-/// Ends a connection whose client is not identified in time. TLS handshake and the head of the first request share one
-/// time-out, so peers that send nothing, or send slowly, occupy a place only briefly. This handler also counts
-/// handshakes.
+/// Ends a connection whose client is not identified in time. The TLS handshake and the head of the first request share
+/// one time-out. Peers that send nothing, or send slowly, therefore occupy a place only briefly. This handler also
+/// counts handshakes.
 ///
 /// All methods run on the channel's event loop.
 final class UnknownClientTimeout: ChannelInboundHandler {
@@ -148,7 +149,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         if isShakingHands {
             log.failed(of: peer, error: error)
             endHandshake("failed")
-            // Not TLS, too old a version, or no common cipher: no response is possible.
+            // The peer does not use TLS, offers too old a version, or has no common cipher. No response is possible.
             context.close(promise: nil)
         } else {
             if error is BoringSSLError { sendAlert(context) }

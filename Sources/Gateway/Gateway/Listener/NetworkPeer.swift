@@ -16,7 +16,8 @@ final class NetworkPeer: Sendable {
     /// The source for which the connection is counted until its client is known: an account, an IPv4 address or an IPv6
     /// network of 64 bits.
     var source: ConnectionSource { sources[0] }
-    /// The wider IPv6 networks that contain it, of 56 and of 48 bits, since one party can have either (RFC 6177 §2).
+    /// The IPv6 networks of 56 and of 48 bits that contain ``source``. One party can have a network of either size (RFC
+    /// 6177 §2).
     var wider: ArraySlice<ConnectionSource> { sources.dropFirst() }
     private let state = Mutex(State())
 

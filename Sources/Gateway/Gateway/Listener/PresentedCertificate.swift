@@ -11,8 +11,8 @@ struct PresentedCertificate: Sendable {
     let names: Set<CertificateName>
     let notBefore: Date
     let notAfter: Date
-    /// The generation of the client list with whose authorities the chain was verified, or the reason why it was not
-    /// verified.
+    /// The result of verifying the chain: the generation of the client list whose authorities verified it, or the
+    /// reason for the failure.
     private let verification: Result<Int, ClientChainFault>
 
     /// The size limit of a certificate; a genuine one has a few kilobytes.
@@ -47,8 +47,8 @@ struct PresentedCertificate: Sendable {
 
     func isValid(at time: Date) -> Bool { (notBefore...max(notBefore, notAfter)).contains(time) }
 
-    /// Returns true if one of the current certificate authorities issued it. After a reload that replaces the
-    /// authorities, existing connections must be made again.
+    /// Returns true if the chain was verified with the authorities of this generation. Each reload begins another
+    /// generation, so a client that is identified by a certificate's name must then connect again.
     func isVerified(under generation: Int) -> Bool { (try? verification.get()) == generation }
 
     /// Returns the reason why the certificate does not identify a client.
@@ -62,12 +62,12 @@ struct PresentedCertificate: Sendable {
     }
 }
 
-/// The clients' certificates whose chains were verified in the handshakes of one TLS context, with the end of their
-/// validity.
+/// Client certificates whose chains were verified in full handshakes of one TLS context, each with the time until which
+/// its path is valid.
 ///
-/// In a resumed session (RFC 8446 §2.2, RFC 5077), a client does not present its chain again; its certificate is in the
-/// ticket. Tickets are sealed with the keys of one context. The chain was therefore verified in another handshake of
-/// this context with the same authorities, or not at all.
+/// A resumed session (RFC 8446 §2.2, RFC 5077) has the client's certificate from its ticket, but no chain that could be
+/// verified. Each ticket is sealed with the keys of one context. The chain was therefore verified in an earlier
+/// handshake of the same context, with the same authorities, or not at all.
 final class VerifiedClientCertificates: Sendable {
     /// The maximum number of clients remembered. Further clients are recognised by their names only in full handshakes.
     static let most = 4096

@@ -24,8 +24,8 @@ final class TLSTermination: Sendable {
         var endedSessions: ContinuousClock.Instant?
     }
 
-    /// The minimum time between two occasions on which all sessions are ended, which costs each client a full
-    /// handshake. An unknown client can cause this.
+    /// The minimum time between two calls of ``endSessions(of:now:)`` that end all sessions. An unknown client can
+    /// cause such a call, and each costs every client a full handshake.
     static let sessionsLast = Duration.seconds(60)
 
     private let state: Mutex<State>
@@ -56,7 +56,7 @@ final class TLSTermination: Sendable {
 }
 
 extension TLSTermination.Settings {
-    /// - Throws: BoringSSL's error for the files; the configuration check has already done the same.
+    /// - Throws: BoringSSL's error for the files; the configuration check has already created the same context.
     init(_ files: TLSFiles, clients: ClientDirectory) throws {
         requestsCertificates = clients.usesCertificates
         configuration = files.serverConfiguration(requestsCertificates: clients.usesCertificates)
@@ -77,7 +77,8 @@ extension TLSTermination.Settings {
             context: context,
             customVerificationCallback: { chain, promise in
                 let chain = chain.compactMap { try? $0.toDERBytes() }
-                // For as long as a session can be resumed, TLS keeps its certificates, from any issuer.
+                // TLS keeps the chain's certificates, from any issuer, for as long as the session can be resumed. Their
+                // size therefore has a limit.
                 guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     guard let leaf = chain.first else { return .certificateVerified }

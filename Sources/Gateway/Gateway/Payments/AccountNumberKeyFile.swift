@@ -10,7 +10,8 @@ import ServerProgram
 struct AccountNumberKeyFile: Sendable, Equatable {
     /// The file's absolute path.
     let path: String
-    /// True for the key of a store in a file, which the gateway creates if there is none.
+    /// True if the gateway creates a missing file. It does so for a store in a file, which has no other gateway that
+    /// needs the same key.
     let isMadeIfMissing: Bool
 
     enum Fault: Error, CustomStringConvertible {

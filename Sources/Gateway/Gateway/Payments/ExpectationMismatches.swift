@@ -18,8 +18,8 @@ final class ExpectationMismatches: Sendable {
 
     private struct Token: Hashable {
         let client: String
-        /// paytokend compares expectations only if Apple's signature covers this identifier, so every form of the
-        /// payment token has the same one.
+        /// The transaction identifier. paytokend compares expectations only if Apple's signature covers this
+        /// identifier. A client therefore cannot change it to get more attempts with the same payment token.
         let transaction: [UInt8]
     }
 

@@ -32,7 +32,8 @@ struct PaymentFlow: Sendable {
     let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
-    /// The key for account numbers; nil if they are recognised in a processor's later responses only by their form.
+    /// The key with which the gateway recognises account numbers in a processor's later responses. Without a key (nil),
+    /// the gateway recognises them only by their form.
     let accountNumbers: AccountNumberKey?
     let logger: Logger
 
@@ -50,7 +51,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Runs a payment to its end, even if the client's connection closes, and counts it with its last state.
+    /// Runs a payment to its end, even if the client's connection closes, and counts it in the metrics under its last
+    /// state.
     ///
     /// - Throws: `rate_limited` if the client already has the maximum number of payments in progress.
     func toItsEnd<Value: Sendable>(
@@ -65,7 +67,7 @@ struct PaymentFlow: Sendable {
                 "This client has too many payments under way; nothing was sent. Wait until one of them is finished.",
                 details: "\(underWay.most) at once")
         }
-        // This is not a child of the request's task, which is cancelled when its time limit passes.
+        // This task is not a child of the request's task, which is cancelled when its time limit passes.
         let result = await Task {
             defer { underWay.leave(client.name) }
             do throws(GatewayRefusal) {
@@ -89,7 +91,8 @@ struct PaymentFlow: Sendable {
             try check(request, of: client)
             try checkMismatches(of: request, for: client)
         } catch {
-            // A payment that was submitted under different rules keeps its result.
+            // The payment may have been submitted earlier, under other rules. A repeated request then returns its
+            // result instead of this refusal.
             if let known = await submitted(request, by: client) { return known }
             throw error
         }
@@ -140,7 +143,7 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Returns the client's payment of the same request, if it may have been sent.
+    /// Returns the payment of an earlier, equal request of this client if it may have been sent, and otherwise nil.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
             client.owns(found), request.digest(for: .payment).isOf(found.requestDigest), found.state.mayHaveBeenSent
@@ -156,7 +159,8 @@ struct PaymentFlow: Sendable {
             details: "expected", retryAfter: seconds)
     }
 
-    /// Refuses the payment if something is known to be missing before the payment token is decrypted.
+    /// Refuses a request that lacks a required element, has an unsuitable one, or names a merchant that is not the
+    /// client's. This happens before the payment token is decrypted.
     private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
         let unstated =
             request.canStateExpectations
@@ -185,7 +189,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Returns paytokend's release, or ends the attempt.
+    /// Returns the payment token that paytokend released. If paytokend does not release it, ends the attempt and throws
+    /// the refusal.
     func release(
         _ request: PaymentRequest, _ payment: Payment, of client: GatewayClient, after: [[UInt8]], traceparent: String?,
         before ends: ContinuousClock.Instant
@@ -194,7 +199,7 @@ struct PaymentFlow: Sendable {
         do throws(DecryptionFailure) {
             let released = try await decryption.release(
                 request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
-            // paytokend has checked this too.
+            // paytokend has already checked the merchant; this is a second check.
             guard client.allows(merchant: released.merchantIdentifier) else {
                 throw DecryptionFailure(.merchantForbidden, isFinal: true)
             }
@@ -248,7 +253,8 @@ struct PaymentFlow: Sendable {
             }
             return await settle(submitting, answer, transaction, credential)
         case .unknown(let fault):
-            // A processor that returns account numbers does so with each payment until its operator fixes it.
+            // A processor that returns account numbers does so with every payment until its operator fixes it, so this
+            // is logged as an error.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
             noteUnknownOutcome(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
             return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
@@ -301,7 +307,8 @@ struct PaymentFlow: Sendable {
             return unsupported("authenticationResponses of several merchants")
         }
         guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
-        // Without a stated amount, an error by a factor of ten or a hundred would go unnoticed.
+        // Apple's unit for this currency is not known. Unless the client states the amount, an error by a factor of ten
+        // or a hundred would go unnoticed.
         guard amount?.isAppleUnitVerified ?? true || request.expected.stated.contains(.amount) else {
             return unsupported("a currency without two decimals, in a request that does not state expected.amount")
         }
@@ -321,8 +328,8 @@ struct PaymentFlow: Sendable {
             claim = try await store.claim(payment, transaction, as: state, outcome, at: Date())
         } catch {
             note(error)
-            // Nothing is sent. This ends the attempt even if the change was stored after all. If the store does not
-            // respond, upkeep finds the abandoned payment.
+            // Nothing was sent. The attempt ends even if the store did make the change that it reported as failed. If
+            // the store does not respond, upkeep finds the abandoned payment later.
             await end(payment, as: .notSent, "store_unavailable")
             throw GatewayRefusal(error)
         }

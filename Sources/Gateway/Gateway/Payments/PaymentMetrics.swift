@@ -24,7 +24,7 @@ struct PaymentMetrics: Sendable {
     private let unreadable = Gauge(
         "paytoken_gateway_unreadable_payments",
         help: "Payments that the gateway skips because their rows hold what this version does not know.")
-    /// `outcome` is the processor's response, `no_trace`, or `not_answered`.
+    /// `outcome` is the state that the processor reported, `no_trace`, or `not_answered`.
     private let questions = Counter(
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
         labels: ["outcome"])

@@ -4,7 +4,9 @@ import Payments
 import Processors
 
 extension PaymentFlow {
-    /// - Parameter metric: a reason from a closed list.
+    /// Counts and logs a submitted payment whose outcome is unknown.
+    ///
+    /// - Parameter metric: a reason from a closed list, for the metric's label.
     func noteUnknownOutcome(
         of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
     ) {
@@ -26,8 +28,8 @@ extension PaymentFlow {
         return await settle(payment, as: answer.state, outcome)
     }
 
-    /// Stores the payment's new state and returns the payment. If that fails, the payment is `pending`: it is settled,
-    /// or the processor is asked about it, later.
+    /// Stores the payment's new state and returns the stored payment. If the store fails, returns the payment as
+    /// `pending`. The state is then stored later, or the processor is asked about the payment.
     func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
             let settled = try await store.settle(payment, as: state, outcome, at: Date())
@@ -45,10 +47,11 @@ extension PaymentFlow {
         }
     }
 
-    /// Ends an attempt that certainly sent nothing. A failing store is tried three times, and again once it works.
+    /// Ends an attempt that certainly sent nothing. Tries a failing store three times, and once more when the store
+    /// works again.
     ///
     /// - Returns: the payment as `pending` if another caller had treated it as abandoned, since its result is then
-    ///   unknown.
+    ///   unknown; otherwise nil.
     @discardableResult
     func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
         for isLast in [false, false, true] {

@@ -41,7 +41,8 @@ enum PaymentCode: String, CaseIterable, Sendable {
 }
 
 extension GatewayRefusal {
-    /// The refusal for a payment whose result is a refusal. The same request receives it each time.
+    /// Creates the refusal for a payment that was not made; nil for a payment in any other state. A repeated request
+    /// gets the same refusal.
     init?(outcomeOf payment: Payment) {
         let reason = payment.outcome?.reason
         switch payment.state {
@@ -80,7 +81,7 @@ extension GatewayRefusal {
     )
 }
 
-/// The effect of paytokend's refusal on a payment: the only table of its codes.
+/// The effect of paytokend's refusal on a payment. This type has the gateway's only table of paytokend's codes.
 struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
     /// True if the attempt ends as `refused`; otherwise it ends as `not_sent`, since a later attempt may succeed.
@@ -96,13 +97,13 @@ struct DecryptionFailure: Error, Sendable {
         }
         let passed = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
         switch known {
-        // About the payment token or the expectations: shown to the caller.
+        // These refusals concern the payment token or the expectations, so the caller sees them.
         case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
             self.init(passed, isFinal: true)
-        // The client states the members that its entry here requires. It cannot know the additional ones that
-        // paytokend's rule requires.
+        // paytokend's rule requires an expectation that the client's entry here does not require. The client cannot
+        // know that, so the operator has to change one of the two.
         case .malformedRequest where DecryptRequest.isMissingExpected(known, details: details):
             self.init(
                 GatewayRefusal(
@@ -112,7 +113,8 @@ struct DecryptionFailure: Error, Sendable {
                     "paytokend's access rule for this gateway requires an expectation that the request does not state; remove it "
                     + "from the rule's require_expected, or, if all clients can state it, add it to clients[].require_expected",
                 details)
-        // The expectations in the request go to paytokend unchanged.
+        // The gateway passes the request's expectations to paytokend unchanged, so this is a fault of the client's
+        // request.
         case .malformedRequest: self.init(passed, isFinal: true)
         case .forbidden where details == DecryptRequest.merchantsDetails: self.init(.merchantForbidden, isFinal: true)
         case .forbidden:

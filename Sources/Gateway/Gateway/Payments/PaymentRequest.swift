@@ -9,21 +9,22 @@ import StrictJSON
 
 /// A client's request to pay with a payment token or to decrypt it, in any form.
 struct PaymentRequest: Sendable {
-    /// The PKPaymentToken, or the part that Radial's document has: paymentData.
+    /// The PKPaymentToken. In a request in Radial's form, only its member `paymentData`.
     let token: JSONObject
     let stated: StatedToken
     let orderId: String?
     let customer: Customer
     let expected: PaymentExpectations
-    /// True if the form has a place for expectations. Otherwise `require_expected` does not apply.
+    /// True if the request's form has a place for expectations. Otherwise the client's `require_expected` does not
+    /// apply.
     let canStateExpectations: Bool
 }
 
 /// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with additional
 /// members.
 ///
-/// Unknown outer members are refused, since a mistyped `expected` must not be taken for none. Inside `token` and the
-/// contacts they are permitted, since Apple adds to both.
+/// Unknown outer members are refused. Otherwise a mistyped `expected` would be ignored, and the payment would be made
+/// without a check. Unknown members of `token` and of the contacts are permitted, since Apple may add some.
 extension PaymentRequest {
     /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member without repeating
     ///   any of its content.
@@ -77,8 +78,8 @@ extension PaymentRequest {
         return text
     }
 
-    /// Returns the digest of the members that must be equal in two requests with one payment token: the order and the
-    /// expectations. Contacts may be corrected.
+    /// Returns the digest of the order and the expectations, which must be equal in all requests with one payment
+    /// token. Contacts are not part of it, so a client may correct them.
     func digest(for purpose: Payment.Purpose) -> SpelledDigest {
         SpelledDigest { form in
             var json = JSONWriter(capacity: 512)
@@ -103,11 +104,11 @@ extension PaymentRequest {
     }
 }
 
-/// The claims that a payment token makes about itself, which are not verified yet.
+/// The values by which the gateway identifies a payment token before paytokend has verified it.
 struct StatedToken: Sendable {
     /// `header.transactionId`, 32 bytes.
     let transaction: [UInt8]
-    /// The digest of paymentData, regardless of the order of its members, and without unknown ones.
+    /// The digest of the known members of paymentData, regardless of their order.
     let digest: SpelledDigest
 
     /// Parses a PKPaymentToken, whose outer members the merchant server's API requires.
@@ -149,14 +150,15 @@ struct StatedToken: Sendable {
         GatewayRefusal(.daemon(.malformedToken), "\(member) \(fault).", details: member)
     }
 
-    /// Returns the reference with which paytokend repeats the release to this client, and to no other.
+    /// Returns the client's reference for a release by paytokend, which repeats a release only for the same reference.
+    /// It depends on the client, so that no other client gets the release.
     func reference(client: String) -> String {
         Hexadecimal.encode(Array(SHA256.hash(data: Array(client.utf8) + [0] + transaction)))
     }
 }
 
-/// `expected`: the values that the payment token must have, in the form of paytokend's `POST /v1/decrypt`, or as
-/// `amount` (a decimal in major units) and `currency` (ISO 4217 letters).
+/// `expected`: the values that the payment token must have. They are in the form of paytokend's `POST /v1/decrypt`, or
+/// given as `amount` (a decimal in major units) and `currency` (ISO 4217 letters).
 struct PaymentExpectations: Sendable {
     /// The stated members of `currencyCode`, `transactionAmount`, `applicationData`, `applicationDataHash` and
     /// `merchantIdentifier`, in this order, for paytokend.
@@ -263,7 +265,7 @@ extension PaymentContact {
         administrativeArea = try text("administrativeArea")
         postalCode = try text("postalCode")
         countryCode = try text("countryCode")
-        // Only their form is checked; they are not used.
+        // These members are only checked; the gateway does not use them.
         for member in ["phoneticGivenName", "phoneticFamilyName", "subLocality", "subAdministrativeArea", "country"] {
             _ = try text(member)
         }

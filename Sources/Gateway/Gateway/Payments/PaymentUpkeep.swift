@@ -4,7 +4,7 @@ import Payments
 import Processors
 import Synchronization
 
-/// The work that no request causes. It probes the store, stores changes that could not be stored earlier, makes
+/// The background work for payments. It probes the store, stores changes that could not be stored earlier, makes
 /// payments of stopped gateways pending, removes refused ones after some days, and updates the metric of pending
 /// payments. Concurrently, in separate rounds, it asks processors that support this about pending payments
 /// (``PendingQuestions``).
@@ -96,7 +96,7 @@ final class PaymentUpkeep: Sendable {
     }
 
     private func ask(_ questions: PendingQuestions, at now: Date) async {
-        // A failing store is probed in its own round.
+        // The store's own round probes a failing store, so this one ends.
         guard pendingCount.load(ordering: .relaxed) > 0, readiness.fault == nil else { return }
         do throws(PaymentStoreError) { try await questions.round(at: now) } catch { failed(error) }
     }
@@ -106,7 +106,7 @@ final class PaymentUpkeep: Sendable {
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
     }
 
-    /// Stores changes that could not be stored when they were made; also called at the end.
+    /// Stores changes that could not be stored when they were made. A stopping gateway calls it once more.
     func storeChanges() async {
         let count = await unstored.store(in: store, logger)
         if count > 0 {

@@ -5,9 +5,9 @@ import Payments
 import Refusals
 import StrictJSON
 
-/// A payment token that paytokend released: in memory until the processor has it.
+/// A payment token that paytokend released. It exists only in memory, until the processor has received it.
 struct ReleasedToken: Sendable {
-    /// 32 bytes.
+    /// The transaction identifier, 32 bytes.
     let transaction: [UInt8]
     let merchantIdentifier: String
     /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
@@ -21,10 +21,10 @@ struct PaytokendDecryption: Sendable {
     let paytokend: PaytokendCalls
 
     /// - Parameters:
-    ///   - client: the client. paytokend refuses a payment token of a merchant that this client does not act for,
-    ///     without claiming it, so that a client that has obtained another's payment token cannot use it up.
+    ///   - client: the client. If it does not act for the payment token's merchant, paytokend refuses without claiming
+    ///     the payment token. Otherwise a client could use up a payment token that it obtained from another client.
     ///   - after: the earlier attempts after which paytokend may release the payment token to this one.
-    ///   - deadline: the time until which an answer is awaited.
+    ///   - deadline: the time after which the call stops waiting for an answer.
     func release(
         _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, after: [[UInt8]],
         traceparent: String?,
@@ -48,9 +48,9 @@ struct PaytokendDecryption: Sendable {
         }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreachable }
-            // The first of two equal requests may have released the payment token, and its answer was lost. This
-            // attempt ends as not sent. The client's next attempt names it in `after`, so that paytokend may release
-            // the payment token again.
+            // The request was sent twice: the first one may have released the payment token, but its answer was lost.
+            // This attempt ends as not sent. The client's next attempt names it in `after`, so that paytokend may
+            // release the payment token again.
             if isSecond, refusal.refusalCode == .transactionReplayed { throw .unreachable }
             throw DecryptionFailure(
                 code: refusal.code, message: refusal.message, details: refusal.details,

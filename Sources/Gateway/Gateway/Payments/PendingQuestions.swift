@@ -17,10 +17,11 @@ final class PendingQuestions: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The progress through the pending payments, in pages, oldest first, and then again from the beginning. Therefore
-    /// even very many payments that the processor does not know do not prevent questions about others.
+    /// The progress of the questions through the pending payments, which are read in pages, oldest first. After the
+    /// last page, the next pass begins. Even very many payments that the processor does not know therefore cannot
+    /// prevent questions about others.
     private struct State {
-        /// The time of the next question about each payment; a payment without an entry is new.
+        /// The time of the next question about each payment. A payment without an entry has not been asked about yet.
         var due: [Payment.Key: Date] = [:]
         /// The payments found in the current pass.
         var found: Set<Payment.Key> = []
@@ -31,7 +32,8 @@ final class PendingQuestions: Sendable {
         /// The time before which no round begins.
         var pausesUntil = Date.distantPast
 
-        /// Returns the payments of a page that are due; only one if the processor did not respond in the last round.
+        /// Returns the payments of a page whose next question is due. Returns at most one if the processor answered no
+        /// question in the last round.
         mutating func take(_ page: [Payment], at now: Date) -> [Payment] {
             found.formUnion(page.map(\.key))
             let chosen = page.filter { (due[$0.key] ?? .distantPast) <= now }
@@ -54,6 +56,8 @@ final class PendingQuestions: Sendable {
             (found, place) = ([], nil)
         }
 
+        /// Counts a round of `count` questions, and begins a pause if none was answered.
+        ///
         /// - Returns: true if the processor has just stopped responding.
         mutating func asked(_ count: Int, answered: Int, at now: Date) -> Bool {
             guard count > 0 else { return false }
@@ -111,6 +115,8 @@ final class PendingQuestions: Sendable {
         }
     }
 
+    /// Asks the processor about one payment, and stores the result if the processor reports one.
+    ///
     /// - Returns: true if the processor answered.
     private func ask(about payment: Payment) async -> Bool {
         guard let transaction = payment.transaction else { return false }

@@ -33,15 +33,15 @@ struct ProcessorDirectory: Sendable {
         return needs
     }
 
-    /// Returns the elements that are unsuitable for a processor to which the payment may go.
+    /// Returns the elements of a request that some processor to which the payment may go does not accept.
     func unsuitable(
         _ customer: Customer, orderId: String?, for client: GatewayClient, merchant: String?
     ) -> [UnsuitableElement] {
         candidates(for: client, merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
     }
 
-    /// Returns the processors to which a payment may go: all processors, unless the request states its merchant, or
-    /// none of the client's merchant patterns contains a star.
+    /// Returns the processors to which a payment may go. These are the processors of the stated merchant or, without
+    /// one, of the client's merchants. If one of those is a pattern with a star, all processors are returned.
     private func candidates(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
         let merchants = merchant.map { [$0] } ?? client.merchants.map(\.text)
         guard !merchants.contains(where: { $0.contains("*") }) else { return processors }

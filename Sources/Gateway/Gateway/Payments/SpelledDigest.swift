@@ -3,8 +3,8 @@ import Encodings
 import StrictJSON
 
 /// The SHA-256 of a client's text in two forms: with numbers, hexadecimal and base64 in normal form, and as the client
-/// spelled them. The same bytes have only one normal form, so a client may spell them differently when it repeats a
-/// request.
+/// spelled them. Every spelling of a value has the same normal form. A client may therefore spell a value differently
+/// when it repeats a request.
 struct SpelledDigest: Sendable, Equatable {
     /// 32 bytes.
     let normal: [UInt8]

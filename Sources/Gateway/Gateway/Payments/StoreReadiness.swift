@@ -11,8 +11,8 @@ final class StoreReadiness: Sendable {
     }
 
     private let state = Mutex(State())
-    /// The time without use after which the store is probed, so that a disk that fills up overnight is noticed before
-    /// the first payment.
+    /// The time without use after which the store is probed. A disk that fills up overnight is thus noticed before the
+    /// first payment.
     private static let interval = Duration.seconds(10)
 
     /// - Parameter error: the store's error; an error about a single payment is not a fault of the store.

@@ -44,11 +44,11 @@ final class UnstoredChanges: Sendable {
                 }
                 count += 1
             } catch {
-                // Otherwise another attempt now has the payment, a person has resolved it, or its row cannot be read;
-                // none of these must delay the other changes.
+                // An error about the payment means that another attempt now has it, a person has resolved it, or its
+                // row cannot be read. Such a change is dropped, so that it does not delay the others.
                 if !error.isOfPayment { return count }
             }
-            // Only this method removes from the beginning.
+            // The first element is still this change, because only this method removes from the beginning.
             changes.withLock { _ = $0.removeFirst() }
         }
         return count

@@ -46,7 +46,8 @@ final class CallPlaces: Sendable {
                     return false
                 }
                 if isFree { return continuation.resume(returning: true) }
-                // A cancellation before this point found no waiting caller.
+                // A cancellation before this point has called `giveUp` without effect, because this caller was not
+                // waiting yet.
                 if Task.isCancelled { return giveUp(number) }
                 alarm = Task { [weak self] in
                     try await Task.sleep(until: deadline, clock: .continuous)

@@ -9,15 +9,15 @@ import Telemetry
 
 /// Sends requests to paytokend: a bounded number at a time, taking turns between clients, on persistent connections.
 ///
-/// paytokend permits an account a number of connections (`listener.max_connections_per_uid`). The limit here is below
-/// it, so `GET /readyz` always finds a free connection, however many payments there are.
+/// paytokend limits the connections of each account (`listener.max_connections_per_uid`). The limit here is lower, so
+/// `GET /readyz` always finds a free connection, however many payments there are.
 final class PaytokendCalls: Sendable {
     let metrics = PaytokendMetrics()
     private let settings: PaytokendSettings
     private let places: CallPlaces
     private let pool: ConnectionPool<UnixSocketConnection, Owner>
 
-    /// The owner of all connections, which belong to one account.
+    /// The owner of all connections in the pool, which paytokend counts for one account.
     private enum Owner: Hashable { case gateway }
 
     private static let maximumAnswerBytes = 1 << 20

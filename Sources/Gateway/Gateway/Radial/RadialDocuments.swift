@@ -4,8 +4,8 @@ import Radial
 import StrictJSON
 
 extension PaymentRequest {
-    /// Converts Radial's request: its order, its addresses as contacts, and no expectations, for which it has no
-    /// element.
+    /// Converts Radial's request. Its addresses become contacts. It has no element for expectations, so none are
+    /// stated.
     init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
         // This is stricter than Radial's table, since the identifier is compared with the one in the response and is
         // displayed.
@@ -34,7 +34,7 @@ extension PaymentRequest {
 }
 
 extension WalletPaymentInformation {
-    /// Returns the payment token in paytokend's form, with its claims about itself.
+    /// Returns the payment token in paytokend's form, and the values that identify it before it is verified.
     func stated() throws(GatewayRefusal) -> (token: JSONObject, stated: StatedToken) {
         guard let data = (try? JSONValue(parsing: paymentData))?.objectValue,
             let token = JSONObject([(name: "paymentData", value: .object(data))])
@@ -93,8 +93,8 @@ extension CreditCardAuthReply {
             && AuthorizationOutcome.timeoutCodes.contains(code ?? "")
     }
 
-    /// The payment's result in Radial's terms, for `declined`, `pending` (``tells(_:)``) and the two states of success
-    /// only.
+    /// Creates the reply for a payment in one of the two states of success, for `declined`, and for a `pending` payment
+    /// if ``tells(_:)`` returns true. Any other state throws ``GatewayRefusal/defect``.
     ///
     /// A value that the payment's processor did not return is omitted if the element is optional in Radial's table. It
     /// is empty if the element is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a

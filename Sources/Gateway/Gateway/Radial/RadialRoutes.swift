@@ -31,12 +31,12 @@ struct RadialRoutes: Sendable {
         }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
-        // The first request with this payment token may still be declined.
+        // An earlier request is still submitting the payment, which the processor may yet decline.
         if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
             throw GatewayRefusal(
                 .payment(.underWay), "Another request is submitting this payment; ask again for its outcome.")
         }
-        // A decline is expressed as a reply from Radial; all other failed payments are refused.
+        // A declined payment gets a reply in Radial's form. Every other failed payment gets a refusal.
         if payment.state != .declined, let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
         guard CreditCardAuthReply.tells(payment) else {
             throw GatewayRefusal(

@@ -13,7 +13,7 @@ enum AdminRole: String, CaseIterable, Sendable {
     /// Resolves a pending payment. Implies support.
     case resolve
 
-    /// The roles that imply this one, itself first.
+    /// The roles that include this one, and this role itself.
     var givenBy: Set<AdminRole> {
         switch self {
         case .monitor: [.monitor, .support, .resolve]

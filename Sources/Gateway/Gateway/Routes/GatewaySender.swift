@@ -18,8 +18,9 @@ struct GatewaySender: RequestSender {
     /// The client, once it is known.
     var client: GatewayClient?
 
-    /// The source whose refused requests share log lines, because unknown senders and peers of the admin socket can
-    /// send requests that are refused at no cost. Clients are limited by their rate.
+    /// The source whose refused requests share log lines; nil for a known client. Unknown senders and peers of the
+    /// admin socket can send refused requests at no cost, and could flood the log. Known clients are limited by their
+    /// rate.
     var sharedLines: ConnectionSource? { client == nil ? source : nil }
 
     func describe(in metadata: inout Logger.Metadata, took: Duration) {

@@ -20,8 +20,8 @@ struct AppleEndpoint: Sendable {
         case direct
         /// Connects through a proxy by CONNECT (RFC 9110 §9.3.6); TLS still ends at Apple's host.
         case proxy(SessionSettings.Proxy)
-        /// Connects to a loopback address instead, for tests. The name is still Apple's, so that server needs a
-        /// certificate for the name that ``trustRoots`` has issued.
+        /// Connects to a loopback address instead, for tests. TLS still checks Apple's name, so the test server needs a
+        /// certificate for it from one of the ``trustRoots``.
         case testServer(SocketAddress)
     }
 

@@ -8,18 +8,19 @@ protocol KeptConnection: AnyObject, Sendable {
     func isAlive() async -> Bool
 }
 
-/// The limits of a pool's connections: their number and times.
+/// The limits of a pool: the numbers of its connections, and the times for which they are kept.
 struct ConnectionPoolLimits: Sendable {
     /// The maximum number of connections, including those in use if they are counted
     /// (``ConnectionPool/reserve(for:)``).
     var most = 64
     /// The maximum number of connections of one owner, so that no merchant can use all of them.
     var maximumOfOwner = 32
-    /// Connections beyond both limits, for a check by a person. A person checks when sessions fail, which may be due to
-    /// a lack of connections.
+    /// The number of connections beyond both limits that are reserved for checks by a person. Without them, a person
+    /// could not check sessions that fail for lack of connections.
     var reserved = 2
     /// The maximum number of idle connections of one owner, equal to the number of sessions that one client may have in
-    /// progress. With fewer, some would be closed after each peak and cost a signature at the next.
+    /// progress. With a lower limit, connections would be closed after each peak, and new ones would cost signatures at
+    /// the next peak.
     var maximumIdle = SessionRoutes.maximumOfClient
     /// The time for which an idle connection is kept.
     var idle = Duration.seconds(30)
@@ -73,8 +74,8 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
                 state.count(newcomer)
                 return (true, nil)
             }
-            // Closing an idle connection of another owner makes room. It counts until it is closed, and the new one
-            // counts from now on.
+            // Closing an idle connection makes room for the new one. The closing connection counts until it has closed;
+            // the new one counts from now on.
             guard let owner = state.idle.first(where: { !$0.value.isEmpty })?.key else { return (false, nil) }
             state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())

@@ -3,8 +3,8 @@ import NIOSSL
 import Processors
 import TLSHandshake
 
-/// A TLS client's private key in paytokend's HSM tokens. Every signature is requested from paytokend, and only for data
-/// that TLS passes to the key.
+/// A TLS client's private key in paytokend's HSM tokens. The key requests every signature from paytokend, and only for
+/// data that it receives from TLS.
 ///
 /// One connection's handshake has one signature, which its ``AppleHandshake`` records. NIOSSL reports the error of a
 /// failed signature before the handshake's own.
@@ -24,13 +24,13 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     func sign(channel: any Channel, algorithm: SignatureAlgorithm, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         let signature = channel.eventLoop.makePromise(of: ByteBuffer.self)
         guard let algorithm = TLSSignatureAlgorithm(codePoint: algorithm.rawValue) else {
-            // TLS only chooses from `signatureAlgorithms`.
+            // This cannot happen, because TLS chooses only from `signatureAlgorithms`.
             signature.fail(IdentityFailure.unreadable)
             return signature.futureResult
         }
         let input = Array(data.readableBytesView)
-        // TLS calls this on the connection's event loop. The connection is made for one session, and later reused for
-        // others.
+        // TLS calls this method on the connection's event loop. The handshake has the progress of the session that
+        // opened the connection; later sessions reuse the connection without a signature.
         let handshake = try? channel.pipeline.syncOperations.handler(type: AppleHandshake.self)
         handshake?.identityIsAsked()
         let origin = handshake?.progress.origin ?? SessionOrigin()

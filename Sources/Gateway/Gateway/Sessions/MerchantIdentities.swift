@@ -39,8 +39,8 @@ package protocol MerchantIdentitySource: Sendable {
         of merchantIdentifier: String, for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [MerchantIdentity]
 
-    /// Returns a signature of 256 bytes over `input`, which is not hashed, in the form in which TLS passes it to a
-    /// certificate's key.
+    /// Returns a signature of 256 bytes over `input`. The input is the unhashed data that TLS passes to a certificate's
+    /// key.
     func signature(
         by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8]
@@ -53,10 +53,10 @@ package enum IdentityFailure: Error, Sendable, Equatable {
     case refused(code: String, message: String)
     /// This version cannot read paytokend's response.
     case unreadable
-    /// The session's deadline passed first.
+    /// The session's deadline passed before paytokend responded.
     case late
 
-    /// Returns true if the key no longer signs, so that another of the merchant's keys may.
+    /// Returns true if paytokend no longer signs with this key. Another key of the merchant may still be usable.
     var concernsKey: Bool {
         guard case .refused(let code, _) = self else { return false }
         return ["key_not_active", "unknown_public_key_hash", "key_not_found"].contains(code)
@@ -135,7 +135,7 @@ final class IdentityCache: Sendable {
     private let lifetimeOfNone: Duration
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// The maximum number of merchants kept; which ones are kept is random.
+    /// The maximum number of merchants in the cache. A full cache removes an arbitrary one to make room.
     private static let maximumMerchants = 1024
 
     init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10), ofNone: Duration = .seconds(1)) {
@@ -153,7 +153,8 @@ final class IdentityCache: Sendable {
         entries.withLock { entries in
             if entries.count >= Self.maximumMerchants {
                 entries = entries.filter { $0.value.until > now }
-                // Do not let many made-up names displace merchants' certificates.
+                // A merchant without an identity is not added to a full cache. Otherwise requests with made-up names
+                // would remove other merchants' certificates.
                 if entries.count >= Self.maximumMerchants, identities.isEmpty { return }
                 if entries.count >= Self.maximumMerchants, let any = entries.keys.first { entries[any] = nil }
             }

@@ -1,5 +1,6 @@
-// Requests for merchant sessions. The gateway gets the merchant's identity from paytokend, takes an open TLS connection
-// or makes one, whose handshake paytokend's HSM token signs, and returns Apple's response to the caller byte for byte.
+// Requests for merchant sessions. The gateway gets the merchant's identity from paytokend. It uses an open TLS
+// connection to Apple or makes one, whose handshake paytokend's HSM token signs. It returns Apple's response to the
+// caller byte for byte.
 //
 // In the order of a request:
 //     MerchantSessionRequest.swift   the request that a caller may send
@@ -67,7 +68,7 @@ final class MerchantSessions: Sendable {
     /// Returns a session for a validated request. The caller's permission was checked before.
     ///
     /// - Parameters:
-    ///   - client: the caller's name, for taking turns at paytokend.
+    ///   - client: the caller's name; paytokend serves the gateway's callers in turn.
     ///   - traceparent: the trace of the caller's request, for the requests to paytokend.
     func session(
         _ request: MerchantSessionRequest, for client: String? = nil, traceparent: String? = nil
@@ -82,6 +83,8 @@ final class MerchantSessions: Sendable {
                 client: client, traceparent: traceparent, deadline: .now() + .nanoseconds(deadline.nanoseconds)))
     }
 
+    /// Requests a session, and reports its end to the observer.
+    ///
     /// - Parameter reuses: false to make a new connection, so that every step is performed.
     func session(
         _ request: MerchantSessionRequest, _ progress: SessionProgress, reuses: Bool
@@ -102,8 +105,8 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> MerchantSession {
         let body = request.appleBody
         var refused: SessionFailure?
-        // A key that is no longer active does not sign. In that case nothing was sent, and the merchant's next key may
-        // sign.
+        // paytokend does not sign with a key that is no longer active. Nothing was sent to Apple then, and the
+        // merchant's next key is tried.
         for identity in try await identities(of: request.merchantIdentifier, progress) {
             do {
                 let answer = try await post(
@@ -205,7 +208,7 @@ final class MerchantSessions: Sendable {
         case 500...: throw .appleUnavailable(status: answer.status)
         default: throw .unexpectedStatus(answer.status)
         }
-        // A session is opaque, but it is a JSON object; a proxy's page is not.
+        // A session is opaque, but it is always a JSON object. A page from a proxy, for example, is not.
         let (type, body) = (answer.head.headers.first(name: "content-type") ?? "", answer.bytes)
         let essence = type.prefix { $0 != ";" }.lowercased()
         let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
@@ -224,7 +227,7 @@ final class MerchantSessions: Sendable {
 }
 
 extension MerchantSessions {
-    /// Returns the sessions that the configuration describes.
+    /// Creates the requester of sessions that the configuration describes.
     ///
     /// - Parameter identities: a source of identities instead of paytokend.
     static func made(

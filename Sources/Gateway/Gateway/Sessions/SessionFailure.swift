@@ -4,7 +4,7 @@ import Refusals
 /// The reason why there is no merchant session. ``SessionFailure/answer`` contains its meaning for the caller and the
 /// remedy.
 enum SessionFailure: Error, Sendable, Equatable {
-    // Failures of paytokend and the merchant's identity.
+    // Failures of paytokend and of the merchant's identity: the cases down to `paytokend`.
     case noActiveIdentity
     /// The certificate is not yet valid according to this host's clock.
     case identityNotYetValid
@@ -12,7 +12,7 @@ enum SessionFailure: Error, Sendable, Equatable {
     /// paytokend returned no identity or no signature.
     case paytokend(IdentityFailure)
 
-    // Failures on the route to Apple.
+    // Failures on the route to Apple: the cases down to `tooManyConnections`.
     case nameNotResolved
     case notConnected
     case proxyRefused(status: Int?)
@@ -27,7 +27,7 @@ enum SessionFailure: Error, Sendable, Equatable {
     case identityRefusedInTLS(alert: String)
     case tooManyConnections
 
-    // Failures of the response.
+    // Failures after the connection was made, and the deadline: all following cases.
     case deadlineExceeded(step: SessionStep)
     /// The connection ended after the request was sent but before the response arrived.
     case connectionLost
@@ -55,9 +55,9 @@ enum SessionStep: String, Sendable, CaseIterable, Codable {
     case identity
     /// The gateway resolves the host's name.
     case name
-    /// The TCP connection, and the proxy if there is one.
+    /// The gateway connects over TCP, and through the proxy if there is one.
     case connection
-    /// TLS, including the server's certificate.
+    /// The gateway makes the TLS handshake, which includes the check of the server's certificate.
     case tls
     /// paytokend signs the handshake with the merchant's key.
     case signature

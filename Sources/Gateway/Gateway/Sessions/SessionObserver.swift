@@ -38,7 +38,7 @@ struct ObservedIdentities: MerchantIdentitySource {
             observer.signatureEnded(outcome: "ok", after: .now - began)
             return signature
         } catch {
-            // Here paytokend, not Apple, causes the delay.
+            // The session's deadline passed while paytokend was signing, so Apple did not cause the delay.
             let outcome = error == .late ? "deadline_exceeded" : SessionFailure.paytokend(error).outcome
             observer.signatureEnded(outcome: outcome, after: .now - began)
             throw error

@@ -7,7 +7,7 @@ import Synchronization
 
 /// A fault in an exchange with a processor. Payment records and metrics contain the raw value, so it must not change.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
-    // Faults before the first byte of the request is sent.
+    // Faults before the first byte of the request is sent: the cases down to `notWritten`.
     case nameNotResolved = "name_not_resolved"
     case notConnected = "not_connected"
     /// TLS failed, or the server's certificate is not trusted for its name.
@@ -16,7 +16,7 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     /// The request could not be created, because of a defect or of a value that the processor does not accept.
     case notWritten = "not_written"
 
-    // Faults after the first byte is sent.
+    // Faults after the first byte is sent: all following cases.
     case connectionLost = "connection_lost"
     case noAnswerInTime = "no_answer_in_time"
     case answerTooLarge = "answer_too_large"
@@ -39,7 +39,7 @@ public struct ExchangeAnswer: Sendable {
 /// Sends each request on a new connection, without retries or redirects. It is then certain whether any byte was sent.
 public struct ProcessorExchange: Sendable {
     public static let maximumAnswerBytes = 64 << 10
-    /// The time for which the exchange waits for an answer after the deadline.
+    /// The time after the deadline during which the exchange still waits for an answer.
     static let listening = Duration.seconds(60)
 
     public enum Result: Sendable {
@@ -153,8 +153,8 @@ public struct ProcessorExchange: Sendable {
         var destination = HTTPDestination(place, maximumBodyBytes: Self.maximumAnswerBytes)
         destination.names = names
         if let tls, case .https(let host, _) = endpoint.place {
-            // An IP address is not sent as a server name (RFC 6066 §3). The certificate is verified for the address
-            // nevertheless.
+            // TLS must not send an IP address as the server name (RFC 6066 §3). The certificate is still verified for
+            // the address.
             let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
             destination.tls = { [try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host)] }
         }

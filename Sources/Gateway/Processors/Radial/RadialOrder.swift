@@ -33,7 +33,7 @@ extension PaymentContact {
 }
 
 extension RequiredElement {
-    /// Converts an element of Radial's order to the element of the payment request from which it is filled.
+    /// Creates the name of the payment request's element from which Radial's element is filled.
     init(_ element: UnsuitableOrder.Element) {
         self =
             switch element {
