@@ -33,7 +33,7 @@ public struct DocumentError: Error, Sendable, Equatable {
         case notBase64OfBytes(Int)
         /// The text is not this many hexadecimal digits.
         case notHexadecimal(digits: Int)
-        /// The payment token is an RSA one: it has a wrappedKey, for which there is no element.
+        /// The payment token is encrypted for an RSA key: it has a wrappedKey, for which the document has no element.
         case formatWithoutElements
         /// The payment token's format is unknown.
         case unknownFormat
@@ -41,8 +41,8 @@ public struct DocumentError: Error, Sendable, Equatable {
         case notAnAmount
         /// The text is not three letters of ISO 4217.
         case notACurrency
-        /// `isToken` is not `true`, or the element nevertheless contains what looks like a card's account number. It is
-        /// not kept.
+        /// `isToken` is not `true`, or the element has a text of a card number's form although `isToken` is `true`. The
+        /// text is not kept.
         case accountNumberNotTokenized
     }
 

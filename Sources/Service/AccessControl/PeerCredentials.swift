@@ -121,7 +121,7 @@ extension LoginUID {
     }
 
     /// True if the kernel keeps login uids. A kernel without CONFIG_AUDIT has no loginuid file, even for this process.
-    /// Without /proc this is true as well, so that an unread login uid counts as unreadable and not as unset.
+    /// If /proc is missing, this is also true, so that a login uid counts as unreadable and not as unset.
     static let isKept = unsafe access("/proc/self/loginuid", F_OK) == 0 || access("/proc/self/stat", F_OK) != 0
 }
 
@@ -251,7 +251,7 @@ extension PeerRule {
 }
 
 extension Sequence where Element: PeerRule {
-    /// The first rule that matches, which alone decides about the peer; nil if none matches, and the peer is then not served.
+    /// Returns the first rule that matches the peer; nil if none does. No later rule has an effect on this peer.
     package func first(matching peer: PeerCredentials, overflow: OverflowIdentifiers) -> Element? {
         first { $0.matches(peer, overflow: overflow) }
     }

@@ -8,7 +8,7 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
         public var at: Date
         /// The name of the gateway or of the person that made the change.
         public var by: String
-        /// 16 hex digits.
+        /// The attempt's identifier, 16 hex digits.
         public var attempt: String
         @Nullable public var reason: String?
 
@@ -21,10 +21,10 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
         }
     }
 
-    /// 64 hex digits; null until paytokend has released the payment token.
+    /// The transaction identifier, 64 hex digits; null until paytokend has released the payment token.
     @Nullable public var transactionId: String?
     public var client: String
-    /// `payment` or `release`.
+    /// The purpose of the payment token: `payment` or `release`.
     public var purpose: String
     @Nullable public var orderId: String?
     public var state: String
@@ -37,7 +37,7 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
     @Nullable public var authorizationCode: String?
     @Nullable public var processorReference: String?
     @Nullable public var reason: String?
-    /// The gateway that changed it last.
+    /// The gateway that last changed the payment.
     public var gateway: String
     public var receivedAt: Date
     public var changedAt: Date

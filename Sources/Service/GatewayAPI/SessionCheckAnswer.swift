@@ -22,7 +22,7 @@ public struct SessionCheckAnswer: Codable, Sendable, Equatable {
 
     /// The steps in their order.
     public var steps: [Step]
-    /// The code with which `POST /merchant-sessions` would have refused; null if Apple gave a session.
+    /// The code with which `POST /merchant-sessions` would refuse the same request; null if Apple returned a session.
     @Nullable public var code: String?
     /// The cause, and what to do.
     @Nullable public var message: String?

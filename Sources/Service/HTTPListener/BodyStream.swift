@@ -64,8 +64,8 @@ package struct BodyWriter: Sendable {
 
     private let send: @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void
 
-    /// The maximum size of a piece. It is small, since a connection is closed if its reader accepts no piece within the
-    /// idle timeout, and a slow reader must manage one.
+    /// The maximum size of a piece. It is small because a connection is closed if its reader does not accept a whole
+    /// piece within the idle timeout.
     private static let pieceBytes = 64 * 1024
 
     /// - Parameter send: sends one piece, and returns when its bytes have been accepted for the peer.
@@ -97,8 +97,8 @@ final class OutgoingStream {
     private var transfer: BodyTransfer
     private let channel: any Channel
     private var producer: Task<Void, Never>?
-    /// The time since which the kernel has not accepted the last piece, because the peer does not read; nil while the
-    /// producer makes the next one.
+    /// The time at which the last piece was passed to the kernel, which does not accept it while the peer does not
+    /// read. Nil after the piece was accepted, while the producer makes the next one.
     private(set) var owedSince: NIODeadline?
 
     init(_ body: BodyStream, transfer: BodyTransfer, channel: any Channel) {
@@ -107,6 +107,8 @@ final class OutgoingStream {
         self.channel = channel
     }
 
+    /// Starts the producer.
+    ///
     /// - Parameter whenEnded: called on the event loop; its argument is true if the body is complete.
     func start(whenEnded: @escaping (_ isWhole: Bool) -> Void) {
         let eventLoop = channel.eventLoop

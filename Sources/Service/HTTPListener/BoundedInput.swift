@@ -1,8 +1,8 @@
 import Encodings
 import NIOCore
 
-/// Keeps received bytes until the connection asks for them, and counts those that it passes on to the HTTP decoder. So a
-/// request's size and time are bounded before the decoder has made a request of its bytes. After the last answer it discards
+/// Keeps received bytes until the connection asks for them, and counts those that it passes on to the HTTP decoder. A
+/// request's size and time are therefore bounded before the decoder has parsed it. After the last answer it discards
 /// all further bytes.
 ///
 /// One read can return hundreds of requests. Decoded, each takes many times its size, so they stay bytes until their turn.
@@ -12,8 +12,8 @@ final class BoundedInput: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    /// The maximum number of chunks of one body. Each costs the decoder as much as a kilobyte. A peer that writes its JSON
-    /// piece by piece needs a few hundred.
+    /// The maximum number of chunks of one body. Each chunk takes the decoder as long as a kilobyte of data. A peer
+    /// that writes its JSON piece by piece needs a few hundred chunks.
     static let maximumChunks = 1024
     /// The maximum number of chunks passed on in one turn. Decoding this many takes about as long as one signature.
     static let chunksAtOnce = 32
@@ -25,16 +25,16 @@ final class BoundedInput: ChannelInboundHandler {
     private(set) var bytesSinceBoundary = 0
     /// Bytes that were read and not yet passed on: those of one read.
     private var kept = CircularBuffer<ByteBuffer>(initialCapacity: 1)
-    /// The peer has sent its last byte.
+    /// True once the peer has sent its last byte.
     private var hasSeenEnd = false
-    /// True while the decoder has not been informed of the end; it is informed after the kept bytes.
+    /// True while the decoder must still learn that the input has ended. It learns this after the kept bytes.
     private var owesEnd = false
     private var context: ChannelHandlerContext?
     /// The number of chunks of the current body so far.
     private(set) var chunkCount = 0
     /// The sum of the sizes of the current body's chunks so far. Only the last chunk can be incomplete.
     private(set) var announcedBytes = 0
-    /// True if the work of one turn was limited: the bytes after those last passed on wait for another turn.
+    /// True if this turn has passed on as many chunks as a turn may; the bytes after them wait for another turn.
     private(set) var endsTurn = false
     /// The number of further bytes to read and discard after the last answer; nil until that answer.
     private(set) var discardAllowance: Int?
@@ -48,20 +48,23 @@ final class BoundedInput: ChannelInboundHandler {
 
         static let begin = Chunk.size(0, digits: 0, isExtended: false)
 
-        /// - Returns: nil after the last chunk's line: trailers or the empty line follow.
+        /// Returns the position after one more byte.
+        ///
+        /// - Returns: nil after the line of the last chunk, which has the size 0. Trailers or the empty line follow.
         func after(_ byte: UInt8) -> Chunk? {
             switch self {
             case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
             case .size(let size, let digits, let isExtended):
                 if byte == BoundedInput.lineFeed {
-                    // A line without digits ends the data before it.
+                    // A line without digits is the end of the line after a chunk's data.
                     guard digits > 0 else { return .begin }
                     return size > 0 ? .data(left: size) : nil
                 }
                 guard !isExtended, let digit = Hexadecimal.value(of: byte) else {
                     return .size(size, digits: digits, isExtended: isExtended || byte != BoundedInput.carriageReturn)
                 }
-                // A size that is capped here exceeds every body limit, so the request has been refused by then.
+                // The size is capped to avoid an overflow. A capped size exceeds every body limit, so the request is
+                // refused before its data are counted.
                 return .size(min(size, Int.max >> 8) << 4 | Int(digit), digits: digits + 1, isExtended: false)
             }
         }
@@ -239,8 +242,9 @@ extension ConnectionHandler {
         if end <= now { close(context) } else { armIdleTimer(context, in: end - now) }
     }
 
-    /// Keeps the connection open for a short time while the program stops. A peer that connected just before does not know of
-    /// the stop, and its request is on its way. If it arrives soon it is answered, instead of finding the connection closed.
+    /// Keeps the connection open for a short time while the program stops. A peer that connected just before does not
+    /// know of the stop, and may already have sent its request. A request that arrives soon is answered. Otherwise it
+    /// would find the connection closed.
     func awaitFirstRequest(_ context: ChannelHandlerContext) {
         context.eventLoop.assumeIsolated().scheduleTask(in: limits.firstRequestWhileDraining) {
             if self.isBetweenRequests { self.close(context) }

@@ -10,13 +10,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// Sent through the pipeline when the program stops.
+    /// The event that the pipeline receives when the program stops.
     struct Drain: Sendable {}
 
     typealias Responder = @Sendable ([UInt8]) async -> HTTPAnswer
 
     enum State {
-        /// Between requests, or within a head.
+        /// The connection is between requests, or within a request's head.
         case idle
         case receiving(limit: Int, respond: Responder)
         /// The request was answered after its head; the small rest of the body is discarded.
@@ -59,14 +59,15 @@ final class ConnectionHandler: ChannelInboundHandler {
     var idleTimer: Scheduled<Void>?
     private var isReading = false
     private var turn = Turn.none
-    /// The current turn has answered a request, or decoded as many chunks as a turn may; the rest waits for another turn.
+    /// True if the current turn has answered a request, or decoded as many chunks as it may. The rest waits for another
+    /// turn.
     private var turnIsOver = false
     private var isDraining = false
-    /// No request has begun yet.
+    /// True until the first request begins.
     private var isFresh = true
-    /// The peer has sent its last byte.
+    /// True once the peer has sent its last byte.
     private var inputClosed = false
-    /// An early refusal is being sent. The connection waits for its write and for the rest of the body.
+    /// True while an early refusal is being sent. The connection waits for the write and for the rest of the body.
     private var refusalInFlight = false
 
     init(
@@ -98,7 +99,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body(let bytes):
-            // A part of a body is not queued: one byte can be a part, and a queued part takes dozens of bytes.
+            // A part of a body is not queued: a part can be a single byte, and a queued part takes dozens of bytes.
             if queue.isEmpty { return receive(bytes) }
         case .end: input.messageEnded()
         }

@@ -91,9 +91,9 @@ package final class ConnectionLimits: Sendable {
         self.ownUID = ownUID
     }
 
-    /// Returns false if one more connection of this source, after `arriving` ones that are not admitted yet, would be
-    /// closed without an answer. Where new connections replace old ones, a source whose arriving connections already
-    /// fill the maximum would only replace its own.
+    /// Returns false if the source's next connection would be closed without an answer. `arriving` of its connections
+    /// are accepted but not admitted yet. If new connections replace old ones, a source whose arriving connections
+    /// already reach its maximum would only replace its own.
     func answers(_ source: ConnectionSource, after arriving: Int) -> Bool {
         guard maximum.unidentified == nil else { return arriving < maximum.perSource }
         let served = places.withLock { $0.count(of: source) }
@@ -168,11 +168,12 @@ package final class ConnectionLimits: Sendable {
 
 /// The process's limit of open descriptors (RLIMIT_NOFILE).
 package enum DescriptorLimit {
-    /// Descriptors for other purposes than connections of the payments socket: listening sockets, event loops, workers,
-    /// ledger, logs, administration, and the excess connections that are answered `overloaded`. Connections that a program
-    /// makes itself are not included.
+    /// The number of descriptors for other purposes than connections of the payments socket: listening sockets, event
+    /// loops, workers, ledger, logs, administration, and the excess connections that are answered `overloaded`.
+    /// Connections that a program makes itself are not included.
     package static let reserve = 256
-    /// No daemon needs more, and libraries that iterate over all possible descriptors become slow.
+    /// The limit to which the soft limit is raised at most. No daemon needs more, and libraries that iterate over all
+    /// possible descriptors become slow.
     private static let ceiling: rlim_t = 65_536
 
     /// Raises the soft limit as far as the hard limit allows, and returns it.
@@ -200,7 +201,8 @@ package enum DescriptorLimit {
         return min(wanted, max(16, free - ofRequests, free / 2))
     }
 
-    /// Returns the number that fits under the limit that this process can have. Warns of a setting that does not fit.
+    /// Returns the number of connections that fits under this process's descriptor limit. Logs a warning if the
+    /// setting's value does not fit.
     ///
     /// - Parameters:
     ///   - setting: the setting's name in the configuration.
@@ -257,9 +259,9 @@ struct ConnectionPlaces {
         let number: Int
     }
 
-    /// Connections that count for their origin.
+    /// The connections that count for the source from which they came.
     private(set) var unidentified: [ObjectIdentifier: Place] = [:]
-    /// Connections that count for their client.
+    /// The connections that count for their client.
     private var identified: [ObjectIdentifier: Place] = [:]
     private var counts: [ConnectionSource: Counted] = [:]
     private var admitted = 0
@@ -298,9 +300,9 @@ struct ConnectionPlaces {
         return true
     }
 
-    /// Removes the oldest connection of the largest source, and returns its channel. The largest source is found from the
-    /// widest ones down: the one with the most connections, within it the one with the most, and so on. Among equals the
-    /// oldest connection is chosen.
+    /// Removes the oldest connection of the largest source, and returns its channel. The search begins with the widest
+    /// sources. It chooses the one with the most connections, then the narrower one with the most connections within
+    /// it, and so on. Among equals the oldest connection is chosen.
     ///
     /// - Parameter source: the only source whose connections are considered; nil for all.
     mutating func dismissOldest(within source: ConnectionSource?) -> (any Channel)? {

@@ -104,7 +104,7 @@ package struct InheritedSockets: Sendable, Equatable {
         switch family {
         case AF_UNIX:
             guard address.hasPrefix("/") else {
-                // An abstract name begins with a zero byte, so it is empty here.
+                // The name of an abstract socket begins with a zero byte, so `address` is empty for it.
                 let what = address.isEmpty ? "without a path" : "with a relative path"
                 throw .unusable(
                     "the inherited descriptor \(descriptor) (\(name)) is a Unix socket \(what); use ListenStream= "

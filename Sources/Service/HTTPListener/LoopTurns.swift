@@ -23,10 +23,10 @@ package struct TurnShare: Sendable, Equatable {
 /// One event loop's time, shared by the sources of its connections. Each source in turn has one piece of work done, such as a
 /// request's head or the verification of a payment token.
 ///
-/// Without this, a source with many connections, or with many requests in one read, would have all of them processed before
-/// another source's bytes are even read. An event loop polls its sockets only when it has no task left, and a task that
-/// schedules another one prevents that. So after ``quantum`` of work a turn begins only when the sockets have been polled
-/// again.
+/// Without turns, a source with many connections, or with many requests in one read, would have all of them processed
+/// before another source's bytes are even read. An event loop polls its sockets only when it has no task left, and a
+/// task that schedules another one prevents that. Therefore, after ``quantum`` of work, the next turn begins only when
+/// the sockets have been polled again.
 ///
 /// If the loop is free, work begins at once, on its caller's stack.
 package final class LoopTurns: Sendable {
@@ -45,8 +45,8 @@ package final class LoopTurns: Sendable {
         var poll: CInt?
     }
 
-    /// The time that turns may take before sockets are polled again. A source may wait that long at each step of its
-    /// work. A poll costs a few microseconds.
+    /// The time that turns may take before sockets are polled again. A source may have to wait that long at each step
+    /// of its work. A poll costs a few microseconds.
     static let quantum = TimeAmount.microseconds(200)
 
     package let eventLoop: any EventLoop
@@ -77,7 +77,7 @@ package final class LoopTurns: Sendable {
         return turns
     }
 
-    /// Stops waiting for polls. Work that still waits is done.
+    /// Stops waiting for polls. Work that is still waiting then runs without a poll.
     func stop() {
         eventLoop.execute {
             if let poll = self.state.withValue({ $0.poll.take() }) { close(poll) }
@@ -85,7 +85,7 @@ package final class LoopTurns: Sendable {
         }
     }
 
-    // All of the following runs on the event loop.
+    // All of the following methods run on the event loop.
 
     /// Runs work when its owner has a turn. If the loop is free, the work runs before this returns.
     ///
@@ -96,7 +96,7 @@ package final class LoopTurns: Sendable {
         serveNext()
     }
 
-    /// Begins a turn if the loop is free.
+    /// Begins a turn if the loop is free. Otherwise returns false.
     func takeNow() -> Bool {
         state.withValue { state in
             guard !state.isTaken, state.waiting.isEmpty, state.spent < Self.quantum else { return false }
@@ -114,7 +114,7 @@ package final class LoopTurns: Sendable {
             defer { state.isMarked = true }
             return state.isMarked
         }
-        // If no work waits, the loop polls its sockets after this task.
+        // The marker runs after the loop's current work. If no work waits then, the loop polls its sockets next.
         if !isMarked { eventLoop.execute { self.markerRan() } }
         serveNext()
     }
@@ -163,7 +163,7 @@ package final class LoopTurns: Sendable {
     }
 }
 
-/// Reads the byte that an event loop has sent to itself; its sockets have been polled since.
+/// Reads the byte that an event loop has sent to itself. Its arrival proves that the loop has polled its sockets since.
 private final class PollReader: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -8,7 +8,7 @@ import NIOHTTP1
 /// understand differently are rejected here.
 struct MessageFraming {
     let head: RequestHead
-    /// The framing of the answer; `closes` is what the request asks for.
+    /// The framing of the answer. Its `closes` is true if the request asks to close the connection.
     let answer: AnswerFraming
     let expectsContinue: Bool
 

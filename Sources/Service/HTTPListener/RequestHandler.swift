@@ -187,10 +187,10 @@ struct AnswerFraming: Sendable {
 }
 
 extension HTTPAnswer {
-    /// Returns the answer for NIOHTTP1's encoder; for a streamed one only the head.
+    /// Returns an answer's parts for NIOHTTP1's encoder. For a streamed answer, returns only the head.
     func parts(_ framing: AnswerFraming, allocator: ByteBufferAllocator) -> [HTTPServerResponsePart] {
         let head = HTTPServerResponsePart.head(head(framing))
-        // An answer to HEAD has no end part either: the encoder would send it as the last chunk of the omitted body.
+        // An answer to HEAD has no end part, because the encoder would send it as the last chunk of the omitted body.
         guard case .bytes(let bytes) = body, !framing.omitsBody else { return [head] }
         return [head, .body(.byteBuffer(allocator.buffer(bytes: bytes))), .end(nil)]
     }

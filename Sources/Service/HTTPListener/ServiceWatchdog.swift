@@ -60,12 +60,13 @@ package final class ServiceWatchdog: Sendable {
         self.notification = notification
         self.socket = socket
         rounds = executors.map(ExecutorRounds.init)
-        // The watchdog time then covers a check that fails (two pauses), a pause, and another check (two pauses).
+        // With this pause, the watchdog time covers a check that fails (two pauses), a pause, and another check (two
+        // pauses).
         pause = time / 5
     }
 
-    /// Stops the checks, since the program closes its sockets. The service manager itself limits the time of the stop
-    /// (TimeoutStopSec=).
+    /// Stops the checks, because the program is closing its sockets. The service manager still receives notifications,
+    /// and limits the time of the stop itself (TimeoutStopSec=).
     package func stop() { stopping.store(true, ordering: .relaxed) }
 
     private func run() {
@@ -94,7 +95,7 @@ package final class ServiceWatchdog: Sendable {
 
     private enum Finding {
         case alive
-        /// The socket cannot be queried, for a reason outside this program; the rest of the program responds.
+        /// The socket cannot be queried, for a reason outside this program, and the executors respond.
         case trusted(warning: String, SystemError)
         case silent(SystemError)
         /// The executors that did not run the work.

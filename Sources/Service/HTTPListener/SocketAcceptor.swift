@@ -129,6 +129,8 @@ final class SocketAcceptor: Sendable {
     /// The pause, in microseconds, if the process lacks descriptors or its event loops cannot keep up.
     private static let pause: UInt32 = 2000
 
+    /// Accepts the waiting connections, at most ``batch``.
+    ///
     /// - Returns: false if nothing can be accepted at present.
     private func acceptBatch() -> Bool {
         for _ in 0..<Self.batch {
@@ -284,7 +286,8 @@ struct ConnectionAcceptor: Sendable {
                     handler: handler, limits: limits, input: input, executor: executor,
                     share: connection.share, turns: turns),
             ])
-            // The connection was accepted before the program began to stop, and counted after it.
+            // The program may have begun to stop after this connection was accepted, but before it was counted. The
+            // connection has then missed the event.
             if connectionLimits.isDraining { channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain()) }
         case .refuse where !connection.isCostly:
             let condition = HTTPCondition(

@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Counts the bytes of an HTTP answer before the HTTP decoder, which bounds only a head; or before TLS.
+/// Counts the bytes of an HTTP answer, either before the HTTP decoder, which bounds only a head, or before TLS.
 ///
 /// Interim answers (RFC 9110 §15.2), chunk extensions and trailers (RFC 9112 §7.1) are neither head nor body. Without this
 /// count a peer could send them until the deadline and occupy a core all that time.
@@ -24,9 +24,9 @@ package final class AnswerByteCount: ChannelInboundHandler {
         most = maximumHeadBytes
     }
 
-    /// Returns a handler for use before TLS, which counts all bytes that arrive while one answer is awaited. Session
-    /// tickets (RFC 8446 §4.6.1), for example, belong to no answer. 256 KiB are enough for a handshake and the largest
-    /// answer in records of any usual size.
+    /// Returns a handler for use before TLS. It counts all bytes that arrive while an answer is awaited, even those
+    /// that belong to no answer, such as session tickets (RFC 8446 §4.6.1). 256 KiB are enough for a handshake and the
+    /// largest answer in records of any usual size.
     package static func ofConnection() -> AnswerByteCount {
         AnswerByteCount(maximumHeadBytes: 256 << 10, maximumBodyBytes: 0)
     }

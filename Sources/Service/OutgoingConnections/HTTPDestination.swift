@@ -4,7 +4,7 @@ import NIOPosix
 /// A server to which this program sends HTTP/1.1 requests, and the layers between the connection and HTTP.
 ///
 /// It never repeats a request, never keeps a connection for other requests, and follows no redirects. A caller that may
-/// repeat a request does so itself: ``HTTPFault/phase`` tells if any byte of the request can have left.
+/// repeat a request does so itself: ``HTTPFault/phase`` tells if any byte of the request may have been sent.
 package struct HTTPDestination: Sendable {
     package enum Place: Sendable {
         case host(String, port: Int)

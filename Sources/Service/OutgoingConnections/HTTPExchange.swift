@@ -26,7 +26,7 @@ final class HTTPExchange: ChannelInboundHandler {
     private let destination: HTTPDestination
     private var state = State.opening(nil)
     private var phase = HTTPFault.Phase.connecting
-    /// Set while the connection is open.
+    /// The handler's context while the connection is open.
     private var context: ChannelHandlerContext?
     private var isActive = false
     /// The counts before TLS and before the HTTP decoder.
@@ -106,7 +106,7 @@ final class HTTPExchange: ChannelInboundHandler {
             return answer.fail(HTTPFault(.idle, first ?? .ended))
         }
         state = .asked(Query(request: request, answer: answer))
-        // The last check of the clock: from here on the request counts as sent.
+        // This is the last check of the clock. After it, the request counts as sent.
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return fail(.late) }
         phase = .asked
@@ -119,7 +119,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // The bytes came on a connection that was not chosen.
+        // NIO tried several connections, and these bytes came on one that was not chosen.
         if case .opening = state { return }
         switch (unwrapInboundIn(data), state) {
         case (.head(let head), .asked(let query)): begin(head, of: query, context)
@@ -197,8 +197,8 @@ final class HTTPExchange: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
-        // After an early refusal, sending may fail here. The refusal is in the socket all the same, and the end of the
-        // connection follows.
+        // Sending may fail because the server has already refused the request and closed the connection. The socket
+        // still has the refusal to read, and the end of the connection follows.
         case is IOError, is ChannelError: break
         case is AnswerByteCount.Exceeded, HTTPParserError.headerOverflow: fail(.tooLarge)
         case HTTPParserError.invalidEOFState:

@@ -51,8 +51,8 @@ package struct HTTPRequest: Sendable {
 package struct HTTPResponse: Sendable {
     package let head: HTTPResponseHead
     package let body: HTTPBody
-    /// True if the end of the body is certain. It is not for a body without a declared length that was not read to its
-    /// end: a truncated one would look complete.
+    /// True if the end of the body is certain. False for a body without a declared length that was not read to its end:
+    /// a truncated one would look complete.
     package let isFramed: Bool
     /// True if the connection may serve another request.
     package let isReusable: Bool
@@ -90,7 +90,7 @@ package struct HTTPFault: Error, Sendable {
     package enum Cause: Sendable {
         /// The deadline passed.
         case late
-        /// No byte of a streamed body arrived for this time.
+        /// No byte of a streamed body arrived during this time.
         case silent(Duration)
         case nameNotResolved
         /// The connection ended.

@@ -103,7 +103,7 @@ package final class HostNames: Sendable {
             number = state.lastNumber
             state.running[name]?.waiting[state.lastNumber] = answer
             if let usable {
-                // A promise that is already fulfilled stays as it is.
+                // If the look-up has already fulfilled the promise, this has no effect.
                 eventLoop.scheduleTask(in: TimeAmount(limits.patience)) { answer.succeed(usable) }
             }
             return nil

@@ -75,7 +75,7 @@ extension Current where Value: ServerConfiguration {
     }
 }
 
-/// The parts of a program that SIGHUP and the service manager's status concern.
+/// The parts of a program that a reload at SIGHUP replaces, or that determine the status for the service manager.
 package protocol ReloadableParts: Sendable {
     associatedtype Configuration: ServerConfiguration
 

@@ -19,7 +19,8 @@ package struct RequestLog: Sendable {
         package let endpoint: String
         package var sender: Sender
         let started = ContinuousClock.now
-        /// The program's own time, set for a streamed answer, whose total time depends on its reader.
+        /// The time that the program itself took. It is set for a streamed answer, whose total time depends on its
+        /// reader.
         package var took: Duration?
 
         package init(endpoint: String, sender: Sender) {
@@ -47,7 +48,10 @@ package struct RequestLog: Sendable {
         self.logger = logger
     }
 
-    /// - Parameter isRoutine: true for health checks and scrapes, which come every few seconds and carry no news.
+    /// Counts an answered request, and logs it.
+    ///
+    /// - Parameter isRoutine: true for health checks and scrapes, which come every few seconds and are logged at debug
+    ///   level.
     package func finish(_ entry: Entry<some RequestSender>, answer: EndpointAnswer, isRoutine: Bool = false) {
         let took = count(entry, answer.outcome)
         let level: Logger.Level = isRoutine ? .debug : .info

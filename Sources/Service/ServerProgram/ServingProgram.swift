@@ -21,7 +21,7 @@ package protocol ServingProgram: Sendable {
     static var name: String { get }
     /// The names that the service manager gives the program's sockets (FileDescriptorName=).
     static var socketNames: [String] { get }
-    /// The first `STATUS=`, until more is known.
+    /// The first status text for the service manager (`STATUS=`), until more is known.
     static var firstStatus: String { get }
 
     var parts: Parts { get }
@@ -89,7 +89,7 @@ extension ServingProgram {
     private static func serve(
         _ file: String, _ start: (Parts.Configuration, ProgramStart) async throws(StartFailure) -> Self
     ) async throws(StartFailure) {
-        // The program's memory holds secrets.
+        // The program's memory holds secrets, which other processes must not be able to read.
         guard HardenedProcess.harden() else {
             throw StartFailure(.defect, "\(name): the process cannot be hardened (prctl).")
         }
@@ -126,7 +126,9 @@ extension ServingProgram {
         if let failure { throw failure }
     }
 
-    /// - Returns: nil for a signal to stop.
+    /// Waits until a signal or a failure stops the program. Reloads at each SIGHUP.
+    ///
+    /// - Returns: the failure; nil for a signal to stop.
     private func untilStopped(
         _ signals: UnixSignalsSequence, _ logger: Logger, reload: () async -> Void
     ) async -> StartFailure? {

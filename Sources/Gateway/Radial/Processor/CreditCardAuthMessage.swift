@@ -44,7 +44,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
         let billing = check.party(order.billing, .billing)
         let email = check.value(order.customerEmail, .customerEmail, Length.email)
         let address = check.ipv4Address(order.customerIPAddress, .customerIPAddress)
-        // A fault of a billing party that is also the shipping party is reported once.
+        // If nothing is shipped, the billing party is used without a second check, which would report its faults twice.
         let shipTo = order.shipTo.map { check.party($0, .shipping) } ?? billing
         guard check.faults.isEmpty, let orderId, let billing, let email, let address, let shipTo else {
             throw UnsuitableOrder(faults: check.faults)
@@ -114,7 +114,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
         xml.element("CustomerIPAddress", customerIPAddress)
         xml.element("ShipToFirstName", shipTo.firstName)
         xml.element("ShipToLastName", shipTo.lastName)
-        // Required by the schema, which permits it to be empty.
+        // The schema requires this element, but permits it to be empty.
         xml.element("ShipToPhoneNo", shipTo.phoneNumber ?? "")
         xml.begin("ShippingAddress")
         xml.address(shipTo.address)

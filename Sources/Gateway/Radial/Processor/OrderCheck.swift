@@ -2,8 +2,8 @@
 struct OrderCheck {
     private(set) var faults: [UnsuitableOrder.Fault] = []
 
-    /// Returns a value of `length`. Records a fault and returns nil if its length is outside the range, or if it is
-    /// required but blank.
+    /// Returns the value if its number of characters is in `length`. Otherwise, or if a required value is blank,
+    /// records a fault and returns nil.
     mutating func value(
         _ text: String?, _ element: UnsuitableOrder.Element, _ length: ClosedRange<Int>, isRequired: Bool = true
     ) -> String? {

@@ -1,5 +1,5 @@
-/// The order that Radial requires in addition to the card: collected from a request in either form, and then checked as
-/// a whole.
+/// The order that Radial requires in addition to the card. It is collected from a JSON request or from Radial's own
+/// request, and then checked as a whole.
 public struct OrderDetails: Sendable, Equatable {
     public var orderId: String?
     public var billing: Party
@@ -61,7 +61,7 @@ extension OrderDetails.Party {
     }
 }
 
-/// All faults of an order for Radial. It never contains a value.
+/// All faults of an order for Radial. It contains no value of the order.
 public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertible {
     /// The faults in the order of Radial's table; at least one.
     public let faults: [Fault]
@@ -77,7 +77,7 @@ public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertib
             (self.element, self.reason) = (element, reason)
         }
 
-        /// `BillingAddress/City: required, and not there`.
+        /// The element and the reason, such as `BillingAddress/City: is required but missing`.
         public var description: String { "\(element.rawValue): \(reason)" }
     }
 
@@ -91,7 +91,7 @@ public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertib
         /// The address has more than four lines.
         case tooManyLines
 
-        /// The required correction, in a few words.
+        /// The fault or the requirement in a few words, which follow the element's name.
         public var description: String {
             switch self {
             case .missing: "is required but missing"

@@ -32,7 +32,8 @@ public enum AuthorizationOutcome: Sendable, Equatable {
             return
         }
         let outcome = Self(responseCode: responseCode)
-        // The SDK has only one approval code, so an approval with another code may be a decline.
+        // The SDK names a single code for approvals. An approval with an unknown code may be a decline, so it does not
+        // count.
         self = stated == outcome || stated == nil && outcome != .approved ? outcome : .other
     }
 

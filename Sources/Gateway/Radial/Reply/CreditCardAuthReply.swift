@@ -150,8 +150,8 @@ extension CreditCardAuthReply {
         }
     }
 
-    /// Also returns nil for a value that is not as documented, since an optional element does not determine whether a
-    /// payment was authorized.
+    /// Returns an optional element's text; nil if it is absent or not as documented. A faulty optional element is not
+    /// an error, because it does not determine whether a payment was authorized.
     private static func optional(_ name: String, _ length: ClosedRange<Int>, _ fields: ElementFields) -> String? {
         guard let text = (try? fields.text(name, atMost: length.upperBound)) ?? nil,
             text.unicodeScalars.count >= length.lowerBound

@@ -43,7 +43,8 @@ public struct WalletPaymentInformation: Sendable, Equatable {
                 "ApplePayTransactionId", "EphemeralPublicKey", "PublicKeyHash", "Version", "Data", "Signature",
                 "ApplicationData",
             ], unknown: .refused)
-        // Another format has other elements, so the version is checked before they are found missing.
+        // The version is checked first. A payment token of another format has other elements, and the error would
+        // otherwise name a missing element.
         version = try fields.requiredText("Version", 1...32).trimmingXMLWhiteSpace
         if version == "RSA_v1" || version == "RSA_v2" { throw fields.fault(.formatWithoutElements, "Version") }
         guard version == "EC_v1" else { throw fields.fault(.unknownFormat, "Version") }

@@ -14,7 +14,8 @@ struct ElementFields {
     /// The handling of unknown elements and attributes.
     enum Unknown {
         case refused
-        /// Skipped, in a service's response, since its schema permits elements that it does not list (`xsd:any`).
+        /// Unknown elements and attributes are skipped. This is for a service's response, whose schema permits elements
+        /// that it does not list (`xsd:any`).
         case passedOver
     }
 
@@ -53,6 +54,8 @@ struct ElementFields {
         return root
     }
 
+    /// Parses a document.
+    ///
     /// - Parameter name: the element to name in errors.
     static func document(_ bytes: [UInt8], _ name: String, _ limits: XMLLimits) throws(DocumentError) -> XMLElement {
         do {

@@ -26,8 +26,8 @@ extension XMLElement {
     /// Returns the position at which a tag has more quoted values than the limit. libxml2 compares each attribute of a
     /// tag with every other one before it reports them, so it must not receive as many as fit into a document.
     ///
-    /// The result is exact up to the point where the document stops being well-formed, or to a processing instruction
-    /// or document type. libxml2 reads no further either.
+    /// The result is exact only up to the point at which libxml2 also stops reading: a fault in well-formedness, a
+    /// processing instruction or a document type.
     private static func tagWithTooManyAttributes(_ bytes: [UInt8], _ limit: Int) -> Int? {
         var rest = bytes[...]
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
@@ -62,7 +62,7 @@ extension XMLElement {
         let text = text.utf8.starts(with: "\u{FEFF}".utf8) ? text.utf8.dropFirst(3) : text.utf8[...]
         guard text.starts(with: "<?xml".utf8), let end = text.firstIndex(of: UInt8(ascii: ">")) else { return true }
         let parts = text[..<end].split { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "'") }
-        // <?xml version=, 1.0, encoding=, UTF-8, ?
+        // The parts are, for example: `<?xml version=`, `1.0`, `encoding=`, `UTF-8`, `?`.
         for (name, value) in zip(parts, parts.dropFirst()) {
             let name = name.filter { !$0.isXMLWhiteSpace }
             guard name == Array("encoding=".utf8) else { continue }

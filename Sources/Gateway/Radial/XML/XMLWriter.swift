@@ -104,11 +104,11 @@ public struct XMLWriter: ~Copyable {
         switch byte {
         case UInt8(ascii: "&"): append("&amp;")
         case UInt8(ascii: "<"): append("&lt;")
-        // Required only in `]]>` (§2.4), but permitted everywhere.
+        // This character must be escaped only in `]]>` (§2.4), but may be escaped everywhere.
         case UInt8(ascii: ">"): append("&gt;")
         case UInt8(ascii: "\""): append("&quot;")
-        // A parser turns them into a line feed in text, and into spaces in an attribute (§2.11, §3.3.3), unless they
-        // are references.
+        // Unless these characters are references, a parser turns them into a line feed in text, and into spaces in an
+        // attribute (§2.11, §3.3.3).
         case 0x09: append("&#9;")
         case 0x0A: append("&#10;")
         case 0x0D: append("&#13;")

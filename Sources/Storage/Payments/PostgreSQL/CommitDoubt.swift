@@ -3,9 +3,10 @@ import Synchronization
 /// Tracks commits that the server has not acknowledged. The session of such a commit may wait on the server for an
 /// unavailable standby, long after the gateway has dropped it.
 ///
-/// Nothing else is committed until a later commit is acknowledged. Otherwise each change would leave one more session
-/// on the server, until no program could connect. Each change that was in progress at that moment leaves one session,
-/// and one probe leaves another. Later probes wait for its lock and send no commit.
+/// After such a commit, the gateway commits no further change until a probe's commit is acknowledged. Otherwise each
+/// change would leave one more session on the server, until no program could connect. Changes that are already in
+/// progress leave one session each, and one probe leaves another. Later probes wait for that probe's lock and send no
+/// commit.
 final class CommitDoubt: Sendable {
     private struct State {
         var isOpen = false
@@ -20,11 +21,12 @@ final class CommitDoubt: Sendable {
 
     func began() { state.withLock { $0.isOpen = true } }
 
-    /// Ends the doubt, if there is any.
+    /// Runs the probe if a commit is in doubt, and ends the doubt if the probe succeeds.
     ///
-    /// - Parameter probe: returns after a commit was acknowledged without a warning. Called by one thread at a time,
-    ///   and after a failure only after a pause.
-    /// - Returns: true if it probed.
+    /// - Parameter probe: returns after a commit was acknowledged without a warning, and throws otherwise. It is called
+    ///   by one thread at a time, and after a failure only after a pause.
+    /// - Returns: true if the probe ran; false if no commit is in doubt.
+    /// - Throws: the probe's error; `unavailable` while another thread runs the probe, or during the pause.
     func settle(_ probe: () throws -> Void) throws -> Bool {
         let isMine: Bool? = state.withLock { state in
             guard state.isOpen else { return nil }

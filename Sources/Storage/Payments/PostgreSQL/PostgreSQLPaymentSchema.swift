@@ -13,9 +13,9 @@ public enum PostgreSQLPaymentSchema {
         public let server: String
         /// The owner's role.
         public let owner: String
-        /// The previous version; nil if there was none.
+        /// The schema's version before the call; nil if there was no schema.
         public let found: Int?
-        /// The current version.
+        /// The schema's version after the call.
         public let version: Int
         /// The role that received a gateway's rights; nil if none was named.
         public let granted: String?

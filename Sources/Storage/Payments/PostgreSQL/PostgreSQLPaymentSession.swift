@@ -28,7 +28,8 @@ struct PostgreSQLPaymentSession: Sendable {
             guard let row = results[0].rows.first, let version = try results[3].rows.first?.integer(0) else {
                 throw PaymentStoreOpeningError.notAStore(place: place)
             }
-            // A pooler has its own sessions with the server, and mixes the state of several clients.
+            // A connection pooler reports a process of its own, not the server's. It is refused because it mixes the
+            // state of several clients in one session.
             guard try row.integer(0) == connection.serverProcess else {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place,
@@ -42,7 +43,8 @@ struct PostgreSQLPaymentSession: Sendable {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place, reason: "its schema is older: run \(Self.create) with the owner's account.")
             }
-            // The statement names columns and functions that an older schema lacks.
+            // The version is checked first: this statement would fail on an older schema, which lacks some of its
+            // columns and functions.
             let rights = try connection.exchange(
                 [PostgreSQLStatement(PostgreSQLPaymentTables.rights)], until: deadline)
             guard try rights[0].rows.first?.boolean(0) == true else {

@@ -7,9 +7,10 @@ import Synchronization
 ///
 /// A caller waits no longer than the time-out. A job that has not begun by then is not run.
 final class PostgreSQLPaymentSessions: Sendable {
-    /// A longer queue would only wait for a server that hangs.
+    /// The maximum number of waiting jobs. A longer queue would only wait for a server that hangs.
     static let capacity = 1024
-    /// The changes of one payment run in sequence; those of several payments can run in parallel.
+    /// The number of sessions. The changes of one payment run in sequence; those of several payments can run in
+    /// parallel.
     static let count = 8
 
     /// A job for one session.
@@ -18,13 +19,13 @@ final class PostgreSQLPaymentSessions: Sendable {
         /// Returns false if its caller no longer waits; the job is then not run.
         let begin: @Sendable () -> Bool
         let run: @Sendable (Connections) -> Void
-        /// Called instead of `run`.
+        /// Reports an error to the caller, in place of `run`.
         let fail: @Sendable (PaymentStoreError) -> Void
     }
 
     /// One thread's session, opened when needed and reopened after it was dropped.
     final class Connections {
-        /// Shared by all threads.
+        /// The doubt about commits, which all threads share.
         let doubt: CommitDoubt
         private let session: PostgreSQLPaymentSession
         private var current: PostgreSQLConnection?
@@ -55,7 +56,7 @@ final class PostgreSQLPaymentSessions: Sendable {
             do throws(PostgreSQLFailure) {
                 return (connection, try connection.exchange(statements, until: deadline))
             } catch {
-                // A refused statement leaves the session as it was.
+                // A statement that the server refused has not ended the session.
                 if case .refused = error { throw error }
                 drop()
                 guard case .lost = error, !isRepetition else { throw error }
@@ -99,6 +100,8 @@ final class PostgreSQLPaymentSessions: Sendable {
         }
     }
 
+    /// Runs `body` with a thread's session, and waits for its result.
+    ///
     /// - Parameter body: called at most once, on a thread that may block, with the time by which it must end.
     func perform<Value: Sendable>(
         _ body: @escaping @Sendable (Connections, ContinuousClock.Instant) throws -> Value
@@ -109,7 +112,8 @@ final class PostgreSQLPaymentSessions: Sendable {
                 Job(
                     deadline: deadline, begin: caller.begin,
                     run: { connections in
-                        // From here on the body ends by `deadline`, and then knows what may have been committed.
+                        // From here on the caller waits for the body, which ends by `deadline` and then knows what may
+                        // have been committed.
                         caller.removeDeadline()
                         caller.resume(Result { try body(connections, deadline) }.mapError { PaymentStoreError($0) })
                     }, fail: { caller.resume(.failure($0)) }))

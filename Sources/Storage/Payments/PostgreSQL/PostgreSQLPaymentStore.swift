@@ -35,9 +35,9 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
 
     deinit { sessions.end() }
 
-    /// A long history does not slow this down, because only the index by payment and number has the requested order.
-    /// With `=` for the digest, the primary key would have that order as well, and the planner chooses it for a payment
-    /// token that has a large part of the whole history.
+    /// A long history does not slow this query down, because only the index by payment and number has the requested
+    /// order. With `=` for the digest, the primary key would have that order as well. The planner would then choose it
+    /// for a payment token that has a large part of the whole history.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
         func newest(at digest: String) -> String {
             """
@@ -91,7 +91,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     }
 
     public func prune() async throws(PaymentStoreError) -> Int {
-        // It has its own transaction. If the commit is in doubt, the next call prunes again.
+        // The statement is a transaction of its own. If its commit is in doubt, the next call prunes again.
         try await read(StoredStatement("SELECT prune_payments(1000)", prepared: "prune_payments")) { rows in
             Int(try rows.first?.integer(0) ?? 0)
         }

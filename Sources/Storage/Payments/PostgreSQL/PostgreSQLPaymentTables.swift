@@ -91,8 +91,9 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// Payments that paytokend never released can be removed seven days later according to the server's clock, and then
-    /// their history. A gateway's role can do that only with `prune_payments`.
+    /// Adds the account digest, and permits the removal of payments that paytokend never released. They can be removed,
+    /// with their history, seven days after their last change by the server's clock. A gateway's role can remove them
+    /// only with `prune_payments`.
     private static let version2 = [
         "ALTER TABLE payment ADD COLUMN account_digest bytea CHECK (octet_length(account_digest) = 33)",
         "DROP INDEX payment_change_by_payment",
@@ -147,9 +148,9 @@ enum PostgreSQLPaymentTables {
         CREATE TRIGGER keep_deleted_change BEFORE DELETE ON payment_change
         FOR EACH ROW EXECUTE FUNCTION keep_deleted_change()
         """,
-        // Removes the oldest `most` removable payments, at most a thousand; those that another gateway is removing are
-        // skipped. It removes at most three history rows for each payment: a longer history is removed in several
-        // calls, and its payment in the last one.
+        // Removes the oldest `most` removable payments, at most a thousand, with their history. It skips those that
+        // another gateway is removing. One call removes at most three times as many rows in total. A longer history is
+        // therefore removed in several calls, and its payment in the last one.
         """
         CREATE FUNCTION prune_payments(most bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytoken_gateway, pg_temp AS $$

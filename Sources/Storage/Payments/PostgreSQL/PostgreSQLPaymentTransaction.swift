@@ -2,17 +2,20 @@ import DatabaseKit
 import Foundation
 import PostgreSQLClient
 
-/// One change of the store: it reads under locks, decides, and writes with the commit.
+/// One change of the store: it reads rows and locks them, decides, and sends the writes together with the commit.
 ///
 /// It takes two round trips. A failure before the commit was sent changes nothing, and the transaction is repeated if
 /// that may help. After a later failure the commit is in doubt: the session is dropped, and the server may still
 /// commit.
 struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     let reading: [StoredStatement]
+    /// Decides on the change, from the rows of each statement of `reading`.
+    ///
     /// - Returns: the value to return once `writing` is durable; nothing is written if `writing` is empty.
     let decide: @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
 
-    /// Deadlocks, and conflicts with rows of another transaction, disappear when the transaction is repeated.
+    /// The maximum number of times that a transaction is tried. A deadlock, or a conflict with rows of another
+    /// transaction, usually does not occur again.
     private static var maximumTries: Int { 5 }
 
     func perform(
@@ -35,14 +38,16 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         preconditionFailure("The last try returns or throws.")
     }
 
-    /// It is certain that nothing was changed.
+    /// The failure of a transaction that has certainly changed nothing.
     private struct Undone: Error {
         let failure: PostgreSQLFailure
     }
 
-    /// Another commit is in doubt. Nothing was changed.
+    /// The refusal of a transaction while another commit is in doubt. Nothing was changed.
     private struct Doubtful: Error {}
 
+    /// Runs the transaction once.
+    ///
     /// - Parameter provesCommits: true for the transaction that tests whether the server acknowledges commits again.
     private func once(
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant,
@@ -109,8 +114,8 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
 }
 
 extension PostgreSQLPaymentTransaction<Void> {
-    /// Proves that commits are acknowledged, including by the standby if one is named. It changes no row: its log
-    /// record is empty.
+    /// A transaction that proves that the server, and the standby if one is named, acknowledge commits. It changes no
+    /// row: its log record is empty.
     ///
     /// Only one gateway probes at a time. If its commit waits on the server, it keeps the lock until the wait ends. The
     /// next probe is refused after the lock's time-out, before it sends a commit.
@@ -125,6 +130,8 @@ extension PostgreSQLPaymentTransaction<Void> {
             })
     }
 
+    /// Runs this transaction as the probe.
+    ///
     /// - Throws: if a commit is not acknowledged, or only with a warning.
     func prove(
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
@@ -136,8 +143,8 @@ extension PostgreSQLPaymentTransaction<Void> {
 }
 
 extension SQLState {
-    /// True if another transaction was first: the next attempt sees its changes (unique violation, deadlock,
-    /// serialization failure).
+    /// True for an error that another transaction caused: a unique violation, a deadlock or a serialization failure. A
+    /// repeated transaction sees the other one's changes.
     fileprivate var passesByItself: Bool {
         self == .deadlock || self == .serializationFailure || code == "23505"
     }

@@ -31,7 +31,7 @@ final class SQLitePaymentConnections: Sendable {
     /// payment's commits.
     private static let leastRoom: Int64 = 256 << 10
 
-    /// A longer queue would only wait for a disk that hangs.
+    /// The maximum number of waiting changes. A longer queue would only wait for a disk that hangs.
     private static let capacity = 1024
 
     /// Opens the file, and creates its tables if there are none; blocks.
@@ -61,7 +61,7 @@ final class SQLitePaymentConnections: Sendable {
                     try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
                 }
             } catch let error as DatabaseError where error.isLackOfRoom {
-                // Without room for that, their deadlines apply.
+                // If there is no room for this change, the attempts keep their deadlines.
                 try db.leaveTransaction()
             }
         }
@@ -72,6 +72,8 @@ final class SQLitePaymentConnections: Sendable {
         return .whole(writer, Reader(reader, deadlines: deadlines), place)
     }
 
+    /// Opens the file only for reading, because there is no room to write.
+    ///
     /// - Throws: if the file cannot be read, or has the tables of another schema.
     private static func withoutRoom(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let reader = try DurableSQLite.readingAlone(path, label: "payments.reader", busyTimeout: busyTimeout)
@@ -82,6 +84,8 @@ final class SQLitePaymentConnections: Sendable {
         return .withoutRoom(Reader(reader, deadlines: deadlines), DatabaseFilePlace(path: path))
     }
 
+    /// The connection for writing.
+    ///
     /// - Throws: `unavailable` while there is no room to write.
     var writer: Writer {
         get throws(PaymentStoreError) {
@@ -119,7 +123,7 @@ final class SQLitePaymentConnections: Sendable {
         try place.requireUnchanged()
         let found = try FileManager.default.attributesOfFileSystem(forPath: path)[.systemFreeSize] as? NSNumber
         guard (found?.int64Value ?? .max) >= Self.leastRoom else { throw Self.noRoom }
-        // The reader has exclusive access to the file.
+        // The reader has exclusive access to the file, and must be closed before two connections can open it.
         try reader.close()
         state = .closed
         do {

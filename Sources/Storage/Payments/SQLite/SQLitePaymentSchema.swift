@@ -91,8 +91,8 @@ enum SQLitePaymentSchema {
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 
-    /// Payments that paytokend never released can be removed after seven days, and then their history. Until then no
-    /// row is removed.
+    /// Adds the account digest, and permits the removal of payments that paytokend never released, with their history,
+    /// seven days after their last change. The triggers refuse an earlier removal.
     private static let version2 = """
         ALTER TABLE payment ADD COLUMN account_digest BLOB CHECK (length(account_digest) = 33);
         CREATE INDEX payment_removable ON payment (changed_at)

@@ -73,7 +73,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
                 for statement in writing { try db.run(statement) }
                 return (value, writing.isEmpty ? nil : db.lastInsertedRowID)
             },
-            // Each history line has a unique number: the change was committed if its last line exists.
+            // Each history line has a unique number. If the transaction's last line exists, its change was committed.
             readBack: { decided, db in
                 guard let line = decided.line else { return nil }
                 let found = try db.number("SELECT count(*) FROM payment_change WHERE number = $1", [.integer(line)])
@@ -98,14 +98,14 @@ public final class SQLitePaymentStore: StoredPaymentStore {
 
     public func prune() async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(Date(timeIntervalSinceNow: -Payment.retention))
-        // Search first without the write lock: usually there is none.
+        // Usually no payment can be removed, so the search first runs without the write lock.
         guard try await !read(Self.removable(before: latest, limit: 1), { $0.isEmpty }) else { return 0 }
         return try await connections.writer.write(
             { db, _ in try Self.removeRemovable(before: latest, db) }, readBack: { _, _ in nil })
     }
 
-    /// The removable payments. Without the named index, SQLite would choose the index by transaction, and read every
-    /// row that has none.
+    /// Selects the oldest removable payments. Without the named index, SQLite would choose the index by transaction,
+    /// and read every payment that has no transaction.
     private static func removable(before time: Int64, limit: Int) -> StoredStatement {
         StoredStatement(
             """
@@ -115,13 +115,13 @@ public final class SQLitePaymentStore: StoredPaymentStore {
             """, [.integer(time), .integer(limit)])
     }
 
-    /// Removes the oldest 250 payments, and at most three history rows for each. That takes about 60 ms, during which
-    /// changes wait. A longer history is removed in several calls, and its payment in the last one.
+    /// Removes the oldest 250 removable payments with their history, but at most 750 rows. That takes about 60 ms,
+    /// during which changes wait. A longer history is removed in several calls, and its payment in the last one.
     private static func removeRemovable(before time: Int64, _ db: Database) throws -> Int {
         var (remaining, removed) = (3 * 250, 0)
         for row in try db.run(removable(before: time, limit: 250)) {
             let place: [StoredValue] = [.text(try row.text(0)), .bytes(try row.bytes(1))]
-            // Oldest first, so that the remaining history is its end.
+            // The oldest lines are removed first, so that a history that is not yet removed completely has no gap.
             try db.run(
                 """
                 DELETE FROM payment_change WHERE number IN (

@@ -68,7 +68,7 @@ public struct Payment: Sendable, Equatable {
         now > attempt.deadline.addingTimeInterval(Self.clockMargin)
     }
 
-    /// The margin in seconds.
+    /// The largest expected difference in seconds between the clocks of two hosts.
     public static let clockMargin: TimeInterval = 5
 
     /// The number of attempts that may end without sending anything before further ones have to wait.
@@ -77,8 +77,8 @@ public struct Payment: Sendable, Equatable {
     public static let attemptInterval: TimeInterval = 60
 
     /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days. A
-    /// payment token is usable within paytokend's signing-time window and while paytokend repeats a release: by
-    /// default, minutes and a day, respectively.
+    /// payment token remains usable for less: within paytokend's signing-time window (by default, minutes), and while
+    /// paytokend repeats a release (by default, a day).
     public static let retention: TimeInterval = 7 * 86_400
 }
 
@@ -180,8 +180,8 @@ public struct PaymentChange: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// The beginning of the reason in a line that changed nothing, because the processor responded after a different
-    /// outcome had been stored.
+    /// The beginning of the reason in a history line that records a response different from the stored outcome. Such a
+    /// line changes nothing.
     public static let contradiction = "contradicts_status"
 
     static func contradiction(_ outcome: PaymentOutcome) -> String {

@@ -37,7 +37,8 @@ public struct PaymentOutcome: Sendable, Equatable {
             processedAt: processedAt)
     }
 
-    /// This outcome plus the earlier values that it lacks: a person needs them to find the payment at the processor.
+    /// Returns this outcome, with its missing values taken from the earlier one. A person needs these values to find
+    /// the payment at the processor.
     func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self
         outcome.processorReference = processorReference ?? earlier?.processorReference
@@ -77,7 +78,7 @@ public struct PaymentOutcome: Sendable, Equatable {
         if AccountNumberForm.isIn(printable, separatedBy: .anything), !isUUID(printable) {
             printable = AccountNumberForm.masked(printable)
         }
-        // Mask before truncating, so that no account number is truncated before it is detected.
+        // The text is masked before it is truncated. Otherwise a truncated account number would not be recognised.
         return printable.isEmpty ? nil : String(printable.prefix(100))
     }
 

@@ -78,7 +78,7 @@ struct PaymentRows {
         DO UPDATE SET \(changing.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
         """
 
-    /// A line of history.
+    /// Adds a line to the history.
     static func note(
         _ payment: Payment, _ state: PaymentState, by person: String? = nil, reason: String?
     ) -> StoredStatement {
@@ -120,7 +120,7 @@ struct PaymentRows {
         }
         if let client = filter.client { require("client = ", .text(client)) }
         if !filter.states.isEmpty {
-            // Use literals, which come from a closed set, because a partial index cannot be used with a parameter.
+            // The states are literals from a closed set, because a partial index cannot be used with a parameter.
             let states = filter.states.map { "'\($0.rawValue)'" }.sorted()
             conditions.append("state IN (\(states.joined(separator: ", ")))")
         }

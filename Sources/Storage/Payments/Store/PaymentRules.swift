@@ -7,8 +7,10 @@ enum ArrivalRule {
     case begin
     case answer(PaymentBeginning)
 
+    /// Decides on an arrival.
+    ///
     /// - Parameters:
-    ///   - found: ``PaymentArrival/payment(among:)``.
+    ///   - found: the payment that ``PaymentArrival/payment(among:)`` chose; nil for a payment token that is new.
     ///   - attempts: earlier attempts at the payment that ended without sending anything, up to
     ///     ``Payment/maximumFreeAttempts``.
     init(_ arrival: PaymentArrival, found: Payment?, after attempts: [[UInt8]], at now: Date) {
@@ -64,13 +66,13 @@ struct SettledRow {
 }
 
 extension PaymentArrival {
-    /// The key of the payment token under the digest of its original spelling, if that differs.
+    /// The payment's key with the digest of the client's original spelling; nil if that digest is the same.
     var spelledKey: Payment.Key? {
         spelled.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap { $0 == key ? nil : $0 }
     }
 
-    /// The payment token's payment. If there are several, it is the one that paytokend has released, since no other can
-    /// have been sent.
+    /// Returns the payment token's payment. If there are several, returns the one that paytokend has released, since no
+    /// other can have been sent.
     ///
     /// - Parameter found: the client's own payments by the payment token's digests and by the transaction that it
     ///   states.
@@ -95,7 +97,8 @@ extension Payment {
     fileprivate func secondsToNextAttempt(after attempts: [[UInt8]], at now: Date) -> Int? {
         guard attempts.count >= Self.maximumFreeAttempts else { return nil }
         let waited = now.timeIntervalSince(changedAt)
-        // A change that is further in the future has the time of a wrong clock.
+        // A change whose time is further in the future was written with a wrong clock, so it does not delay the
+        // attempt.
         guard (-Self.clockMargin..<Self.attemptInterval).contains(waited) else { return nil }
         return Int((Self.attemptInterval - waited).rounded(.up))
     }
@@ -175,7 +178,8 @@ extension Payment {
                 payment: found, isChanged: false,
                 history: contradicts ? [(state, PaymentChange.contradiction(outcome))] : [], at: now)
         }
-        // The processor's identifier of the payment is worth storing once.
+        // A response that first states the processor's identifier of the payment is stored, even if the payment stays
+        // `pending`.
         let addsReference = found.outcome?.processorReference == nil && outcome.processorReference != nil
         if state == .pending, found.state == .pending, !addsReference {
             return SettledRow(payment: found, isChanged: false, history: [], at: now)

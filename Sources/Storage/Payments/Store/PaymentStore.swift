@@ -12,7 +12,8 @@ public protocol PaymentStore: Sendable {
     /// `sqlite` or `postgresql`.
     var engine: String { get }
 
-    /// Stores a payment token that a client sent. Until its deadline, only this attempt continues with it.
+    /// Begins an attempt with a payment token that a client sent. Until the attempt's deadline, no other attempt can
+    /// continue with the payment token.
     func begin(_ arrival: PaymentArrival, at now: Date) async throws(PaymentStoreError) -> PaymentBeginning
 
     /// Stores that paytokend has released the payment token. The transaction's identifier becomes the payment's name,
@@ -68,7 +69,9 @@ public protocol PaymentStore: Sendable {
     /// - Returns: the number of removed payments.
     func prune() async throws(PaymentStoreError) -> Int
 
-    /// - Parameter transaction: 32 bytes.
+    /// Returns the payment of a transaction; nil if there is none.
+    ///
+    /// - Parameter transaction: the transaction identifier, 32 bytes.
     func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment?
 
     /// The payments that match the filter, newest first unless the filter says otherwise.
@@ -100,7 +103,7 @@ extension PaymentStore {
 public struct PaymentArrival: Sendable {
     public let key: Payment.Key
     public let purpose: Payment.Purpose
-    /// 32 bytes.
+    /// The digest of the request's normal form, 32 bytes.
     public let requestDigest: [UInt8]
     /// The digests of the client's original spelling, while ``key`` and ``requestDigest`` are those of the normal form.
     /// Earlier versions stored only the digests of the original spelling, so these find payments of earlier versions.
@@ -150,15 +153,16 @@ public enum PaymentBeginning: Sendable, Equatable {
     ///   store does not know, for example because the store was restored from a copy, may have paid with the payment
     ///   token.
     case begun(Payment, after: [[UInt8]])
-    /// The same request sent it before, with this result so far.
+    /// The same request was sent before. This is its payment, with the result so far.
     case known(Payment)
-    /// Another attempt is working on it, possibly until its deadline.
+    /// Another attempt is working on the payment, possibly until its deadline.
     case underWay(Payment)
     /// Too many attempts ended without sending anything. The next one may begin after this time.
     case triedTooOften(seconds: Int)
-    /// A different request sent it before: another order, other expectations, or another purpose.
+    /// The payment token was sent before with a different request: another order, other expectations, or another
+    /// purpose.
     case usedDifferently
-    /// A former client of this name sent it.
+    /// A former client of this name sent the payment token.
     case usedBefore
 }
 
@@ -166,7 +170,7 @@ public enum PaymentBeginning: Sendable, Equatable {
 public enum PaymentClaim: Sendable, Equatable {
     /// The payment is durably in the requested state.
     case claimed(Payment)
-    /// Another payment has this transaction's name. This one is durably `refused`.
+    /// Another payment has this transaction's name. The claimed payment is durably `refused`.
     case usedBefore
 }
 
@@ -178,7 +182,7 @@ public struct PaymentFilter: Sendable {
     public var processor: String?
     /// The earliest time of receipt, inclusive.
     public var since: Date?
-    /// 1 to 1000.
+    /// The maximum number of payments, 1 to 1000.
     public var limit: Int
     public var oldestFirst: Bool
     /// The position after which the list continues, for the next page.
@@ -210,7 +214,7 @@ public struct PaymentFilter: Sendable {
 
 public struct PendingPayments: Sendable, Equatable {
     public let count: Int
-    /// The time at which the oldest was received; nil if there is none.
+    /// The time at which the oldest pending payment was received; nil if no payment is pending.
     public let oldest: Date?
 
     public init(count: Int, oldest: Date?) {

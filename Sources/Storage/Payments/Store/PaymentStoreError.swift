@@ -77,7 +77,8 @@ public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringCo
     case notAStore(place: String)
     case newerSchema(place: String, found: Int, known: Int)
     case cannotOpen(place: String, reason: String)
-    /// The store may open later without any change.
+    /// The store cannot be opened now. A later attempt may succeed without any change to the configuration or the
+    /// store.
     case notNow(place: String, reason: String)
 
     public var description: String {

@@ -6,15 +6,17 @@ protocol StoredPaymentStore: PaymentStore {
     static var rows: PaymentRows { get }
     var unreadable: UnreadablePayments { get }
 
-    /// Attempts that ended without sending anything, each with its payment token's digest. They are attempts at the
-    /// client's payment token under either digest, or at the payment token whose payment has the stated transaction.
-    /// For each, the newest are selected, at most ``Payment/maximumFreeAttempts``. Each attempt has one such line.
+    /// Selects the attempts that ended without sending anything, each with its payment token's digest. They are
+    /// attempts with the client's payment token under either digest, or attempts at the payment that has the stated
+    /// transaction. For each of these payments, at most the newest ``Payment/maximumFreeAttempts`` are selected. Each
+    /// such attempt has one line in the history.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement
 
     /// Runs one transaction, which is durable when this returns.
     ///
     /// - Parameters:
-    ///   - arriving: a payment token. No other arrival of it is read in the meantime, even if it has no row yet.
+    ///   - arriving: the key of a payment token that a client sent; nil for any other change. Until the transaction
+    ///     ends, no other arrival of the payment token is read, even if it has no row yet.
     ///   - decide: receives the rows of each statement of `reading`, and returns the value to return once `writing` is
     ///     durable. Nothing is written if `writing` is empty; otherwise its last statement must be a history line.
     func change<Value: Sendable>(
@@ -55,8 +57,8 @@ extension StoredPaymentStore {
         at now: Date
     ) async throws(PaymentStoreError) -> PaymentClaim {
         precondition(PaymentState.decrypted.mayBecome(state))
-        // Of two simultaneous claims of one transaction, the second waits at the index of the names, which then refuses
-        // it. When it is repeated, it sees the first.
+        // If two claims of one transaction run simultaneously, the second waits at the unique index of the
+        // transactions, which then refuses it. The repeated claim sees the first one.
         let reading = [Self.rows.payment(payment.key), PaymentRows.find(transaction: transaction.identifier)]
         return try await change(arriving: nil, reading) { results in
             let claimed = try payment.claimed(
@@ -106,7 +108,7 @@ extension StoredPaymentStore {
 
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        // Read first without locks, since there is almost always none.
+        // There is almost never an abandoned payment, so they are first read without locks.
         let found = try await read(PaymentRows.findAbandoned(before: latest)) { try $0.map(PaymentRows.listed) }
         guard !unreadable.readable(found).isEmpty else { return 0 }
         return try await change(arriving: nil, [Self.rows.abandoned(before: latest)]) { [unreadable] results in

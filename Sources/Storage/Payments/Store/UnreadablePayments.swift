@@ -18,7 +18,7 @@ final class UnreadablePayments: Sendable {
     /// The number of rows that were found and have not become readable since.
     var count: Int { keys.withLock { $0.count } }
 
-    /// The readable rows; the others are counted.
+    /// Returns the payments of the readable rows, and counts the other rows.
     func readable(_ rows: [ListedPayment]) -> [Payment] {
         keys.withLock { keys in
             for row in rows where row.payment == nil && keys.count < Self.most { keys.insert(row.place.key) }
@@ -27,9 +27,10 @@ final class UnreadablePayments: Sendable {
         return rows.compactMap(\.payment)
     }
 
-    /// The payments that match the filter, up to its limit. A list that is shorter than its limit is the last one.
+    /// Returns the payments that match the filter, up to its limit. Further rows are read in place of unreadable ones.
+    /// A list that is shorter than the limit is therefore the last one.
     ///
-    /// - Parameter page: the rows of a filter, at most as many as its limit.
+    /// - Parameter page: reads the rows of a filter, at most as many as its limit.
     func list(
         _ filter: PaymentFilter,
         _ page: (PaymentFilter) async throws(PaymentStoreError) -> [ListedPayment]
