@@ -59,8 +59,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     var idleTimer: Scheduled<Void>?
     private var isReading = false
     private var turn = Turn.none
-    /// True if the current turn has answered a request, or decoded as many chunks as it may. The rest waits for another
-    /// turn.
+    /// True if the current turn has answered a request, or decoded as many chunks as it may; the rest waits.
     private var turnIsOver = false
     private var isDraining = false
     /// True until the first request begins.

@@ -75,7 +75,8 @@ package struct RequestHead: Sendable {
     package func values(of field: String) -> [String] { fields[field] }
 }
 
-/// The connection on which a request arrived, for the work on that request.
+/// The connection on which a request arrived. While the request is answered, it gives turns on the event loop and shows
+/// whether the peer has left.
 package final class RequestOrigin: Sendable {
     private let share: @Sendable () -> TurnShare
     /// The turns of the connection's event loop; nil if requests are not answered on it.

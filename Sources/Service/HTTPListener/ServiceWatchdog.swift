@@ -168,8 +168,8 @@ package final class ServiceWatchdog: Sendable {
     }
 }
 
-/// Pieces of work for one executor, each started after the previous one has run, so that they do not pile up on a blocked
-/// executor.
+/// Rounds of work for one executor. Each round starts after the previous one has run, so that work does not pile up on
+/// a blocked executor.
 private final class ExecutorRounds: Sendable {
     private struct State {
         var isRunning = false

@@ -99,7 +99,7 @@ package struct HTTPFault: Error, Sendable {
         case tooLarge
         /// The other side does not speak HTTP/1.1, or sent bytes that were not requested.
         case notHTTP
-        /// An error of connecting, of ``HTTPDestination/prepare``, or of TLS.
+        /// An error while connecting, in ``HTTPDestination/prepare``, or in TLS.
         case error(any Error)
     }
 

@@ -25,7 +25,7 @@ package protocol RouterRules: Sendable {
     func identify(
         _ sender: inout Sender, by head: RequestHead, from peer: Peer, here: [Row], route: Row?
     ) throws(Refused)
-    /// Returns the end of the sentence that refuses an unknown path.
+    /// Returns the end of the sentence that refuses an unknown path, such as ` on the admin socket`.
     func place(of peer: Peer) -> String
     /// The last check before the body is read.
     func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)

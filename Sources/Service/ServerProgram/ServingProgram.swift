@@ -26,7 +26,7 @@ package protocol ServingProgram: Sendable {
 
     var parts: Parts { get }
     var listener: Listener { get }
-    /// Waits for a reason to stop other than a signal; nil if there will be none.
+    /// Waits for a failure that must stop the program, and returns it. Returns nil if no such failure can happen.
     func failure() async -> StartFailure?
     /// Accepts no more connections, finishes the requests under way, and closes everything.
     ///

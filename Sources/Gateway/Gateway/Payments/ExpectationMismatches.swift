@@ -3,8 +3,8 @@ import Synchronization
 import Telemetry
 
 /// Counts how often a client's expectations differed from one payment token's data. Each response reveals whether a
-/// guess was correct, so a client that has a payment token but does not know its amount could find it by trying often
-/// enough.
+/// guess was correct. A client that has a payment token but does not know its amount could therefore find the amount by
+/// trying often enough.
 ///
 /// The counts are kept in this gateway's memory only.
 final class ExpectationMismatches: Sendable {

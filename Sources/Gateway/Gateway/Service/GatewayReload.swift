@@ -16,7 +16,8 @@ extension GatewayConfiguration {
     }
 
     mutating func applyReloadableParts(from new: GatewayConfiguration) {
-        // Every insecure setting outside `clients` is in a section that a reload does not change.
+        // `warnings` is not replaced. Except for those about `clients`, the warnings of insecure settings concern
+        // sections that a reload does not change.
         (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
     }

@@ -3,8 +3,8 @@ import NIOSSL
 import OutgoingConnections
 import TLSHandshake
 
-/// The host that issues merchant sessions, and the route to it. It is exactly the environment's host, never a name from
-/// a request.
+/// The host that issues merchant sessions, and the route to it. The host is always that of the configured environment,
+/// and never a name from a request.
 struct AppleEndpoint: Sendable {
     /// Apple's host. Its name is sent in SNI and in the request, and the server's certificate must be for it.
     let host: ApplePayGatewayHost

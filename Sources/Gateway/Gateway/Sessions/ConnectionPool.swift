@@ -10,10 +10,10 @@ protocol KeptConnection: AnyObject, Sendable {
 
 /// The limits of a pool: the numbers of its connections, and the times for which they are kept.
 struct ConnectionPoolLimits: Sendable {
-    /// The maximum number of connections, including those in use if they are counted
-    /// (``ConnectionPool/reserve(for:)``).
+    /// The maximum number of connections that ``ConnectionPool/reserve(for:mayUseReserve:)`` permits, whether they are
+    /// idle or in use.
     var most = 64
-    /// The maximum number of connections of one owner, so that no merchant can use all of them.
+    /// The maximum number of connections of one owner, so that one merchant cannot use all of them.
     var maximumOfOwner = 32
     /// The number of connections beyond both limits that are reserved for checks by a person. Without them, a person
     /// could not check sessions that fail for lack of connections.

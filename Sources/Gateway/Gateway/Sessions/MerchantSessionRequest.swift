@@ -22,6 +22,8 @@ struct MerchantSessionRequest: StrictRequest {
         case merchantIdentifier, displayName, initiative, initiativeContext
     }
 
+    /// Checks the form of every member.
+    ///
     /// - Throws: `malformed_request`, which names the member without repeating any of its content.
     func validate() throws(Refusal) {
         guard Self.isMerchantIdentifier(merchantIdentifier) else {

@@ -24,7 +24,7 @@ import Synchronization
 
 /// Apple's response, unchanged.
 struct MerchantSession: Sendable, Equatable {
-    /// At most 64 KiB, opaque, valid for five minutes and for one payment.
+    /// Apple's body of at most 64 KiB. A session is opaque, and valid for five minutes and for one payment.
     let body: [UInt8]
     let contentType: String
 }

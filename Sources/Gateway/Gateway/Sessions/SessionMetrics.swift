@@ -29,7 +29,7 @@ final class SessionMetrics: SessionObserver {
 
     private let logger: Logger
     private let warnsBefore: TimeInterval
-    /// The time of the last warning about a merchant's certificate.
+    /// The times of the last warnings about merchants' certificates, by merchant identifier.
     private let warned = Mutex<[String: Date]>([:])
 
     /// - Parameter warningDays: the number of days before a certificate's expiry from which the log warns, once a day.

@@ -19,7 +19,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
     public var nameResponseCode: String?
     public var emailResponseCode: String?
     public var amountAuthorized: Amount
-    /// 2 to 4 characters, such as `VC`; from SchemaVersion 1.2 on.
+    /// The kind of card, 2 to 4 characters, such as `VC`; from SchemaVersion 1.2 on.
     public var tenderType: String?
     public var paymentAccountInformation: PaymentAccountInformation?
 

@@ -74,7 +74,7 @@ public struct XMLWriter: ~Copyable {
         return memory
     }
 
-    /// Returns the whole document, if it contains no secret.
+    /// Returns the whole document in ordinary memory. Only for a document that contains no secret.
     public consuming func finishWithoutSecrets() -> [UInt8] {
         finish().withBytes { document in unsafe document.withUnsafeBytes { unsafe Array($0) } }
     }

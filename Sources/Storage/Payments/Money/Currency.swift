@@ -7,12 +7,16 @@ public struct Currency: Sendable, Hashable {
     /// Decimals of the minor unit, 0 to 4: 2 for the cents of a dollar.
     public let decimals: Int
 
+    /// Finds a currency by its letters; nil if the table does not have it.
+    ///
     /// - Parameter letters: upper case, as in the standard.
     public init?(letters: String) {
         guard let known = Self.byLetters[letters] else { return nil }
         self = known
     }
 
+    /// Finds a currency by its number; nil if the table does not have it.
+    ///
     /// - Parameter number: three digits, with leading zeros.
     public init?(number: String) {
         guard let known = Self.byNumber[number] else { return nil }

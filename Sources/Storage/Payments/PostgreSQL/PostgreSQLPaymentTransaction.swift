@@ -25,7 +25,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             do {
                 return try once(on: connections, until: deadline)
             } catch is Doubtful where number < Self.maximumTries {
-                // Transactions that only read continue in the meantime.
+                // Only changes wait for the probe. Transactions that only read continue.
                 _ = try connections.doubt.settle {
                     try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
                 }

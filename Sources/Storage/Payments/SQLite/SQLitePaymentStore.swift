@@ -10,7 +10,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
     /// Only one connection writes, so no row needs a lock.
     static let rows = PaymentRows(lock: "")
     let unreadable = UnreadablePayments()
-    /// An absolute path.
+    /// The absolute path of the file.
     public let path: String
     private let lock: Mutex<DatabaseFileLock?>
     let connections: SQLitePaymentConnections

@@ -82,9 +82,9 @@ public struct PaymentOutcome: Sendable, Equatable {
         return printable.isEmpty ? nil : String(printable.prefix(100))
     }
 
-    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter, which many processors use to identify
-    /// payments. By chance, nearly every UUID contains digits that form an account number, and no account number is
-    /// written in the groups of a UUID.
+    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter. Many processors identify payments by
+    /// UUIDs, and nearly every UUID happens to contain digits that form an account number. No account number is written
+    /// in the groups of a UUID, so UUIDs are not masked.
     private static func isUUID(_ text: String) -> Bool {
         guard text.utf8.count == 36, let uuid = UUID(uuidString: text) else { return false }
         let (version, variant) = (uuid.uuid.6 >> 4, uuid.uuid.8 >> 6)

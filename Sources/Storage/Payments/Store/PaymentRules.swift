@@ -80,8 +80,8 @@ extension PaymentArrival {
         found.first { $0.transaction != nil } ?? found.first { $0.key == key } ?? found.first
     }
 
-    /// The payment at the beginning of this attempt. It has the key of the found row, so that one payment token in two
-    /// forms is one payment.
+    /// Returns the payment at the beginning of this attempt. It keeps the key of the found row. Otherwise one payment
+    /// token in two forms would become two payments.
     func begun(_ found: Payment?, at now: Date) -> Payment {
         Payment(
             key: found?.key ?? key, purpose: purpose, requestDigest: requestDigest, orderId: orderId, state: .received,
@@ -121,7 +121,7 @@ extension Payment {
         return changed
     }
 
-    /// The payment after paytokend released its payment token, with the row to write.
+    /// Returns the result of a claim, and the row to write. The claim follows paytokend's release of the payment token.
     ///
     /// - Parameters:
     ///   - row: this payment's row.

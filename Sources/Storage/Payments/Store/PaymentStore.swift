@@ -118,7 +118,7 @@ public struct PaymentArrival: Sendable {
     public let since: Date?
     public let attempt: PaymentAttempt
 
-    /// Digests of 32 bytes each.
+    /// The digests of the original spelling, 32 bytes each.
     public struct Spelled: Sendable, Equatable {
         public let tokenDigest: [UInt8]
         public let requestDigest: [UInt8]

@@ -73,7 +73,7 @@ public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringCo
     case notPrivate(path: String, why: String)
     case inUse(path: String)
     case notDurable(place: String, why: String)
-    /// A database without a store of payments, or not a database at all.
+    /// The place has a database without a store of payments, or no database at all.
     case notAStore(place: String)
     case newerSchema(place: String, found: Int, known: Int)
     case cannotOpen(place: String, reason: String)

@@ -28,7 +28,7 @@ final class UnreadablePayments: Sendable {
     }
 
     /// Returns the payments that match the filter, up to its limit. Further rows are read in place of unreadable ones.
-    /// A list that is shorter than the limit is therefore the last one.
+    /// After a list that is shorter than the limit, no further payment matches.
     ///
     /// - Parameter page: reads the rows of a filter, at most as many as its limit.
     func list(
