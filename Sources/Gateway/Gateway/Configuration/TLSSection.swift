@@ -22,7 +22,7 @@ struct TLSFiles: Sendable, Equatable {
     static let maximumBytes = 1 << 20
     static let maximumKeyBytes = 65_536
     /// The time before the certificate's expiry at which the warning begins: long enough for a manual renewal.
-    static let endsSoon = 30.0 * 86_400
+    static let expiryWarningTime = 30.0 * 86_400
     /// The cipher suites of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2).
     /// All suites of TLS 1.3 are of this kind.
     static let cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -41,7 +41,7 @@ extension TLSFiles {
         privateKey = key
         notAfter = leaf.x509.notValidAfter
         clientAuthorities = authorities?.map(\.x509)
-        section.warnOfEnd(notAfter, now: Date())
+        section.warnOfExpiry(notAfter, now: Date())
         // The server creates the same context at each start. Here it detects a key that does not match the certificate.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
             section.problem("private_key", "is not the key of the certificate; give the two that belong together")
@@ -67,9 +67,9 @@ extension TLSFiles {
 
 extension ConfigurationSection {
     /// Warns of a server certificate that has expired or expires soon, since clients refuse an expired one.
-    fileprivate func warnOfEnd(_ notAfter: Date, now: Date) {
+    fileprivate func warnOfExpiry(_ notAfter: Date, now: Date) {
         let left = notAfter.timeIntervalSince(now)
-        guard left < TLSFiles.endsSoon else { return }
+        guard left < TLSFiles.expiryWarningTime else { return }
         warning(
             .certificateEnd, "certificate",
             "the server's certificate \(left > 0 ? "ends" : "ended") on \(RFC3339.string(notAfter)); renew it and reload"

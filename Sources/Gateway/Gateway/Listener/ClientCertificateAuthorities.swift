@@ -41,7 +41,7 @@ struct ClientCertificateAuthorities: Sendable {
 
     /// Returns true for at most ``longestChain`` certificates with at most ``PresentedCertificate/maximumBytes`` in
     /// total.
-    static func isOfUsualSize(_ chain: [[UInt8]]) -> Bool {
+    static func isWithinSizeLimits(_ chain: [[UInt8]]) -> Bool {
         (1...longestChain).contains(chain.count)
             && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
     }
@@ -51,7 +51,7 @@ struct ClientCertificateAuthorities: Sendable {
     func accept(_ chain: [[UInt8]]) async throws(ClientChainFault) -> Date {
         guard !roots.isEmpty else { throw .noAuthorities }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
-        guard Self.isOfUsualSize(chain), certificates.count == chain.count else { throw .unreadable }
+        guard Self.isWithinSizeLimits(chain), certificates.count == chain.count else { throw .unreadable }
         // Certificates with the same subject and key may each have issued the others. The search for a path would try
         // them in every order and verify a signature each time. An unknown client could cause that work at no cost.
         guard Set(certificates.map(\.subject)).count == chain.count else { throw .repeatedSubject }

@@ -26,7 +26,7 @@ final class TLSTermination: Sendable {
 
     /// The minimum time between two calls of ``endSessions(of:now:)`` that end all sessions. An unknown client can
     /// cause such a call, and each costs every client a full handshake.
-    static let sessionsLast = Duration.seconds(60)
+    static let sessionEndInterval = Duration.seconds(60)
 
     private let state: Mutex<State>
 
@@ -40,12 +40,12 @@ final class TLSTermination: Sendable {
         state.withLock { $0.settings = new }
     }
 
-    /// Ends all resumable sessions by changing the ticket keys. Does nothing if that was done within ``sessionsLast``,
-    /// or if the session was resumed with settings that are no longer current.
+    /// Ends all resumable sessions by changing the ticket keys. Does nothing if that was done within
+    /// ``sessionEndInterval``, or if the session was resumed with settings that are no longer current.
     func endSessions(of settings: Settings, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             guard state.settings.context === settings.context,
-                state.endedSessions.map({ now - $0 >= Self.sessionsLast }) ?? true,
+                state.endedSessions.map({ now - $0 >= Self.sessionEndInterval }) ?? true,
                 let context = try? NIOSSLContext(configuration: settings.configuration)
             else { return }
             state.settings.context = context
@@ -79,7 +79,7 @@ extension TLSTermination.Settings {
                 let chain = chain.compactMap { try? $0.toDERBytes() }
                 // TLS keeps the chain's certificates, from any issuer, for as long as the session can be resumed. Their
                 // size therefore has a limit.
-                guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
+                guard ClientCertificateAuthorities.isWithinSizeLimits(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     guard let leaf = chain.first else { return .certificateVerified }
                     do throws(ClientChainFault) {

@@ -146,7 +146,7 @@ struct PaymentFlow: Sendable {
     /// Returns the payment of an earlier, equal request of this client if it may have been sent, and otherwise nil.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
-            client.owns(found), request.digest(for: .payment).isOf(found.requestDigest), found.state.mayHaveBeenSent
+            client.owns(found), request.digest(for: .payment).matches(found.requestDigest), found.state.mayHaveBeenSent
         else { return nil }
         return found
     }

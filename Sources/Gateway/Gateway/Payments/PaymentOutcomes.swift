@@ -37,7 +37,7 @@ extension PaymentFlow {
             return settled
         } catch {
             note(error)
-            if !error.isOfPayment { unstored.add(payment, as: state, outcome) }
+            if !error.isAboutPayment { unstored.add(payment, as: state, outcome) }
             logger.error(
                 "a payment's outcome could not be stored; it counts as pending",
                 metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
@@ -70,7 +70,7 @@ extension PaymentFlow {
                     try? await Task.sleep(for: .milliseconds(200))
                     continue
                 }
-                if !error.isOfPayment { unstored.add(payment, as: state, PaymentOutcome(reason: reason)) }
+                if !error.isAboutPayment { unstored.add(payment, as: state, PaymentOutcome(reason: reason)) }
             }
         }
         return nil

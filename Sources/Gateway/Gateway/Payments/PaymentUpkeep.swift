@@ -43,7 +43,7 @@ final class PaymentUpkeep: Sendable {
     /// wait for another's.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.repeatedly { await self.turn(at: $0) } }
+            group.addTask { await self.repeatedly { await self.runRound(at: $0) } }
             for questions in questions {
                 group.addTask { await self.repeatedly { await self.ask(questions, at: $0) } }
             }
@@ -58,9 +58,9 @@ final class PaymentUpkeep: Sendable {
     }
 
     /// Runs one round of the store's upkeep.
-    func turn(at now: Date) async {
+    func runRound(at now: Date) async {
         do throws(PaymentStoreError) {
-            try await readiness.turn(store)
+            try await readiness.probeIfDue(store)
             await storeChanges()
             let count = try await store.takeOverAbandoned(at: now)
             if count > 0 {

@@ -17,7 +17,7 @@ struct SpelledDigest: Sendable, Equatable {
     }
 
     /// Returns true if a stored digest matches the client's text.
-    func isOf(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
+    func matches(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
 }
 
 /// The form of values that can be spelled in several ways. A value that is not a number, hexadecimal or base64 is left

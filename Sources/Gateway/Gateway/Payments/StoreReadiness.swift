@@ -17,11 +17,11 @@ final class StoreReadiness: Sendable {
 
     /// - Parameter error: the store's error; an error about a single payment is not a fault of the store.
     func failed(_ error: PaymentStoreError) {
-        if !error.isOfPayment { state.withLock { $0.fault = error } }
+        if !error.isAboutPayment { state.withLock { $0.fault = error } }
     }
 
     /// Probes the store if its last use failed, or if it has not been used for a while.
-    func turn(_ store: any PaymentStore) async throws(PaymentStoreError) {
+    func probeIfDue(_ store: any PaymentStore) async throws(PaymentStoreError) {
         let isDue = state.withLock { $0.fault != nil || $0.worked.map { $0 + Self.interval <= .now } ?? true }
         guard isDue else { return }
         try await store.probe()
@@ -33,7 +33,7 @@ final class StoreReadiness: Sendable {
 
 extension PaymentStoreError {
     /// Returns true if the store works and the error is about one payment.
-    var isOfPayment: Bool {
+    var isAboutPayment: Bool {
         switch self {
         case .superseded, .notFound, .damaged: true
         case .unavailable, .inDoubt, .overloaded: false

@@ -46,7 +46,7 @@ final class UnstoredChanges: Sendable {
             } catch {
                 // An error about the payment means that another attempt now has it, a person has resolved it, or its
                 // row cannot be read. Such a change is dropped, so that it does not delay the others.
-                if !error.isOfPayment { return count }
+                if !error.isAboutPayment { return count }
             }
             // The first element is still this change, because only this method removes from the beginning.
             changes.withLock { _ = $0.removeFirst() }

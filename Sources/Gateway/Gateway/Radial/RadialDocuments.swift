@@ -86,7 +86,7 @@ extension CreditCardAuthReply {
     /// again with the account token in the reply. Therefore TIMEOUT is passed on only if it came from Radial itself,
     /// with its account token. For all other pending payments (a lost response, contradictory codes, a wrong key), no
     /// service would authorize anything.
-    static func tells(_ payment: Payment) -> Bool {
+    static func canExpress(_ payment: Payment) -> Bool {
         guard [.submitting, .pending].contains(payment.state) else { return true }
         let code = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }?.responseCode
         return payment.outcome?.processorReference != nil
@@ -94,7 +94,7 @@ extension CreditCardAuthReply {
     }
 
     /// Creates the reply for a payment in one of the two states of success, for `declined`, and for a `pending` payment
-    /// if ``tells(_:)`` returns true. Any other state throws ``GatewayRefusal/defect``.
+    /// if ``canExpress(_:)`` returns true. Any other state throws ``GatewayRefusal/defect``.
     ///
     /// A value that the payment's processor did not return is omitted if the element is optional in Radial's table. It
     /// is empty if the element is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a

@@ -38,7 +38,7 @@ struct RadialRoutes: Sendable {
         }
         // A declined payment gets a reply in Radial's form. Every other failed payment gets a refusal.
         if payment.state != .declined, let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
-        guard CreditCardAuthReply.tells(payment) else {
+        guard CreditCardAuthReply.canExpress(payment) else {
             throw GatewayRefusal(
                 .payment(.pending),
                 "The payment was submitted, and its outcome is unknown. Neither accept the order nor have it paid again; send the same document again.",

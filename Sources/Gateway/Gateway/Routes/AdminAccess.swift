@@ -14,7 +14,7 @@ enum AdminRole: String, CaseIterable, Sendable {
     case resolve
 
     /// The roles that include this one, and this role itself.
-    var givenBy: Set<AdminRole> {
+    var impliedBy: Set<AdminRole> {
         switch self {
         case .monitor: [.monitor, .support, .resolve]
         case .support: [.support, .resolve]
@@ -31,7 +31,7 @@ struct AdminAccess: Sendable, Equatable {
         var group: Account?
         let roles: Set<AdminRole>
 
-        func gives(_ role: AdminRole) -> Bool { !roles.isDisjoint(with: role.givenBy) }
+        func gives(_ role: AdminRole) -> Bool { !roles.isDisjoint(with: role.impliedBy) }
     }
 
     let rules: [Rule]

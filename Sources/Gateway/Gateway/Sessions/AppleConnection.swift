@@ -79,13 +79,13 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
     init(_ progress: SessionProgress) { self.progress = progress }
 
     /// Records that the server's certificate was verified, and that the server requests the merchant's certificate.
-    func identityIsAsked() {
+    func recordIdentityRequest() {
         marks.withLock { $0.identityWasAsked = true }
         progress.reached(.tls)
     }
 
     /// Records that the server's certificate is trusted but is for a different name.
-    func serverNameIsWrong() { marks.withLock { $0.serverNameIsWrong = true } }
+    func recordWrongServerName() { marks.withLock { $0.serverNameIsWrong = true } }
 
     /// - Parameter progress: the progress of the session that needs the connection now.
     func failure(_ fault: HTTPFault, _ progress: SessionProgress) -> SessionFailure {

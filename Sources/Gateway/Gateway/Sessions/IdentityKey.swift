@@ -32,7 +32,7 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
         // TLS calls this method on the connection's event loop. The handshake has the progress of the session that
         // opened the connection; later sessions reuse the connection without a signature.
         let handshake = try? channel.pipeline.syncOperations.handler(type: AppleHandshake.self)
-        handshake?.identityIsAsked()
+        handshake?.recordIdentityRequest()
         let origin = handshake?.progress.origin ?? SessionOrigin()
         signature.completeWithTask { [source, identity] in
             let bytes = try await source.signature(by: identity.publicKeyHash, algorithm, over: input, for: origin)

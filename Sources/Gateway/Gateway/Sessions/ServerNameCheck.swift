@@ -26,7 +26,7 @@ final class ServerNameCheck {
             guard let own = self.handler?.peerCertificate else { return .failed }
             guard certificate == own else { return .certificateVerified }
             if Self.names(certificate).contains(where: { Self.matches($0, host) }) { return .certificateVerified }
-            handshake.serverNameIsWrong()
+            handshake.recordWrongServerName()
             return .failed
         }
         self.handler = handler

@@ -30,7 +30,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
                     try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
                 }
             } catch let fault as Undone {
-                guard case .refused(let state, _) = fault.failure, state.passesByItself, number < Self.maximumTries,
+                guard case .refused(let state, _) = fault.failure, state.isConflict, number < Self.maximumTries,
                     ContinuousClock.now < deadline
                 else { throw PaymentStoreError.unavailable(reason: fault.failure.reason) }
             }
@@ -145,7 +145,7 @@ extension PostgreSQLPaymentTransaction<Void> {
 extension SQLState {
     /// True for an error that another transaction caused: a unique violation, a deadlock or a serialization failure. A
     /// repeated transaction sees the other one's changes.
-    fileprivate var passesByItself: Bool {
+    fileprivate var isConflict: Bool {
         self == .deadlock || self == .serializationFailure || code == "23505"
     }
 }

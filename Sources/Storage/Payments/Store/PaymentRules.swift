@@ -127,7 +127,7 @@ extension Payment {
     ///   - row: this payment's row.
     ///   - other: the payment that has the transaction's name, which may be this one, from an earlier attempt.
     func claimed(
-        in row: Payment?, besides other: Payment?, _ transaction: PaymentTransaction, as state: PaymentState,
+        in row: Payment?, nameOwner other: Payment?, _ transaction: PaymentTransaction, as state: PaymentState,
         _ outcome: PaymentOutcome?, at now: Date
     ) throws(PaymentStoreError) -> ClaimedRow {
         var changed = try changed(in: row, to: state, from: [.received], outcome, at: now)
@@ -157,7 +157,7 @@ extension Payment {
     ///   - row: this payment's row; nil if its arrival was lost as well.
     ///   - other: the payment that has the transaction's name.
     func settled(
-        in row: Payment?, besides other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
+        in row: Payment?, nameOwner other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) throws(PaymentStoreError) -> SettledRow {
         let found = row ?? self
         guard found.attempt.identifier == attempt.identifier else { throw .superseded(found.state) }

@@ -62,7 +62,7 @@ extension StoredPaymentStore {
         let reading = [Self.rows.payment(payment.key), PaymentRows.find(transaction: transaction.identifier)]
         return try await change(arriving: nil, reading) { results in
             let claimed = try payment.claimed(
-                in: Self.payment(results[0]), besides: Self.payment(results[1]), transaction, as: state, outcome,
+                in: Self.payment(results[0]), nameOwner: Self.payment(results[1]), transaction, as: state, outcome,
                 at: now)
             let history = claimed.history.map { PaymentRows.note(claimed.payment, $0.state, reason: $0.reason) }
             return (claimed.claim, [PaymentRows.put(claimed.payment)] + history)
@@ -89,7 +89,7 @@ extension StoredPaymentStore {
         ]
         return try await change(arriving: nil, reading) { results in
             let settled = try payment.settled(
-                in: Self.payment(results[0]), besides: Self.payment(results[1]), as: state, outcome, at: now)
+                in: Self.payment(results[0]), nameOwner: Self.payment(results[1]), as: state, outcome, at: now)
             let history = settled.history.map { PaymentRows.note(settled.noted, $0.state, reason: $0.reason) }
             return (settled.payment, (settled.isChanged ? [PaymentRows.put(settled.payment)] : []) + history)
         }

@@ -32,7 +32,7 @@ struct AccountNumberTests {
         let pending = try #require(try await gateway.store.payment(transaction: name))
         #expect(pending.transaction?.accountDigest?.count == 33)
 
-        await gateway.payments.upkeep.turn(at: Date())
+        await gateway.payments.upkeep.runRound(at: Date())
         await gateway.payments.upkeep.ask(at: Date(timeIntervalSinceNow: 60))
         let settled = try #require(try await gateway.store.payment(transaction: name))
         #expect(settled.state == .captured && settled.transaction?.accountDigest == nil)

@@ -92,7 +92,7 @@ struct PaymentUpkeepTests {
         let (acquirer, captured) = (Acquirer(), captured)
         acquirer.status.change { $0 = { $0 == name ? captured($0) : .noTrace } }
         let upkeep = upkeep([acquirer.configured("acquirer")])
-        await upkeep.turn(at: now)
+        await upkeep.runRound(at: now)
         // The first page, and then the rest.
         for round in 0..<2 { await upkeep.ask(at: now.addingTimeInterval(2000 + Double(round))) }
         #expect(try await store.payments(PaymentFilter(limit: 1)).first?.state == .captured)
@@ -113,7 +113,7 @@ struct PaymentUpkeepTests {
             }
             _ = try await store.end(payment, as: .refused, PaymentOutcome(reason: "signature_invalid"), at: received)
         }
-        await upkeep([]).turn(at: Date())
+        await upkeep([]).runRound(at: Date())
         #expect(try await store.payments(PaymentFilter()).map(\.key.tokenDigest.first) == [1])
     }
 
@@ -150,7 +150,7 @@ struct PaymentUpkeepTests {
         let silent = Acquirer()
         silent.status.change { $0 = { _ in .notAnswered("too late") } }
         let upkeep = upkeep([silent.configured("silent")])
-        await upkeep.turn(at: now)
+        await upkeep.runRound(at: now)
         func questions(after seconds: Double) async -> Int {
             let before = silent.questions.current
             await upkeep.ask(at: now.addingTimeInterval(10_000 + seconds))

@@ -98,7 +98,7 @@ struct SpelledDigestTests {
             (before.transactionId, again.transactionId) = (name, name)
             try await pay(before, in: gateway.store)
             for submission in [before, again]
-            where try submission.request.digest(for: .payment).isOf(
+            where try submission.request.digest(for: .payment).matches(
                 before.request.digest(for: .payment).spelled)
             {
                 let answer = try await gateway.ask(

@@ -23,16 +23,16 @@ struct StoreReadinessTests {
 
     @Test("reports a missing store file as a fault until the file is back and a change was durable")
     func fileAway() async throws {
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault == nil)
         let (path, away) = (directory.path("payments.sqlite"), directory.path("away"))
         try FileManager.default.moveItem(atPath: path, toPath: away)
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault != nil)
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault != nil)
         try FileManager.default.moveItem(atPath: away, toPath: path)
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault == nil)
     }
 
@@ -56,7 +56,7 @@ struct StoreReadinessTests {
         await PaymentUpkeep(
             store, ProcessorDirectory(processors: []), PaymentMetrics(), readiness, UnstoredChanges(),
             Logger(label: "test") { _ in CapturedLog(lines: lines) }
-        ).turn(at: Date())
+        ).runRound(at: Date())
         #expect(allowed.current == -1 && readiness.fault == nil)
         #expect(lines.current.map { $0.hasPrefix("old payments cannot be removed") } == [true])
         #expect(try await store.payments(PaymentFilter()).count == 1)
@@ -134,7 +134,7 @@ struct StoreReadinessTests {
         let store = try SQLitePaymentStore(path: disk.path + "/payments.sqlite")
         let upkeep = upkeep(of: store)
         let known = try await Self.submitting(0, in: store)
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault == nil)
         try disk.fill()
         // SQLite still accepts data that fits into its existing files.
@@ -144,10 +144,10 @@ struct StoreReadinessTests {
         await #expect(throws: PaymentStoreError.self) { try await store.probe() }
         #expect(try await Self.state(known, in: store) == .submitting, "reading needs no room")
         readiness.failed(.unavailable(reason: "as a payment found it"))
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault != nil)
         try disk.free()
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault == nil)
         let rows = try await store.payments(PaymentFilter(limit: 1000))
         #expect(rows.allSatisfy { $0.key.client == "shop" })
@@ -178,12 +178,12 @@ struct StoreReadinessTests {
         #expect(try await Self.state(known, in: opened) == .captured)
         #expect(try await Self.state(underWay, in: opened) == .submitting)
         let upkeep = upkeep(of: opened)
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault != nil)
         await #expect(throws: (any Error).self) { try await Self.submitting(2, in: opened) }
         #expect(try await Self.state(known, in: opened) == .captured)
         try disk.free()
-        await upkeep.turn(at: Date())
+        await upkeep.runRound(at: Date())
         #expect(readiness.fault == nil)
         _ = try await Self.submitting(2, in: opened)
         #expect(try await opened.payments(PaymentFilter()).count == 3)

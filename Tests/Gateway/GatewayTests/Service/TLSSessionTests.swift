@@ -56,10 +56,10 @@ extension TLSTests {
             tls.endSessions(of: first, now: now)
             let second = tls.current
             #expect(second.context !== first.context && second.generation == first.generation)
-            tls.endSessions(of: first, now: now + TLSTermination.sessionsLast)
-            tls.endSessions(of: second, now: now + TLSTermination.sessionsLast - .milliseconds(1))
+            tls.endSessions(of: first, now: now + TLSTermination.sessionEndInterval)
+            tls.endSessions(of: second, now: now + TLSTermination.sessionEndInterval - .milliseconds(1))
             #expect(tls.current.context === second.context)
-            tls.endSessions(of: second, now: now + TLSTermination.sessionsLast)
+            tls.endSessions(of: second, now: now + TLSTermination.sessionEndInterval)
             #expect(tls.current.context !== second.context)
         }
     }
