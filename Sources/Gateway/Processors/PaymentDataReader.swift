@@ -15,6 +15,8 @@ public enum PaymentDataReader {
         case unknownType
     }
 
+    /// Returns the payment data as typed members.
+    ///
     /// - Parameters:
     ///   - json: the parsed dictionary.
     ///   - bytes: the text of the same dictionary, as it was decrypted.

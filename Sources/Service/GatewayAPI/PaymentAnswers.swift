@@ -30,9 +30,9 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
     public var state: String
     @Nullable public var merchantIdentifier: String?
     @Nullable public var processor: String?
-    /// A decimal in major units.
+    /// The amount as a decimal in major units.
     @Nullable public var amount: String?
-    /// ISO 4217 letters.
+    /// The currency in ISO 4217 letters.
     @Nullable public var currency: String?
     @Nullable public var authorizationCode: String?
     @Nullable public var processorReference: String?

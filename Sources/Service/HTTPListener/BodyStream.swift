@@ -35,6 +35,8 @@ package struct BodyStream: Sendable {
         self.ended = ended
     }
 
+    /// Runs `produce`, and reports its end with `ended`.
+    ///
     /// - Returns: true if the body is complete.
     package func run(into writer: BodyWriter) async -> Bool {
         do {

@@ -5,9 +5,9 @@ import NIOCore
 /// request's size and time are therefore bounded before the decoder has parsed it. After the last answer it discards
 /// all further bytes.
 ///
-/// One read can return hundreds of requests. Decoded, each takes many times its size, so they stay bytes until their turn.
-/// The decoder receives at most one end of a head or a message at a time. Bytes counted after such an end belong to the next
-/// request, whose time limit can then begin.
+/// One read can return hundreds of requests. A decoded request takes many times its size in memory, so the requests
+/// stay bytes until their turn. The decoder never receives more bytes at a time than up to the next end of a head or a
+/// message. Bytes counted after such an end therefore belong to the next request, whose time limit can then begin.
 final class BoundedInput: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

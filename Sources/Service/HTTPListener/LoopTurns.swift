@@ -57,6 +57,8 @@ package final class LoopTurns: Sendable {
         state = .makeBoxSendingValue(State(poll: poll), eventLoop: eventLoop)
     }
 
+    /// Makes the turns of an event loop.
+    ///
     /// - Throws: `SystemError` or NIO's errors if there are no descriptors left.
     static func start(on eventLoop: any EventLoop) async throws -> LoopTurns {
         var ends: [CInt] = [-1, -1]

@@ -66,6 +66,8 @@ final class SocketAcceptor: Sendable {
     private let wake: (CInt, CInt)
     private let arriving = Mutex(Arriving())
 
+    /// Starts the thread that accepts a socket's connections.
+    ///
     /// - Parameter descriptor: a listening socket, which this object then owns.
     /// - Throws: `SystemError`; the descriptor is closed then.
     static func start(

@@ -3,8 +3,9 @@ import NIOHTTP1
 import NIOPosix
 import NIOTLS
 
-/// The end of a connection's pipeline. It adds the earlier handlers when the connection is chosen, then sends one request
-/// after another and delivers each answer within its bounds. Anything unexpected closes the connection.
+/// The last handler of a connection's pipeline. When the connection is chosen for use, this handler adds those for TLS
+/// and HTTP in front of itself. It then sends one request after another and delivers each answer within its bounds.
+/// Anything unexpected closes the connection.
 final class HTTPExchange: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
@@ -98,7 +99,7 @@ final class HTTPExchange: ChannelInboundHandler {
 
     // MARK: A request
 
-    /// Sends a request, once.
+    /// Sends a request, without repeating it.
     func ask(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPResponse>
     ) {

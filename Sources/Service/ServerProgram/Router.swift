@@ -249,7 +249,7 @@ extension Refusal: ServerRefusal {
 }
 
 extension HTTPAnswer {
-    /// Creates paytokend's answer.
+    /// Creates the answer to a request that paytokend refuses.
     ///
     /// - Parameter audit: the refusal's audit record; nil if it was not recorded.
     package init(refusal: Refusal, audit: AuditReference? = nil) {

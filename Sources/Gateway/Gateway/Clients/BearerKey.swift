@@ -37,6 +37,8 @@ enum Authorization: Equatable {
     /// A different scheme, no key, or more than one key.
     case unusable
 
+    /// Reads the key from a request's headers.
+    ///
     /// - Parameter values: the values of all `Authorization` headers.
     init(_ values: [String]) {
         guard let value = values.first else {

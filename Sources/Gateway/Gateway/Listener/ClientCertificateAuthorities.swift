@@ -46,6 +46,8 @@ struct ClientCertificateAuthorities: Sendable {
             && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
     }
 
+    /// Verifies a client's chain.
+    ///
     /// - Parameter chain: the certificates as DER, the client's own first.
     /// - Returns: the time until which all certificates of the path are valid.
     func accept(_ chain: [[UInt8]]) async throws(ClientChainFault) -> Date {

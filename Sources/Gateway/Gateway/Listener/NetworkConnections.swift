@@ -157,8 +157,8 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         }
     }
 
-    /// Sends the alert that BoringSSL has written for an invalid record. swift-nio-ssl closes the connection without
-    /// sending it, but sends what is written when a read ends.
+    /// Sends the alert that BoringSSL has written for an invalid record. swift-nio-ssl sends what BoringSSL has written
+    /// when a read ends, but closes the connection before that. This method therefore reports the end of a read.
     private func sendAlert(_ context: ChannelHandlerContext) {
         guard let tls, let place = try? context.pipeline.syncOperations.context(handler: tls) else { return }
         tls.channelReadComplete(context: place)

@@ -21,6 +21,8 @@ final class NetworkPeer: Sendable {
     var wider: ArraySlice<ConnectionSource> { sources.dropFirst() }
     private let state = Mutex(State())
 
+    /// Creates the peer of a connection that was just accepted.
+    ///
     /// - Throws: NIO's error for bytes that are not an IP address.
     init(_ arriving: ArrivingPeer) throws {
         sources = arriving.sources

@@ -66,10 +66,10 @@ extension TLSTermination.Settings {
         notAfter = files.notAfter
     }
 
-    /// Returns one connection's handler.
+    /// Returns the TLS handler of one connection.
     ///
-    /// An unknown certificate does not end the handshake. The decision is made for the request, whose 401 response
-    /// explains the fault. Only a chain of unusual size ends the handshake.
+    /// An unknown certificate does not end the handshake. Instead, the client's request is refused with a 401 response,
+    /// which explains the fault. Only a chain of unusual size ends the handshake.
     func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
         guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
         let (authorities, verified, generation) = (authorities, verified, generation)

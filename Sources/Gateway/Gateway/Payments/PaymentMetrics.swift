@@ -47,6 +47,8 @@ struct PaymentMetrics: Sendable {
         oldest.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
     }
 
+    /// Counts a submitted payment whose outcome is unknown.
+    ///
     /// - Parameter reason: a reason from a closed list.
     func submittedInDoubt(_ reason: String) { inDoubt.increment([reason]) }
 

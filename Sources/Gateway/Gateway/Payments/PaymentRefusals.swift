@@ -86,7 +86,8 @@ struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
     /// True if the attempt ends as `refused`; otherwise it ends as `not_sent`, since a later attempt may succeed.
     let isFinal: Bool
-    /// The setting that the operator has to change, with details, for the log only.
+    /// For the log only: a message about the setting that the operator has to change, and its details. Nil if the
+    /// operator need not act.
     let operatorFault: (message: String, details: String?)?
 
     /// Translates a refusal by paytokend.

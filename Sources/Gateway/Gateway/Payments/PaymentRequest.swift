@@ -26,7 +26,7 @@ struct PaymentRequest: Sendable {
 /// Unknown outer members are refused. Otherwise a mistyped `expected` would be ignored, and the payment would be made
 /// without a check. Unknown members of `token` and of the contacts are permitted, since Apple may add some.
 extension PaymentRequest {
-    /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member without repeating
+    /// - Throws: `malformed_request`, `malformed_token` or `currency_unknown`, which name the member without repeating
     ///   any of its content.
     init(parsing body: [UInt8]) throws(GatewayRefusal) {
         let value: JSONValue

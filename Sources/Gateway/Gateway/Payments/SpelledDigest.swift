@@ -6,9 +6,10 @@ import StrictJSON
 /// spelled them. Every spelling of a value has the same normal form. A client may therefore spell a value differently
 /// when it repeats a request.
 struct SpelledDigest: Sendable, Equatable {
-    /// 32 bytes.
+    /// The digest of the text in normal form, 32 bytes.
     let normal: [UInt8]
-    /// 32 bytes; equal to `normal` if the client used the normal form. Earlier versions stored only this digest.
+    /// The digest of the text in the client's spelling, 32 bytes; equal to `normal` if the client used the normal form.
+    /// Earlier versions stored only this digest.
     let spelled: [UInt8]
 
     init(of bytes: (SpellingForm) -> [UInt8]) {

@@ -15,7 +15,9 @@ final class StoreReadiness: Sendable {
     /// first payment.
     private static let interval = Duration.seconds(10)
 
-    /// - Parameter error: the store's error; an error about a single payment is not a fault of the store.
+    /// Records a failed use of the store.
+    ///
+    /// - Parameter error: the store's error. An error about a single payment is not a fault of the store.
     func failed(_ error: PaymentStoreError) {
         if !error.isAboutPayment { state.withLock { $0.fault = error } }
     }

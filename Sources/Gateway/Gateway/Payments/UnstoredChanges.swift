@@ -21,6 +21,8 @@ final class UnstoredChanges: Sendable {
 
     private let changes = Mutex<[Change]>([])
 
+    /// Keeps a change until the store accepts it. Drops the change if ``capacity`` changes are kept already.
+    ///
     /// - Parameter state: `notSent` or `refused`, or a state that ``PaymentStore/settle(_:as:_:at:)`` accepts.
     func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) {
         changes.withLock { changes in

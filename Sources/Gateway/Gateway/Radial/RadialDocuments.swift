@@ -24,7 +24,7 @@ extension PaymentRequest {
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
 
-    /// Converts a payment token alone, in order to decrypt it.
+    /// Converts a document that contains only a payment token, in order to decrypt it.
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
         let (token, stated) = try wallet.stated()
         self.init(

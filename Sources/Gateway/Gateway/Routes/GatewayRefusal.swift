@@ -103,7 +103,7 @@ extension GatewayRefusal: ServerRefusal {
             headers: [.init(name: "Content-Type", value: type), .init(name: "Cache-Control", value: "no-store")],
             retryAfter: retryAfter ?? row.retryAfter)
         if row.status == 401 {
-            // RFC 9110 §15.5.2, RFC 6750 §3.
+            // A 401 response must name the authentication scheme (RFC 9110 §15.5.2, RFC 6750 §3).
             answer.headers.append(.init(name: "WWW-Authenticate", value: "Bearer realm=\"paytoken-gateway\""))
         }
         if endsConnection { answer.closes = true }

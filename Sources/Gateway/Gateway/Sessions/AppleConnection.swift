@@ -87,6 +87,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
     /// Records that the server's certificate is trusted but is for a different name.
     func recordWrongServerName() { marks.withLock { $0.serverNameIsWrong = true } }
 
+    /// Returns the session's failure for a fault of the connection.
+    ///
     /// - Parameter progress: the progress of the session that needs the connection now.
     func failure(_ fault: HTTPFault, _ progress: SessionProgress) -> SessionFailure {
         let (identityWasAsked, serverNameIsWrong) = marks.withLock { $0 }

@@ -94,7 +94,7 @@ struct MerchantSessionRequest: StrictRequest {
 /// The purpose of a session, which includes the domain that the client must be permitted to use.
 enum MerchantSessionContext: Sendable, Equatable {
     case web(DomainName)
-    /// The host of the URL.
+    /// A conversation in Apple Messages for Business, with the host of its URL.
     case messaging(DomainName)
     /// An app has no domain.
     case inApp

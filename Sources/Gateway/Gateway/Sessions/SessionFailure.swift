@@ -67,7 +67,7 @@ enum SessionStep: String, Sendable, CaseIterable, Codable {
 
 /// The codes for merchant sessions that paytokend does not define; they are part of the public contract.
 enum SessionCode: String, CaseIterable, Sendable {
-    /// Apple's status 417.
+    /// Apple's status 417: merchant, domain and certificate do not match.
     case merchantNotAccepted = "merchant_not_accepted"
     case noActiveIdentity = "no_active_identity"
     case identityNotValid = "identity_not_valid"

@@ -3,6 +3,8 @@ import TLSHandshake
 
 /// Receives the events of sessions, for metrics and the log. It receives no secret.
 protocol SessionObserver: Sendable {
+    /// Reports the end of a session's request.
+    ///
     /// - Parameter outcome: `ok`, or the code of the refusal.
     func sessionEnded(outcome: String, after: Duration)
     func handshakeEnded(outcome: String)

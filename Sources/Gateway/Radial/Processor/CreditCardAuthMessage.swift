@@ -21,7 +21,7 @@ public import SecretMemory
 ///   ResponseCode. Except for this element, and for cities of 36 to 40 characters, which the newer page permits, the
 ///   document is valid according to the published schemas.
 public struct CreditCardAuthMessage: Sendable, Equatable {
-    /// 1 to 40 characters.
+    /// The identifier by which Radial recognises a repeated request, 1 to 40 characters.
     public let requestId: String
     public let orderId: String
     public let billing: CreditCardAuthRequest.Party

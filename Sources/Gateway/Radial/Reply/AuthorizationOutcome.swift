@@ -20,6 +20,8 @@ public enum AuthorizationOutcome: Sendable, Equatable {
         case referral = "DECLR"
     }
 
+    /// Evaluates a reply's codes.
+    ///
     /// - Parameters:
     ///   - responseCode: ResponseCode, as described on Radial's page "Credit Card Authorization Response Codes" and the
     ///     published schema (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil if there is none for the

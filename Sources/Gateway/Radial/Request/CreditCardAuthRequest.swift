@@ -45,6 +45,8 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
         "ShippingAddress", "SchemaVersion", "Features",
     ]
 
+    /// Parses the document.
+    ///
     /// - Throws: ``DocumentError`` with the path of the first faulty element.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         let root = try ElementFields.root(bytes, Self.name, limits: limits)

@@ -5,7 +5,7 @@
 /// WalletPaymentInformation, SchemaVersion and Features, and their position in the sequence is not published anywhere.
 /// As each name occurs once, the order has no meaning.
 struct ElementFields {
-    /// The path from the root.
+    /// The element's path from the document's root, for errors.
     let path: String
     private let element: XMLElement
     private let children: [String: XMLElement]

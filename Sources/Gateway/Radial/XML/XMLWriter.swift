@@ -58,6 +58,8 @@ public struct XMLWriter: ~Copyable {
         if let text { element(name, text) }
     }
 
+    /// Writes an element with a secret as its text.
+    ///
     /// - Parameter secret: ASCII, such as account numbers and base64.
     public mutating func element(
         _ name: StaticString, secret: borrowing SecretBytes, _ attributes: KeyValuePairs<StaticString, String> = [:]

@@ -9,7 +9,7 @@ public enum PostgreSQLPaymentSchema {
 
     /// The result of ``create(_:passwordFile:grantTo:connections:timeout:)``.
     public struct Outcome: Sendable, Equatable {
-        /// `db1:5432/payments`.
+        /// The server and the database for display, such as `db1:5432/payments`.
         public let server: String
         /// The owner's role.
         public let owner: String

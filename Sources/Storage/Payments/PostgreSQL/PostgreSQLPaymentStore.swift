@@ -10,7 +10,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public let engine = "postgresql"
     /// The limit of a store's connections to the server.
     public static let maximumSessions = PostgreSQLPaymentSessions.count
-    /// `db1:5432/paytoken_gateway`, for display.
+    /// The server and the database for display, such as `db1:5432/paytoken_gateway`.
     public let place: String
     /// The permitted but insecure settings of the server and the role, when the store was opened.
     public let insecureSettings: Set<InsecureStoreSetting>

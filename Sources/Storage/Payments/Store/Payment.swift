@@ -108,7 +108,7 @@ public struct PaymentAttempt: Sendable, Hashable {
             identifier: (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }, owner: owner, deadline: deadline)
     }
 
-    /// 16 hex digits.
+    /// The identifier in 16 hex digits.
     public var name: String { Hexadecimal.encode(identifier) }
 }
 
@@ -138,7 +138,7 @@ public struct PaymentTransaction: Sendable, Equatable {
         self.accountDigest = accountDigest
     }
 
-    /// 64 hex digits, lower case.
+    /// The identifier in 64 lower-case hex digits.
     public var name: String { Hexadecimal.encode(identifier) }
 
     /// Reads the stored form.
@@ -164,7 +164,7 @@ public struct PaymentChange: Sendable, Equatable {
     /// A number that increases over all payments.
     public let number: Int64
     public let state: PaymentState
-    /// 16 hex digits.
+    /// The attempt's identifier, 16 hex digits.
     public let attempt: String
     public let at: Date
     /// The name of the gateway, or of the person who resolved the payment.

@@ -103,7 +103,7 @@ extension Payment {
         return Int((Self.attemptInterval - waited).rounded(.up))
     }
 
-    /// The payment in its next state.
+    /// Returns the row's payment in its next state.
     ///
     /// - Throws: `superseded` if the row now belongs to another attempt, or its state does not permit the change.
     func changed(

@@ -54,7 +54,7 @@ public protocol PaymentStore: Sendable {
         transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// Makes payments `pending` whose attempt ended while they were `submitting`, since their outcome is unknown.
+    /// Changes `submitting` payments whose attempt has ended to `pending`, since their outcome is unknown.
     ///
     /// - Returns: the number of these payments.
     func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int
