@@ -122,7 +122,7 @@ public enum SubmissionOutcome: Sendable, Equatable {
     case unknown(ExchangeFault)
 }
 
-/// A function that receives a submission's outcome after its deadline.
+/// A function that receives the outcome of a submission whose answer arrives after the deadline.
 public typealias LateOutcome = @Sendable (SubmissionOutcome) async -> Void
 
 /// The result of a payment that a processor reported.

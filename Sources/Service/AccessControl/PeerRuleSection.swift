@@ -19,7 +19,7 @@ extension ConfigurationSection {
         return accounts
     }
 
-    /// Returns a rule's `roles`, one or more.
+    /// Returns a rule's `roles`. Reports a problem if there are none.
     package func ruleRoles<Role>() -> Set<Role>
     where Role: RawRepresentable & CaseIterable & Hashable, Role.RawValue == String {
         let known = Role.allCases.map(\.rawValue)

@@ -16,8 +16,8 @@ package struct BodyStream: Sendable {
     /// HTTP/1.0 has no chunks. Without a length the body then ends with the connection, and the peer cannot tell a truncated
     /// body from a complete one.
     package let length: Int?
-    /// True for a body that has no end of its own. When the daemon stops, it cancels the task that runs `produce`, and the
-    /// bytes written until then count as the complete body.
+    /// True for a body that ends only with the connection or the daemon. When the daemon stops, it cancels the task
+    /// that runs `produce`. The bytes written until then count as the complete body.
     package let isEndless: Bool
     /// Produces the body. If it throws, or has written another number of bytes than `length`, the connection is aborted, so
     /// that the peer sees that the body is incomplete. The task is cancelled when the connection ends.

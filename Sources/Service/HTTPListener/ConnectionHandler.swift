@@ -24,7 +24,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case responding
         case streaming(OutgoingStream)
         case writing
-        /// The last answer is written; the peer has time to read it.
+        /// The last answer is written, and the peer gets time to read it before the connection is closed.
         case lingering
         case closed
     }

@@ -65,9 +65,9 @@ package final class ConnectionLimits: Sendable {
         /// connect, no matter how many uids fill the socket.
         package var reserved = 0
         /// The part of `total` for connections whose client is not known yet; the rest is for known clients. A new
-        /// connection beyond this part closes the oldest one of the largest source: unused connections cannot be
-        /// distinguished from needed ones, and a client can reconnect without harm. nil if sources are known from the
-        /// start; an excess connection is then refused.
+        /// connection beyond this part closes the oldest one of the largest source. Unused connections cannot be
+        /// distinguished from needed ones, but a client can reconnect without harm. Nil if sources are known from the
+        /// start. An excess connection is then refused.
         package var unidentified: Int?
 
         package init(total: Int, perSource: Int, reserved: Int = 0, unidentified: Int? = nil) {

@@ -20,7 +20,7 @@ package struct ListeningSocket: Sendable {
     package let place: Place
     package let service: any ConnectionService
     package let connectionLimits: ConnectionLimits
-    /// True if requests are answered on their connection's event loop. Only for answers that never take long.
+    /// True if requests are answered on their connection's event loop. This is only for answers that never take long.
     package let answersOnEventLoop: Bool
     package let limits: RequestLimits
 

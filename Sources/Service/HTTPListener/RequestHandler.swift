@@ -88,9 +88,9 @@ package final class RequestOrigin: Sendable {
         self.turns = turns
     }
 
-    /// True once the connection is closed and cannot be answered any more.
+    /// True once the connection is closed, so that no answer can reach the peer.
     ///
-    /// A peer that has only finished sending has not left.
+    /// False for a peer that has only closed its sending side.
     package var hasLeft: Bool { left.load(ordering: .relaxed) }
 
     func leave() { left.store(true, ordering: .relaxed) }

@@ -49,7 +49,7 @@ package final class AnswerByteCount: ChannelInboundHandler {
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let wasWithin = bytes <= most
         bytes += unwrapInboundIn(data).readableBytes
-        // The bytes go first: they may complete the answer.
+        // The bytes are passed on before the error, because they may complete the answer.
         context.fireChannelRead(data)
         guard wasWithin, bytes > most else { return }
         // Later bytes are not read, so that they cost nothing while TLS is being closed.

@@ -30,7 +30,7 @@ final class HTTPExchange: ChannelInboundHandler {
     /// The handler's context while the connection is open.
     private var context: ChannelHandlerContext?
     private var isActive = false
-    /// The counts before TLS and before the HTTP decoder.
+    /// The counters of the answer's bytes: before the HTTP decoder, and before TLS.
     private var counts: [AnswerByteCount] = []
     private var body: [UInt8] = []
     private var wantsMore = true

@@ -57,6 +57,8 @@ package final class HostNames: Sendable {
     private let lookUp: @Sendable (String) throws -> [SocketAddress]
     private let state = Mutex(State())
 
+    /// Creates an instance with its own cache.
+    ///
     /// - Parameter lookUp: returns a name's addresses, whose ports are ignored; may block.
     package init(
         _ limits: Limits = Limits(),

@@ -47,7 +47,8 @@ extension ServerConfiguration {
     }
 }
 
-/// The value in force. A request reads it once and uses what it read to its end; a reload replaces it as a whole.
+/// The value in force. A request reads the value once and uses it until the request ends. A reload replaces the value
+/// as a whole.
 package final class Current<Value: Sendable>: Sendable {
     private let value: Mutex<Value>
 

@@ -260,7 +260,7 @@ extension HTTPAnswer {
             retryAfter: refusal.retryAfter ?? row.retryAfter)
     }
 
-    /// Creates the answer of any refusal.
+    /// Creates the answer to a refused request.
     ///
     /// - Parameter retryAfter: seconds for the Retry-After header.
     package init(refusing body: [UInt8], status: Int, headers: [Header], retryAfter: Int?) {

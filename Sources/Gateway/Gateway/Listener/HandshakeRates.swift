@@ -59,7 +59,7 @@ final class HandshakeRates: Sendable {
         state.buckets[source] == nil && state.buckets.count >= Self.maximumSources ? Self.others : source
     }
 
-    /// Removes buckets that are full again; at most once a second, since it reads all of them.
+    /// Removes buckets that are full again. Does so at most once a second, because it reads all buckets.
     private func clear(_ state: inout State, _ now: ContinuousClock.Instant) {
         guard state.buckets.count >= Self.maximumSources, state.clearedAt.map({ now - $0 >= .seconds(1) }) ?? true
         else { return }

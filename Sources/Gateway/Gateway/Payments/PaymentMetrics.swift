@@ -6,13 +6,13 @@ import Telemetry
 
 /// The metrics of payments.
 struct PaymentMetrics: Sendable {
-    /// `outcome` is the payment's state, or a refusal's code.
+    /// The label `outcome` is the payment's state, or a refusal's code.
     private let payments = Counter(
         "paytoken_gateway_payments_total", help: "Requested payments, by outcome.", labels: ["outcome"])
     private let paymentSeconds = Histogram(
         "paytoken_gateway_payment_seconds", help: "Time from a payment's request to its outcome.",
         bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
-    /// `reason` is an ``ExchangeFault``, or `answered_pending`.
+    /// The label `reason` is an ``ExchangeFault``, or `answered_pending`.
     private let inDoubt = Counter(
         "paytoken_gateway_submissions_in_doubt_total",
         help: "Submissions after which the payment's outcome was unknown, by reason.", labels: ["reason"])
@@ -24,7 +24,7 @@ struct PaymentMetrics: Sendable {
     private let unreadable = Gauge(
         "paytoken_gateway_unreadable_payments",
         help: "Payments that the gateway skips because their rows hold what this version does not know.")
-    /// `outcome` is the state that the processor reported, `no_trace`, or `not_answered`.
+    /// The label `outcome` is the state that the processor reported, `no_trace`, or `not_answered`.
     private let questions = Counter(
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
         labels: ["outcome"])

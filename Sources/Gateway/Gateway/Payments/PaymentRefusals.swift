@@ -104,7 +104,7 @@ struct DecryptionFailure: Error, Sendable {
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
             self.init(passed, isFinal: true)
         // paytokend's rule requires an expectation that the client's entry here does not require. The client cannot
-        // know that, so the operator has to change one of the two.
+        // know that, so the operator has to change one of the two settings.
         case .malformedRequest where DecryptRequest.isMissingExpected(known, details: details):
             self.init(
                 GatewayRefusal(

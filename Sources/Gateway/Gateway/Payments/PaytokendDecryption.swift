@@ -12,7 +12,7 @@ struct ReleasedToken: Sendable {
     let merchantIdentifier: String
     /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
     let paymentData: JSONObject
-    /// The same dictionary, serialised as JSON again.
+    /// The JSON text of ``paymentData``.
     let bytes: [UInt8]
 }
 

@@ -6,7 +6,7 @@ import Telemetry
 ///
 /// To add one, add a property here, or to a type with such properties that is passed to ``exposition(with:)``.
 struct GatewayInstruments: Sendable {
-    /// `outcome` is `ok` or a refusal's code.
+    /// The label `outcome` is `ok` or a refusal's code.
     let requests = Counter(
         "paytoken_gateway_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
     let requestSeconds = Histogram(

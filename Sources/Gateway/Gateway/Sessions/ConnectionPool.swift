@@ -133,7 +133,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return next
     }
 
-    /// Closes idle connections, and from now on every connection that is returned.
+    /// Closes the idle connections. From now on, the pool also closes each connection that it gets back.
     func close() {
         let idle = state.withLock { state in
             defer { state.idle = [:] }

@@ -5,7 +5,7 @@ import Telemetry
 
 /// The metrics of merchant sessions, and warnings in the log if an operator has to act.
 final class SessionMetrics: SessionObserver {
-    /// `outcome` is `ok` or the refusal's code.
+    /// The label `outcome` is `ok` or the refusal's code.
     private let sessions = Counter(
         "paytoken_gateway_sessions_total", help: "Merchant sessions requested from Apple.", labels: ["outcome"])
     private let sessionSeconds = Histogram(
@@ -18,7 +18,7 @@ final class SessionMetrics: SessionObserver {
     private let signatureSeconds = Histogram(
         "paytoken_gateway_signature_seconds", help: "Time until paytokend's answer with a signature.", bounds: latencies
     )
-    /// `connection` is `new` or `reused`.
+    /// The label `connection` is `new` or `reused`.
     private let requests = Counter(
         "paytoken_gateway_apple_requests_total", help: "Requests to Apple's host, by the connection they went over.",
         labels: ["connection"])

@@ -24,7 +24,8 @@ extension XMLElement {
     }
 
     /// Returns the position at which a tag has more quoted values than the limit. libxml2 compares each attribute of a
-    /// tag with every other one before it reports them, so it must not receive as many as fit into a document.
+    /// tag with every other one before it reports any. Without this limit, a document full of attributes would take
+    /// very long to parse.
     ///
     /// The result is exact only up to the point at which libxml2 also stops reading: a fault in well-formedness, a
     /// processing instruction or a document type.
@@ -32,7 +33,8 @@ extension XMLElement {
         var rest = bytes[...]
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
             rest = rest[start...]
-            // Text in these is never a tag. The end does not overlap the beginning: <!--> and <!---> begin a comment.
+            // Text in comments and CDATA sections is never a tag. The end does not overlap the beginning: <!--> and
+            // <!---> only begin a comment.
             for (begin, end) in [("<!--", "-->"), ("<![CDATA[", "]]>")] where rest.starts(with: begin.utf8) {
                 let inside = rest.dropFirst(begin.utf8.count)
                 rest = inside.firstRange(of: Array(end.utf8)).map { inside[$0.upperBound...] } ?? []

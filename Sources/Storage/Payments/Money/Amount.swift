@@ -1,8 +1,8 @@
 /// An amount of money as a whole number of its currency's minor units. It is never a floating-point number, since 0.1
 /// has no binary representation.
 ///
-/// Apple's payment data also contain such a number (`transactionAmount`). It is known to count minor units of ISO 4217
-/// only for currencies with two decimals, since Apple's reference has no example with zero or three decimals
+/// Apple's payment data also contain such a number (`transactionAmount`). Only for currencies with two decimals is it
+/// known that this number counts minor units of ISO 4217: Apple's reference has no example with zero or three decimals
 /// (``isAppleUnitVerified``).
 public struct Amount: Sendable, Hashable {
     /// From 0 to ``most``.

@@ -11,7 +11,7 @@ struct PostgreSQLPaymentSession: Sendable {
         hosts = PostgreSQLHosts(url, passwordFile: passwordFile, timeout: timeout, application: "paytoken-gateway")
     }
 
-    /// Opens a session; blocks, in the resolver perhaps beyond `deadline`.
+    /// Opens a session. Blocks until `deadline`, or longer if the resolver of host names does.
     func open(until deadline: ContinuousClock.Instant) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
         try openAndInspect(until: deadline).connection
     }

@@ -18,7 +18,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     let unreadable = UnreadablePayments()
     private let sessions: PostgreSQLPaymentSessions
 
-    /// Opens the store; blocks for at most `timeout`, in the resolver perhaps longer.
+    /// Opens the store. Blocks for at most `timeout`, or longer if the resolver of host names does.
     ///
     /// - Parameters:
     ///   - passwordFile: read again for each session; nil for a login without a password.

@@ -25,7 +25,7 @@ final class SQLitePaymentConnections: Sendable {
 
     /// The time in seconds to wait for a full disk or another program's lock.
     private static let busyTimeout: TimeInterval = 2
-    /// The number of pages in the write-ahead log after which a commit copies it into the file.
+    /// The number of pages in the write-ahead log after which a commit copies the log into the file.
     private static let checkpointPages = 1000
     /// The number of free bytes below which the file is not opened for writing: enough for the shared memory and a
     /// payment's commits.

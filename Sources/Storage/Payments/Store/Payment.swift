@@ -28,7 +28,8 @@ public struct Payment: Sendable, Equatable {
 
     public let key: Key
     public let purpose: Purpose
-    /// SHA-256 of the rest of the client's request (order, expectations). A different digest means a different request.
+    /// The SHA-256 of the order and the expectations in the client's request. A different digest means a different
+    /// request.
     public let requestDigest: [UInt8]
     /// The client's identifier of the order; nil if it gave none.
     public let orderId: String?
@@ -84,8 +85,8 @@ public struct Payment: Sendable, Equatable {
 
 /// One attempt at a payment, by one gateway.
 public struct PaymentAttempt: Sendable, Hashable {
-    /// 8 random bytes. paytokend receives them with the payment token, and returns them to the caller of the next
-    /// release.
+    /// The attempt's identifier, 8 random bytes. paytokend receives them with the payment token, and returns them to
+    /// the caller of the next release.
     public let identifier: [UInt8]
     /// The gateway that makes the attempt, for display.
     public let owner: String

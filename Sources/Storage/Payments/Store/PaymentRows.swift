@@ -152,7 +152,7 @@ struct PaymentRows {
             [.integer(deadline)], prepared: "find_abandoned")
     }
 
-    /// The abandoned payments, except those that another gateway is working on.
+    /// Selects and locks the abandoned payments, except those that another gateway has locked.
     func abandoned(before deadline: Int64) -> StoredStatement {
         StoredStatement(
             Self.findAbandoned(before: deadline).sql + (lock.isEmpty ? "" : lock + " SKIP LOCKED"),

@@ -7,7 +7,7 @@ enum ArrivalRule {
     case begin
     case answer(PaymentBeginning)
 
-    /// Decides on an arrival.
+    /// Decides if an attempt begins, or which response the client gets instead.
     ///
     /// - Parameters:
     ///   - found: the payment that ``PaymentArrival/payment(among:)`` chose; nil for a payment token that is new.
@@ -188,7 +188,7 @@ extension Payment {
         return SettledRow(payment: settled, isChanged: true, history: [(state, outcome.reason)], at: now)
     }
 
-    /// The payment after a person resolved it.
+    /// Returns the payment after a person has resolved it.
     ///
     /// - Throws: `superseded` if it is not pending.
     func resolved(as state: PaymentState, at now: Date) throws(PaymentStoreError) -> Payment {

@@ -105,9 +105,9 @@ public struct PaymentArrival: Sendable {
     public let purpose: Payment.Purpose
     /// The digest of the request's normal form, 32 bytes.
     public let requestDigest: [UInt8]
-    /// The digests of the client's original spelling, while ``key`` and ``requestDigest`` are those of the normal form.
-    /// Earlier versions stored only the digests of the original spelling, so these find payments of earlier versions.
-    /// Nil if the two spellings are equal.
+    /// The digests of the client's original spelling, while ``key`` and ``requestDigest`` have the digests of the
+    /// normal form. Earlier versions stored only the digests of the original spelling. With these, payments of earlier
+    /// versions are found. Nil if the two spellings are equal.
     public let spelled: Spelled?
     public let orderId: String?
     /// The transaction identifier that the payment token states, 32 bytes, not verified yet. It finds the client's own

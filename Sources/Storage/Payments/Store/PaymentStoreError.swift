@@ -13,7 +13,8 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
     case inDoubt(reason: String)
     /// The queue is full.
     case overloaded
-    /// Another attempt has the payment, or its state no longer permits this change.
+    /// Another attempt has the payment, or the payment's state no longer permits this change. The value is the state
+    /// that was found.
     case superseded(PaymentState)
     /// No payment has this name.
     case notFound
