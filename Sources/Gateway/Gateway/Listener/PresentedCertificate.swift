@@ -52,7 +52,7 @@ struct PresentedCertificate: Sendable {
     func isVerified(under generation: Int) -> Bool { (try? verification.get()) == generation }
 
     /// Returns the reason why the certificate does not identify a client.
-    func whyUnknown(at time: Date, under generation: Int) -> String {
+    func identificationFault(at time: Date, under generation: Int) -> String {
         guard isValid(at: time) else { return "it is not valid now" }
         switch verification {
         case .success(generation): return "no client has its SHA-256 or one of its names"

@@ -56,7 +56,7 @@ struct MerchantRules: RouterRules {
         let authorization = Authorization(head.values(of: "authorization"))
         let (clients, certificate, now) = (clients.current, peer.certificate, Date())
         if let client = clients.client(for: authorization, certificate: certificate, at: now) { return client }
-        let reason = certificate?.whyUnknown(at: now, under: clients.generation)
+        let reason = certificate?.identificationFault(at: now, under: clients.generation)
         throw GatewayRefusal(
             .unauthorized,
             "The gateway does not know this client; send the header Authorization: Bearer KEY, or use a known client certificate.",
