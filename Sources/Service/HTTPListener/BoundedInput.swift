@@ -23,7 +23,7 @@ final class BoundedInput: ChannelInboundHandler {
 
     /// The number of bytes given to the decoder since it last completed a head or a message.
     private(set) var bytesSinceBoundary = 0
-    /// Bytes that were read and not yet passed on: those of one read.
+    /// The bytes of the last read that were not passed on yet.
     private var kept = CircularBuffer<ByteBuffer>(initialCapacity: 1)
     /// True once the peer has sent its last byte.
     private var hasSeenEnd = false

@@ -37,7 +37,7 @@ package struct InheritedSockets: Sendable, Equatable {
     /// The first inherited descriptor, by convention.
     private static let firstDescriptor: CInt = 3
 
-    /// True if there is anything for ``takeFromEnvironment(named:)``.
+    /// True if LISTEN_FDS is set, so that ``takeFromEnvironment(named:)`` may find sockets.
     package static var areInEnvironment: Bool { unsafe getenv("LISTEN_FDS") != nil }
 
     /// The pause before the program ends with status 75 after a temporary fault, such as an unavailable server. If a caller

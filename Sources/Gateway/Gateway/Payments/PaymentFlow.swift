@@ -9,8 +9,9 @@
 //     PaymentOutcomes.swift           storing a payment's result
 //     PaymentUpkeep.swift         finding the result of pending payments
 //
-// Guaranteed: a payment token is submitted at most once. `submitting` is durable before the processor's first byte.
-// After that byte the payment is `pending` unless the processor says otherwise, and is never sent again.
+// Guarantees: a payment token is submitted at most once. The state `submitting` is durable before the first byte goes
+// to the processor. After that byte the payment is `pending` unless the processor reports its result, and is never sent
+// again.
 
 import Encodings
 import Foundation

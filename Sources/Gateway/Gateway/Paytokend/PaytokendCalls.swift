@@ -7,7 +7,8 @@
 import DaemonAPI
 import Telemetry
 
-/// Sends requests to paytokend: a bounded number at a time, taking turns between clients, on persistent connections.
+/// Sends requests to paytokend on persistent connections. It sends a bounded number at a time, and the clients take
+/// turns.
 ///
 /// paytokend limits the connections of each account (`listener.max_connections_per_uid`). The limit here is lower, so
 /// `GET /readyz` always finds a free connection, however many payments there are.

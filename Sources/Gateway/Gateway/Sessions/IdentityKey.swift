@@ -56,6 +56,8 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
 struct IdentityTLS: Sendable {
     let context: NIOSSLContext
 
+    /// Creates the settings for one identity.
+    ///
     /// - Throws: `NIOSSLError` if BoringSSL refuses the certificates.
     init(_ identity: MerchantIdentity, source: any MerchantIdentitySource, endpoint: AppleEndpoint) throws {
         var configuration = TLSConfiguration.makeClientConfiguration()
@@ -66,7 +68,7 @@ struct IdentityTLS: Sendable {
         // TLS 1.3 accepts no PKCS#1 signature (RFC 8446 §4.2.3), so an HSM token without PSS can sign only for TLS 1.2.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none
-        // Short, because a connection counts until it is closed.
+        // The time is short, because a connection counts until it is closed.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateChain = try identity.certificateChain.map {
             .certificate(try NIOSSLCertificate(bytes: $0, format: .der))

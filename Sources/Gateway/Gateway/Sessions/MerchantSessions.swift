@@ -227,7 +227,7 @@ final class MerchantSessions: Sendable {
 }
 
 extension MerchantSessions {
-    /// Creates the requester of sessions that the configuration describes.
+    /// Creates the `MerchantSessions` that the configuration describes.
     ///
     /// - Parameter identities: a source of identities instead of paytokend.
     static func made(

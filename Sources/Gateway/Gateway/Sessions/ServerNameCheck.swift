@@ -40,7 +40,7 @@ final class ServerNameCheck {
         return alternatives.compactMap { if case .dnsName(let name) = $0 { name } else { nil } }
     }
 
-    /// Compares names according to RFC 6125 §6.4: ignoring case, and `*` as the whole first label matches any label.
+    /// Compares names according to RFC 6125 §6.4. Case is ignored, and `*` as the whole first label matches any label.
     static func matches(_ name: String, _ host: String) -> Bool {
         let (labels, wanted) = (parts(name), parts(host))
         guard labels.count == wanted.count, labels.count > 2 else { return false }

@@ -1,8 +1,8 @@
 import DaemonAPI
 import Refusals
 
-/// The reason why there is no merchant session. ``SessionFailure/answer`` contains its meaning for the caller and the
-/// remedy.
+/// The reason why there is no merchant session. ``SessionFailure/answer`` states what the failure means for the caller,
+/// and the remedy.
 enum SessionFailure: Error, Sendable, Equatable {
     // Failures of paytokend and of the merchant's identity: the cases down to `paytokend`.
     case noActiveIdentity
@@ -255,6 +255,8 @@ extension SessionFailure {
         }
     }
 
+    /// Creates the failure for a request to paytokend that failed.
+    ///
     /// - Parameter step: the step that was in progress.
     init(_ failure: IdentityFailure, during step: SessionStep) {
         self = failure == .late ? .deadlineExceeded(step: step) : .paytokend(failure)

@@ -40,7 +40,8 @@ extension PaymentStoreError: StoreFailure {
         return mayBeWritten ? .inDoubt(reason: reason) : .unavailable(reason: reason)
     }
 
-    /// Contains only SQLite's codes, SQLSTATEs and fixed sentences, so that a statement's values stay out of logs.
+    /// Converts an error of a database. The result contains only SQLite's codes, SQLSTATEs and fixed sentences, so that
+    /// a statement's values stay out of logs.
     init(_ error: any Error) {
         self =
             switch error {
