@@ -19,8 +19,8 @@ package struct ServerDatabase: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - text: the value of `url`.
-    ///   - use: the action that a password file permits to accounts that can read it, for messages, such as "change the
-    ///     outcome of payments".
+    ///   - use: the harm that other users can do if they can read the password file, such as "change the outcome of
+    ///     payments". It completes the sentence "With the secret they …".
     package init?(_ text: String, _ section: ConfigurationSection, use: String) {
         let isSecretNamed = section.node("password_file") != nil
         let passwordFile = section.secretFile("password_file", use: use)
@@ -41,7 +41,7 @@ package struct ServerDatabase: Sendable, Equatable {
                 "the file of its \(file.parameter), \(ConfigurationText.shown(file.path)), cannot be read; give an absolute "
                     + "path, and check its permissions")
         }
-        if let service = url.service, !ServiceFiles(section.reader.environment).define(service) {
+        if let service = url.service, !ServiceFiles(section.reader.environment).haveSection(for: service) {
             section.problem(
                 "url",
                 "names the service \(ConfigurationText.shown(service)), which no service file defines: \(ServiceFiles.names)"
@@ -76,7 +76,7 @@ private struct ServiceFiles {
             [environment["PGSERVICEFILE"] ?? home + "/.pg_service.conf"] + directories.map { $0 + "/pg_service.conf" }
     }
 
-    func define(_ service: String) -> Bool {
+    func haveSection(for service: String) -> Bool {
         paths.contains { path in
             let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
             return text.split(whereSeparator: \.isNewline).contains { line in

@@ -36,7 +36,7 @@ public enum ProcessHardening {
         return unsafe setrlimit(resource, &own) == 0 ? 0 : errno
     }
 
-    /// Returns true if a descriptor is a socket.
+    /// Returns true for a socket, and false for anything else, including a descriptor that is not open.
     public static func isSocket(_ descriptor: Int32) -> Bool {
         var status = stat()
         return unsafe fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
@@ -50,9 +50,10 @@ public enum ProcessHardening {
 
 /// System calls that this process, its threads and every program that it starts can no longer make.
 enum SystemCallFilter {
-    /// Applies the filter, before the library is loaded, so that none of its code runs without it. A library that
-    /// needs a denied call fails with an error of its own when it is opened.
-    /// - Parameter names: Names of ``HSMTokenOpening/deniedSystemCalls``; no names mean no filter.
+    /// Installs a seccomp filter that denies these system calls. The caller installs it before it loads the PKCS#11
+    /// library; otherwise the library's initialisers would run without the filter. A library that needs a denied call
+    /// reports an error of its own when it is opened.
+    /// - Parameter names: The names in ``HSMTokenOpening/deniedSystemCalls``. Without names, no filter is installed.
     static func apply(denying names: [String]) throws(WorkerFailure) {
         guard !names.isEmpty else { return }
         let copies: [UnsafeMutablePointer<CChar>?] = unsafe names.map { unsafe strdup($0) }

@@ -144,7 +144,8 @@ final class TokenSession: Sendable {
             try hsmToken.remember(head, in: &session)
             return .done
         case .probe:
-            // The call of `restore` before this method has checked the session and the login in the HSM token.
+            // Nothing remains to be done: `restore`, which runs before this method, has checked the session and the
+            // login.
             return .done
         }
     }

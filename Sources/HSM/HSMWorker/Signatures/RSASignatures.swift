@@ -7,7 +7,7 @@ import WorkerProtocol
 struct RSASignatures: Sendable {
     private(set) var pss: RSASignatureMethod?
     private(set) var pkcs1: RSASignatureMethod?
-    /// For each algorithm that is not served, a sentence with the reason.
+    /// The reasons why algorithms are missing: one sentence for each algorithm that the HSM token cannot sign with.
     private(set) var shortcomings: [String] = []
 
     subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
@@ -52,7 +52,9 @@ struct RSASignatures: Sendable {
     ) -> RSASignatureMethod? {
         var lacks: [String] = []
         for method in RSASignatureMethod.allCases where method.algorithm == algorithm {
-            let failure = deadline.failureTwice { method.failure(to: Self.longestMessage, with: entry, in: &session) }
+            let failure = deadline.failureAfterRetry {
+                method.failure(to: Self.longestMessage, with: entry, in: &session)
+            }
             guard let failure else { return method }
             lacks.append("\(method.requirement) (\(failure))")
         }

@@ -9,9 +9,11 @@ struct TierSelection: Sendable {
     var ecV1: (any RestorationTier)?
     var rsaV1: (any RestorationTier)?
     let signatures: RSASignatures
-    /// For each version without a tier, and each TLS signature without a mechanism, a sentence with the reason.
+    /// The reasons why functions are missing: one sentence for each payment token version without a tier, and for each
+    /// TLS signature algorithm without a mechanism.
     private(set) var shortcomings: [String] = []
-    /// True if a version has no tier because only tier C would work and the configuration does not allow it.
+    /// True if a payment token version has no tier because only tier C would work and the configuration does not allow
+    /// tier C.
     private(set) var needsExtractableSecret = false
 
     /// The tiers, strongest first.
@@ -105,7 +107,7 @@ struct TierSelection: Sendable {
             // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
-            let found = deadline.failureTwice { candidate.selfTestFailure(with: key, in: &session) }
+            let found = deadline.failureAfterRetry { candidate.selfTestFailure(with: key, in: &session) }
             guard let failure = found else { return candidate }
             former = failure
             if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }

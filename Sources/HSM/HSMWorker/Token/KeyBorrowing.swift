@@ -201,7 +201,7 @@ struct CallDeadline: Sendable {
     /// as the worker runs. A test that fails because the HSM token is busy is repeated while time is left.
     ///
     /// - Returns: nil if the test passed, otherwise the last fault.
-    mutating func failureTwice(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
+    mutating func failureAfterRetry(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
         var isSecond = false
         while let failure = test() {
             if failure.call?.isBusy == true, wait() { continue }
@@ -250,7 +250,7 @@ extension CallError {
     /// The cause of the failure is not the key that the call was made with.
     var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
 
-    /// The HSM token refuses this PIN.
+    /// The PIN is wrong, or its length or one of its characters is not permitted.
     var isPINRefused: Bool {
         switch returnValue {
         case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true

@@ -137,8 +137,9 @@ final class KeyListing: Sendable {
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
-    /// - Returns: The values that fit into an answer, which the daemon parses as certificates. Also a fault if a value
-    ///   does not fit, because the omitted certificate could name another merchant.
+    /// Reads the CKA_VALUE of each certificate object with this CKA_ID. The daemon parses the values as certificates.
+    /// - Returns: The values that fit into an answer, and a fault if any value does not fit. The fault excludes the key
+    ///   from use, because an omitted certificate could name another merchant.
     private func readCertificates(
         _ identifier: [UInt8], _ session: inout Session
     ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {
@@ -277,7 +278,7 @@ extension CallError {
 }
 
 extension KeyDescription {
-    /// The approximate size in a frame.
+    /// The approximate number of bytes that this description occupies in a frame.
     fileprivate var frameByteCount: Int {
         let texts = label.utf8.count + (inconsistency?.utf8.count ?? 0)
         return certificates.reduce(64 + identifier.count + subjectPublicKeyInfo.count + texts) { $0 + $1.count }
