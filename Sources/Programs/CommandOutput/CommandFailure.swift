@@ -22,7 +22,7 @@ package struct CommandFailure: CommandEnding, Equatable {
     /// Makes the failure for a refusal: `code: message (details)` from the daemon's response, and the commands that may
     /// help.
     ///
-    /// - Parameter target: the target of the request.
+    /// - Parameter target: the refused request's path and query, which determine the commands.
     package init(refusal: RefusalAnswer, httpStatus: Int, to target: String) {
         let details = refusal.details.map { " (\($0))" } ?? ""
         self.init(

@@ -1,8 +1,8 @@
 /// The commands that may help after a refusal. The daemon and the gateway describe the fault in the terms of their
 /// APIs; only this table knows the corresponding commands.
 package enum CommandHints {
-    /// The first matching row applies. A row contains the code, the beginning of the request's path or of the reason's
-    /// component, the details if they are significant, and the commands.
+    /// The commands for each refusal; the first matching row applies. `place` is a prefix of the request's path, or of
+    /// the component in a reason of `/readyz`. A row with `details` applies only to refusals with the same details.
     private static let rows: [(code: String, place: String, details: String?, commands: String)] = [
         ("key_not_found", "/v1/rotations", nil, "paytokenctl key list, paytokenctl help key generate"),
         ("key_not_found", "/v1/", nil, "paytokenctl key list"),
@@ -13,7 +13,7 @@ package enum CommandHints {
         ("hsm_unavailable", "/v1/", nil, "paytokenctl status"),
         ("ledger_unavailable", "/v1/audit", nil, "paytokenctl status, paytokenctl audit verify"),
         ("ledger_unavailable", "/v1/", nil, "paytokenctl status"),
-        // Readiness.
+        // Reasons of `/readyz`.
         ("transaction_replayed", "clock", nil, "paytokenctl help ledger accept-clock"),
         ("signing_time_outside_window", "clock", nil, "paytokenctl help ledger accept-clock"),
         // Merchant sessions.

@@ -178,11 +178,11 @@ extension Table {
         /// The minimum number of terminal columns shown, including the ellipsis.
         private static let (leastBeginning, leastWords) = (9, 16)
 
-        /// The minimum width of the column with these values, and the end at which they are then truncated; nil if it
-        /// cannot be narrower.
+        /// Returns the smallest width to which the column's values can be shortened, and the end at which they are cut.
+        /// Returns nil if the values must not be shortened.
         ///
-        /// - Parameter most: true if no more columns can be left out. Words are then shortened as much as identifiers,
-        ///   and identifiers with a common beginning, such as those of one company, show their ends.
+        /// - Parameter most: true if no further column can be left out. Words then become as short as identifiers, and
+        ///   identifiers may be cut at their beginning. Identifiers of one company often differ only at the end.
         fileprivate func least(of values: [String], most: Bool) -> (width: Int, cut: Table.Cut)? {
             switch shortening {
             case .none: return nil

@@ -5,7 +5,7 @@ import Encodings
 import GatewayAPI
 import Payments
 
-/// The commands for payments.
+/// The group of the commands `payment list`, `payment show` and `payment resolve`.
 struct PaymentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "payment", abstract: "Shows payments, and resolves those with an unknown outcome.",
@@ -37,7 +37,7 @@ struct PaymentOptions: ParsableArguments {
     var connection: DaemonConnection { DaemonConnection(.gatewayAdmin, option: socket) }
 }
 
-/// A payment as a command's argument.
+/// The argument by which a command names a payment: its transactionId.
 struct TransactionArgument: ParsableArguments {
     @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
     var transaction: String

@@ -6,7 +6,7 @@ import PostgreSQLClient
 import SecretMemory
 import StrictJSON
 
-/// The commands for the store of payments.
+/// The group of the commands for a payment store in PostgreSQL; at present only `store create`.
 struct StoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store", abstract: "Makes the tables in which several gateways keep payments.",

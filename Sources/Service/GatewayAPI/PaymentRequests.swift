@@ -34,7 +34,7 @@ public struct PaymentListRequest: StrictRequest {
 public struct PaymentResolution: StrictRequest {
     /// One of ``statuses``.
     public var status: String
-    /// The reason, 1 to 200 characters, for the record.
+    /// The reason for the resolution, 1 to 200 characters. The payment's history keeps it.
     public var reason: String
 
     /// The results that a pending payment can be resolved to.

@@ -20,7 +20,7 @@ public struct SessionCheckAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// The steps in their order.
+    /// All steps in the order of execution. The steps after a failed one are ``Outcome/notReached``.
     public var steps: [Step]
     /// The code with which `POST /merchant-sessions` would refuse the same request; null if Apple returned a session.
     @Nullable public var code: String?

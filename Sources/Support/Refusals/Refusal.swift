@@ -1,7 +1,7 @@
 /// A refusal for the caller: the fault, the part of the request that contains it, and the remedy.
 ///
-/// Both texts are sent to the caller and logged. They never contain an account number, a cryptogram, a key, a PIN or a
-/// part of a request's body. Build them only from fixed sentences, names of members, sizes and times.
+/// ``message`` and ``details`` are sent to the caller and logged. They never contain an account number, a cryptogram, a
+/// key, a PIN or a part of a request's body. Build them only from fixed sentences, names of members, sizes and times.
 public struct Refusal: Error, Sendable, Equatable {
     public let code: RefusalCode
     /// One sentence for the user.
@@ -21,8 +21,8 @@ public struct Refusal: Error, Sendable, Equatable {
 
 /// The closed set of codes for the daemon's refusals.
 ///
-/// The raw value is the `code` member of a refusal's JSON and the `outcome` in metrics and records. It is part of the
-/// public contract and never changes. The HTTP statuses are in one table, `ErrorTable` in DaemonAPI.
+/// The raw value is the `code` member of a refusal's JSON and the `outcome` in metrics and audit records. It is part
+/// of the public contract and never changes. The HTTP statuses are in one table, `ErrorTable` in DaemonAPI.
 public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     // Faults of the request and its envelope.
     case malformedRequest = "malformed_request"
@@ -52,7 +52,7 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case amountMismatch = "amount_mismatch"
     case applicationDataMismatch = "application_data_mismatch"
 
-    // Earlier releases.
+    // An earlier release of the same payment.
     case transactionReplayed = "transaction_replayed"
 
     // Administration.

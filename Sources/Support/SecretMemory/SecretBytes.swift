@@ -16,8 +16,8 @@ public struct SecretBytes: ~Copyable, Sendable {
     /// The number of bytes.
     public private(set) var count: Int
 
-    /// Creates a secret of zero bytes.
-    /// - Parameter count: at least 0.
+    /// Creates a secret whose bytes are all 0.
+    /// - Parameter count: the number of bytes; at least 0.
     public init(count: Int) {
         precondition(count >= 0, "a secret cannot have a negative count")
         slot = LockedPages.lend(count)
