@@ -36,8 +36,8 @@ public struct AuditEntry: Sendable, Equatable {
         node = try members.require("node") { AuditNode($0.stringValue ?? "") }
         sequence = try members.require("sequence") { Self.sequence($0) }
         time = try members.require("time") { AuditTime(stored: $0.stringValue ?? "") }
-        event = try members.require("event") { Self.word($0) }
-        outcome = try members.require("outcome") { Self.word($0) }
+        event = try members.require("event") { Self.lowerCaseWord($0) }
+        outcome = try members.require("outcome") { Self.lowerCaseWord($0) }
         let callerObject = try members.allow("caller") { $0.objectValue }
         caller = if let callerObject { try AuditCaller(callerObject) } else { nil }
         merchant = try members.allow("merchant") { $0.stringValue }
@@ -67,7 +67,7 @@ public struct AuditEntry: Sendable, Equatable {
     }
 
     /// Returns the value's text if it is 1 to 64 lower-case letters, digits and underscores; otherwise nil.
-    private static func word(_ value: JSONValue) -> String? {
+    private static func lowerCaseWord(_ value: JSONValue) -> String? {
         guard let word = value.stringValue, (1...64).contains(word.utf8.count) else { return nil }
         let allowed = word.utf8.allSatisfy { character in
             switch character {

@@ -279,7 +279,7 @@ struct RecordFrame {
     /// records.
     init?(_ line: [UInt8]) {
         var scanner = LineScanner(line)
-        guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordUntilTime(),
+        guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordStart(),
             line.count - Self.tailLength >= scanner.position
         else { return nil }
         let timeStart = scanner.position
@@ -352,7 +352,7 @@ struct LineScanner {
     private static let beforeTime = Array(",\"time\":\"".utf8)
 
     /// Reads the beginning of a record, up to its time.
-    mutating func recordUntilTime() -> (node: AuditNode, sequence: Int)? {
+    mutating func recordStart() -> (node: AuditNode, sequence: Int)? {
         guard take(Self.beforeNode), let node = node(), take(Self.beforeSequence), let sequence = sequence(),
             take(Self.beforeTime)
         else { return nil }

@@ -126,7 +126,7 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     /// not a record's.
     public init?(ofRecord line: [UInt8]) {
         var scanner = LineScanner(line)
-        guard scanner.recordUntilTime() != nil else { return nil }
+        guard scanner.recordStart() != nil else { return nil }
         self.init(stored: scanner.untilQuotationMark())
     }
 

@@ -54,7 +54,7 @@ extension ClaimRetention {
 
     /// The claims that may be forgotten now. Times are in milliseconds (``StoredTime``).
     package enum Plan: Equatable {
-        case nothing(before: Int64)
+        case nothingToForget(before: Int64)
         case clockUnconfirmed(newestClaim: Int64)
         /// Claims made before the first time are removed. The ledger may then have no claims for payment tokens signed
         /// before the second time.
@@ -71,7 +71,7 @@ extension ClaimRetention {
         -> Plan
     {
         let (present, age) = (StoredTime.milliseconds(now), StoredTime.milliseconds(age))
-        guard let newest, let oldest, oldest < present - age else { return .nothing(before: present - age) }
+        guard let newest, let oldest, oldest < present - age else { return .nothingToForget(before: present - age) }
         guard present - newest <= StoredTime.milliseconds(Self.longestLead) else {
             return .clockUnconfirmed(newestClaim: newest)
         }
@@ -101,7 +101,7 @@ extension ClaimRetention.Plan {
         ) async throws(LedgerFailure) -> Int
     ) async throws(LedgerFailure) -> ClaimPruningOutcome {
         switch self {
-        case .nothing(let time): return .pruned(count: 0, before: StoredTime.date(time))
+        case .nothingToForget(let time): return .pruned(count: 0, before: StoredTime.date(time))
         case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
         case .forget(let claims, let paymentTokens):
             var total = 0

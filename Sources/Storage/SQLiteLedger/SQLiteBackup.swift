@@ -98,10 +98,10 @@ enum SQLiteBackup {
                     try sync(path)
                     synced = written
                 }
-                try requireAwaited(isAwaited)
+                try requireWaitingCaller(isAwaited)
             }
-            try requireAwaited(isAwaited)
-            // The copy is a single, complete file. The ledger switches it back to WAL when it opens it.
+            try requireWaitingCaller(isAwaited)
+            // The copy is a single, complete file. It is switched back to WAL when it is opened as a ledger.
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
             let sequence =
                 try db.tableExists("audit_record")
@@ -122,7 +122,7 @@ enum SQLiteBackup {
         close(descriptor)
     }
 
-    private static func requireAwaited(_ isAwaited: () -> Bool) throws(LedgerBackupError) {
+    private static func requireWaitingCaller(_ isAwaited: () -> Bool) throws(LedgerBackupError) {
         guard isAwaited() else { throw .unavailable(reason: "the caller no longer waits for the copy.") }
     }
 
@@ -139,14 +139,14 @@ enum SQLiteBackup {
         guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         guard fsync(descriptor) == 0 else { throw cannotWrite(path, "fsync") }
-        try requireAwaited(isAwaited)
+        try requireWaitingCaller(isAwaited)
         var hash = SHA256()
         var bytes = 0
         do {
             while let chunk = try file.read(upToCount: 1 << 20), !chunk.isEmpty {
                 hash.update(data: chunk)
                 bytes += chunk.count
-                try requireAwaited(isAwaited)
+                try requireWaitingCaller(isAwaited)
             }
         } catch let error as LedgerBackupError {
             throw error

@@ -62,10 +62,10 @@ struct KeyAttributesTable {
         let values = row.attributes.values
         return [
             .key(AuditDigest(base64: row.key.publicKeyHash)), .name(row.attributes.token),
-            .text(values.map { $0.strength ?? "not told" } ?? "away"), .text(Self.word(values?.sensitive)),
-            .text(Self.word(values?.extractable)), .text(Self.word(values?.alwaysSensitive)),
-            .text(Self.word(values?.neverExtractable)), .text(Self.word(values?.local)),
-            .text(arrival.map(KeysSection.word) ?? "–"),
+            .text(values.map { $0.strength ?? "not told" } ?? "away"), .text(Self.yesOrNo(values?.sensitive)),
+            .text(Self.yesOrNo(values?.extractable)), .text(Self.yesOrNo(values?.alwaysSensitive)),
+            .text(Self.yesOrNo(values?.neverExtractable)), .text(Self.yesOrNo(values?.local)),
+            .text(arrival.map(KeysSection.stepText) ?? "–"),
             row.warnings.isEmpty ? .text(values == nil ? row.attributes.message ?? "–" : "none") : warnings,
         ]
     }
@@ -85,7 +85,7 @@ struct KeyAttributesTable {
         }
     }
 
-    private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "–" }
+    private static func yesOrNo(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "–" }
 
     /// Returns a sentence for each shortcoming of the key's attributes, and for each difference from the record or the
     /// ledger.

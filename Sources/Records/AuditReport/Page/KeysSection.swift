@@ -50,7 +50,7 @@ struct KeysSection {
                 keys.map { ($0.key.base64, $0) }, uniquingKeysWith: { first, _ in first })
             KeyAttributesTable(live: live, histories: histories, maximumRows: Self.maximumShown).write(to: &page)
         }
-        writeOthers(keys, to: &page)
+        writeKeysOfOtherLedgers(keys, to: &page)
         writeDifferences(keys, summaries, to: &page)
         page.requirements(Requirement.ofKeys)
     }
@@ -59,7 +59,7 @@ struct KeysSection {
         [
             .code(key.key.base64), .text(key.merchant ?? summary?.merchantIdentifier ?? "–"),
             .text(summary.map { "\($0.use), \($0.algorithm)" } ?? use(of: key.key)), .text(key.state),
-            .text(key.arrival.map { "\(Self.word($0.step)), \($0.time.day)" } ?? "before the record"),
+            .text(key.arrival.map { "\(Self.stepText($0.step)), \($0.time.day)" } ?? "before the record"),
             .text(served(key)), .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
         ]
     }
@@ -74,7 +74,7 @@ struct KeysSection {
 
     private func row(_ key: KeyHistory, _ event: KeyHistory.Event) -> [PageWriter.Cell] {
         [
-            .key(key.key), .text(Self.word(event.step)), .time(event.time),
+            .key(key.key), .text(Self.stepText(event.step)), .time(event.time),
             .name(event.by ?? "the daemon"),
             .text(builder.acts.sentence(ofApproval: event.approval) ?? "–"), .text(event.reason ?? "–"),
             .places([event.place]),
@@ -99,7 +99,7 @@ struct KeysSection {
         return "\(start.day) to \(end.map(\.day) ?? "now"), \(Int(days).grouped) days"
     }
 
-    static func word(_ step: KeyHistory.Step) -> String {
+    static func stepText(_ step: KeyHistory.Step) -> String {
         switch step {
         case .generated: "made in a token"
         case .imported: "came from a file"
@@ -119,7 +119,7 @@ struct KeysSection {
         return left < 0 ? "\(day), \(-left) days ago" : "\(day), \(left) days left"
     }
 
-    private func writeOthers(_ keys: [KeyHistory], to page: inout PageWriter) {
+    private func writeKeysOfOtherLedgers(_ keys: [KeyHistory], to page: inout PageWriter) {
         page.subheading("Keys that another ledger has too")
         guard !others.isEmpty else {
             return page.note("No other ledger's list of keys was given (--other-keys), so nothing was compared.")

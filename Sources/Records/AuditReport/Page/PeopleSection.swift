@@ -86,7 +86,7 @@ struct PeopleSection {
         }.sorted { ($0.1.time, $0.0.identifier) < ($1.1.time, $1.0.identifier) }
         page.paragraph(
             builder.endsOfApprovals.sorted { $0.key < $1.key }
-                .map { "\($0.value.grouped) \(AdministrativeActs.Approval.word($0.key))" }.joined(
+                .map { "\($0.value.grouped) \(AdministrativeActs.Approval.endText($0.key))" }.joined(
                     separator: ", "))
         page.table(
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
@@ -95,7 +95,7 @@ struct PeopleSection {
             [
                 .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
                 .key(request.key), .text(request.reason ?? "–"),
-                .text(AdministrativeActs.Approval.word(approval.end)),
+                .text(AdministrativeActs.Approval.endText(approval.end)),
                 .text(approval.decisions.last?.by ?? "–"),
                 .places([request.place] + approval.decisions.map(\.place)),
             ]

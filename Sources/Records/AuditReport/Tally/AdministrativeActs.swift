@@ -33,10 +33,10 @@ public struct AdministrativeActs: Sendable {
         public var sentence: String {
             let asked = "asked for by \(request?.by ?? "–")"
             guard let decision = decisions.last else { return asked + ", not decided yet" }
-            return "\(asked), \(Self.word(end))" + (decision.by.map { " by \($0)" } ?? "")
+            return "\(asked), \(Self.endText(end))" + (decision.by.map { " by \($0)" } ?? "")
         }
 
-        static func word(_ end: String) -> String {
+        static func endText(_ end: String) -> String {
             switch end {
             case "approve": "approved"
             case "reject": "rejected"
