@@ -60,7 +60,7 @@ public enum AuditEvent: Sendable, Equatable {
     /// Another checkpoint key was generated. The current key seals this record before it is replaced, so that a
     /// verifier that trusts the current key can trust its successor.
     case auditKeyPrepare(from: AuditDigest, to: AuditDigest)
-    /// This node trusts keys that seal another node's record, from this record on.
+    /// From this record on, this node trusts keys that seal another node's record.
     case auditKeyPinned(KeyPin)
     /// The ledger lists a key for another node, but no trusted key of that node endorses it.
     case auditKeyConflict(node: AuditNode, key: CheckpointKey)

@@ -105,7 +105,8 @@ public enum ChainFault: Sendable, Equatable {
     case ofAnotherNode(than: AuditNode)
     /// A required node has no line.
     case noLines
-    /// The record `sequence` of another node, `node`, trusts a key that no earlier trusted key endorses.
+    /// A record of another node names a key as trusted that no earlier trusted key endorses. `node` and `sequence`
+    /// identify that record.
     case unvouchedPin(node: AuditNode, sequence: Int)
 }
 

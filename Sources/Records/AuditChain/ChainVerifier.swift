@@ -26,7 +26,7 @@ public struct ChainVerifier: Sendable {
     /// The first fault, as soon as it is found.
     public private(set) var fault: ChainBreak?
 
-    /// The keys that sealed records trust; collected only on request.
+    /// The keys of other nodes that are named as trusted in sealed records; collected only on request.
     public private(set) var pins = KeyPins()
 
     /// The keys that may have signed; nil if no key is known, and then no signature is checked.
@@ -35,11 +35,11 @@ public struct ChainVerifier: Sendable {
     private let readsPins: Bool
     private let beginning: ChainBeginning
     private let isLive: Bool
-    /// The nodes whose keys sealed records name. `unsealedNames` has those named in records that no checkpoint seals
-    /// yet, by the node of the record.
+    /// The nodes whose keys are named in sealed records. `unsealedNames` has the nodes whose keys are named in records
+    /// without a seal yet, by the node of the record.
     private var namedNodes: Set<AuditNode> = []
     private var unsealedNames: [AuditNode: Set<AuditNode>] = [:]
-    /// The archives that sealed records name: the last ones of each node, at most ``maximumArchives``.
+    /// The archives that are named in sealed records: the last ones of each node, at most ``maximumArchives``.
     public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
     /// The maximum number of archives that are kept for one node, enough for one a month in 85 years.
     static let maximumArchives = 1024
@@ -47,7 +47,7 @@ public struct ChainVerifier: Sendable {
     /// The chains that begin with a checkpoint, each with the fault to report if no sealed record of the chain names an
     /// archive that ends there.
     private var unexplained: [AuditNode: ChainBreak] = [:]
-    /// Trusted keys in records that no checkpoint seals yet.
+    /// The keys that are named as trusted in records that no checkpoint seals yet.
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
     private var lastGood: ChainPosition?
@@ -75,7 +75,7 @@ public struct ChainVerifier: Sendable {
         }
     }
 
-    /// The nodes whose keys sealed records name, and that have no line.
+    /// The nodes that have no line, although their keys are named in sealed records.
     public var absentNodes: Set<AuditNode> { namedNodes.subtracting(chains.keys) }
 
     /// The number of bytes that are kept between two calls, not counting the keys, heads and trusted keys.
@@ -235,7 +235,7 @@ public struct ChainVerifier: Sendable {
 
 /// The required beginning of a chain.
 public enum ChainBeginning: Sendable, Equatable {
-    /// Record 1, or the signed checkpoint before the first record: a part of the chain suffices.
+    /// Record 1, or any signed checkpoint. The export may therefore lack earlier records of the chain.
     case anywhere
     /// Record 1, or the end of an archive that a sealed record of the same chain names. A chain whose beginning was
     /// removed by an attacker has no such record.

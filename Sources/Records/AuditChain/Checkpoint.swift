@@ -6,7 +6,7 @@ internal import StrictJSON
 /// The signed statement that a node's chain had this hash at this sequence.
 public struct Checkpoint: Sendable, Equatable {
     public let node: AuditNode
-    /// The sequence of the record that it seals, along with all earlier records.
+    /// The sequence of the last record that this checkpoint seals. It seals all earlier records as well.
     public let sequence: Int
     /// The hash of that record.
     public let hash: AuditDigest

@@ -1,8 +1,8 @@
 public import Refusals
 internal import StrictJSON
 
-/// Refusals of one uid within one minute that are not recorded individually. They are refusals of requests that had not
-/// been read completely, and floods of requests that a client can make without a signature from Apple.
+/// Refusals of one uid within one minute that are not recorded individually. They concern requests that had not been
+/// read completely, and requests that a client can send in floods because they need no signature from Apple.
 public struct RefusalSummary: Sendable, Equatable {
     /// The beginning of the minute.
     public let since: AuditTime
@@ -175,8 +175,7 @@ public struct LedgerRestore: Sendable, Equatable {
 
 /// A person's confirmation that the clock is right although the ledger contradicts it.
 public struct LedgerClockAcceptance: Sendable, Equatable {
-    /// The time of the newest record before the confirmation, if a clock that was ahead had put it in the future;
-    /// otherwise nil.
+    /// The time of the node's newest record, if it was ahead of the confirmed clock; otherwise nil.
     public var newestRecord: AuditTime?
     /// The limit before the confirmation: payment tokens signed earlier were refused, because a clock that was ahead
     /// had caused claims to be pruned. Nil if no claims were pruned.

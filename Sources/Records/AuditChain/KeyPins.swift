@@ -75,10 +75,10 @@ public struct KeyPin: Sendable, Equatable {
     }
 }
 
-/// The keys that one node's record trusts, read in the order of its records.
+/// The keys of other nodes that one node's record names as trusted.
 ///
-/// A second record of trust on first use of the same node is a fault: an attacker had hidden the first one from the
-/// daemon that wrote it.
+/// A second record that trusts keys of the same node on first use is a fault. The daemon wrote it because an attacker
+/// had hidden the first one.
 public struct KeyPins: Sendable, Equatable {
     /// The maximum number of keys for one node; further keys are not trusted.
     static let maximumKeys = 256

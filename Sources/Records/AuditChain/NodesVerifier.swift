@@ -41,7 +41,7 @@ public struct TrustedKeys: Sendable {
     /// Trusts the keys that the verified record of `node` names for other nodes.
     public mutating func trust(_ pins: KeyPins, of node: AuditNode) { self.pins = (node, pins) }
 
-    /// The nodes whose keys the record trusts.
+    /// The nodes whose keys a verified record names as trusted.
     public var pinnedNodes: Set<AuditNode> { Set(pins?.1.keys.keys ?? [:].keys) }
 
     /// The nodes for which the auditor gave a separate key.
@@ -106,7 +106,7 @@ public struct NodesVerifier: Sendable {
         chains.reduce(into: [:]) { archives, chain in archives[chain.key] = chain.value.archives[chain.key] }
     }
 
-    /// The keys that the requested node's sealed records trust.
+    /// The keys of other nodes that the requested node's sealed records name as trusted.
     public var pins: KeyPins { wanted.flatMap { chains[$0.node]?.pins } ?? KeyPins() }
 
     /// - Parameters:
@@ -291,10 +291,11 @@ public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
     public let fault: ChainBreak?
     /// Sorted by name.
     public let nodes: [NodeVerdict]
-    /// The number of records in a selection, about which nothing is proved; nil for whole chains.
+    /// The number of records in a filtered export (``FilteredExport``), which proves nothing about them. Nil for an
+    /// unfiltered export.
     public let filteredRecords: Int?
-    /// The nodes whose keys the records name and that have no line in the export. Sorted by name; empty if one node was
-    /// requested.
+    /// The nodes that have no line in the export, although its records name their keys. Sorted by name; empty if one
+    /// node was requested.
     public let absentNodes: [AuditNode]
 
     init(
@@ -310,7 +311,8 @@ public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
         fault == nil && filteredRecords == nil && !nodes.isEmpty && nodes.allSatisfy(\.isIntact)
     }
 
-    /// The exit status of a verification, as of ``ChainVerdict/exitStatus``. An absent node counts as an unknown end.
+    /// The exit status of a verification (``ChainVerdict/exitStatus``). An absent node counts like a chain whose end is
+    /// unknown.
     public var exitStatus: Int32 {
         let statuses = nodes.map(\.exitStatus)
         guard fault == nil, filteredRecords == nil, !nodes.isEmpty, !statuses.contains(1) else { return 1 }

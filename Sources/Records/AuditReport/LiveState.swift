@@ -34,7 +34,7 @@ public struct OtherLedger: Sendable {
     }
 }
 
-/// The report's verdict, with everything that is needed to repeat it.
+/// The verdict on an export, with everything that is needed to repeat its verification.
 public struct VerifiedExport: Sendable {
     /// The export's file name, without its directory.
     public var file: String

@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// The place of one record.
+/// The node and sequence of one record.
 public struct RecordPlace: Sendable, Hashable, Comparable {
     public let node: AuditNode
     public let sequence: Int

@@ -34,8 +34,8 @@ public struct ReportBuilder: Sendable {
     /// The time of the first line of a node's part, if the part does not begin with record 1; the latest one of several
     /// nodes. The missing records are older. Nil if every part begins with record 1.
     private var missingBefore: AuditTime?
-    /// The nodes whose keys a record trusts, in the form of ``nodesSeen``. They share the ledger, so the export should
-    /// contain them.
+    /// The nodes whose keys a record names as trusted, in the form of ``nodesSeen``. They share the ledger, so the
+    /// export should contain them.
     private var nodesExpected: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
@@ -115,8 +115,9 @@ public struct ReportBuilder: Sendable {
     /// Returns the time after which a key's releases are late; nil if the key was never deactivated.
     func lateAfter(_ key: AuditDigest) -> AuditTime? {
         guard let event = keys[key]?.superseded else { return nil }
-        // After a statement, the change itself is among the missing records, which are older than `missingBefore`. If
-        // the export lacks a whole node, that node's record may contain the change at any time before the statement.
+        // A statement does not show when the state changed. The record of the change is one of the missing records,
+        // which are older than `missingBefore`. If a whole node is missing, the change may have been at any time before
+        // the statement.
         guard event.isStatement, let missingBefore, nodesExpected.isSubset(of: nodesSeen) else { return event.time }
         return min(event.time, missingBefore)
     }

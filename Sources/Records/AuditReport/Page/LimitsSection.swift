@@ -2,7 +2,7 @@
 struct LimitsSection {
     let hasLive: Bool
     let isProved: Bool
-    /// True if an HSM token's own count was compared.
+    /// True if an HSM token's count of its keys' uses was compared with the record.
     let isReconciled: Bool
 
     func write(to page: inout PageWriter) {

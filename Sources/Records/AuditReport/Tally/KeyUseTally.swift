@@ -26,8 +26,8 @@ public struct KeyUseTally: Sendable {
     public private(set) var uses: [Pair: Use] = [:]
     /// The sums of the counts in records of the event `refusals`, by the refusals' code.
     public private(set) var floods: [String: Int] = [:]
-    /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01. The two
-    /// properties below have the same by caller, and the refusals by day.
+    /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01.
+    /// ``daysOfCallers`` has these numbers by caller, and ``daysOfRefusals`` has the number of refusals.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     private(set) var daysOfRefusals: [Int: Int] = [:]

@@ -24,7 +24,7 @@ public struct Reconciliation: Sendable {
         days = recorded.map { _ in [:] }
     }
 
-    /// A key with both counts, which may be equal.
+    /// The uses of one key, as the HSM token counted them and as the record shows them.
     public struct Comparison: Sendable, Equatable {
         public let key: AuditDigest
         public let counted: Int
@@ -35,7 +35,7 @@ public struct Reconciliation: Sendable {
         public var missing: Int { max(0, recorded.least - counted) }
     }
 
-    /// Returns every key of the log, or of the records that it covers, with both counts. Keys with the greatest
+    /// Compares the counts of every key in the log or in the records that the log covers. Keys with the greatest
     /// differences come first.
     public func comparisons(of log: Int) -> [Comparison] {
         let keys = Set(logs[log].uses.keys).union(recorded[log].keys)

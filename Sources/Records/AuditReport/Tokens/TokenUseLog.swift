@@ -109,11 +109,12 @@ public struct TokenUseLog: Sendable, Equatable {
         guard isEnded else { throw .unended }
     }
 
-    /// Returns true if the log covers a record's uses, and nil if it does not. Returns false if the record's time is
-    /// within ``margin`` of `since` or `until`: by the HSM token's clock, the use may be on the other side.
+    /// Returns true if the log covers a record's uses, nil if it does not, and false if that is uncertain. It is
+    /// uncertain if the record's time is within ``margin`` of `since` or `until`, because the HSM token's clock may
+    /// differ by that much.
     ///
-    /// - Parameter names: the record's HSM tokens. An import into several lists their names separated by commas; no HSM
-    ///   token's name contains a comma.
+    /// - Parameter names: the names of the record's HSM tokens. If a key was imported into several, their names are
+    ///   separated by commas, which no name contains.
     func covers(node: AuditNode, token names: String?, at time: AuditTime) -> Bool? {
         guard self.node == nil || self.node == node else { return nil }
         if let token, let names, !names.split(separator: ",").contains(token[...]) { return nil }
