@@ -19,7 +19,7 @@ package protocol QueuedWrite: Sendable {
 /// Notes that do not fit are counted, and their number is written as soon as possible.
 package final class CommitQueue<Write: QueuedWrite>: Sendable {
     package enum Admission {
-        /// The writer is idle: the caller that added this write starts it.
+        /// The writer is idle. The caller that added this write starts the writer.
         case begins
         /// The writer takes the write with its next batch.
         case joins
@@ -57,8 +57,10 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
 
     /// - Parameters:
     ///   - capacity: the maximum number of queued writes.
-    ///   - deadlines: the writer counts as stuck after their time-out in one batch.
-    ///   - moment: the time for which a commit waits for further writes, given the number of writes already waiting.
+    ///   - deadlines: the deadlines of the calls. The writer counts as stuck if one batch takes longer than their
+    ///     time-out.
+    ///   - moment: returns the time for which a commit waits for further writes. Its argument is the number of writes
+    ///     already queued.
     ///   - pause: lets the calling thread sleep.
     ///   - counting: makes a write that contains the number of dropped notes.
     ///   - observeDrop: called for each dropped note.
@@ -282,7 +284,8 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
         let ended = due.filter { $0.value.expire(asOf: now) }
         state.withLock { state in
             for number in ended.keys { state.calls[number] = nil }
-            // A later call has a later deadline, so the timer is never set too late.
+            // All calls have the same time-out, so a call that arrives later has a later deadline. A timer for the
+            // earliest deadline known now is therefore early enough for it.
             let earliest = state.calls.values.lazy.map(\.deadline).filter { $0 < .max }.min()
             state.hasTimer = earliest != nil
             if let earliest { setTimer(earliest) }

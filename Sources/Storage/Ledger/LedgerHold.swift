@@ -132,7 +132,7 @@ extension AdministrativeChange {
         ///     the fence is this time plus the window.
         ///   - approval: the approval that permits it; nil if one person alone may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
-        /// Processes an acceptance from another node, which has set the fence.
+        /// Processes an acceptance that was made on another node. The fence is already set.
         case takeUp
     }
 }

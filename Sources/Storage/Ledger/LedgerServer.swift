@@ -37,11 +37,11 @@ public struct LedgerServer: Sendable, Equatable {
         public let name: String
         /// The daemon's version.
         public let version: String
-        /// The time of its last commit, according to the server's clock.
+        /// The time of the node's last commit, according to the server's clock.
         public let lastSeen: Date
-        /// True if its lease has not ended.
+        /// True if the node's lease has not ended.
         public let isLeased: Bool
-        /// True if it has compared its chain, on the current server, with what it remembers.
+        /// True if the node has compared its chain, on the current server, with the head that it remembers.
         public let hasCompared: Bool
 
         package init(

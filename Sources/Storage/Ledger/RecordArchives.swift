@@ -3,7 +3,7 @@ package import Foundation
 
 /// The reason why records were not archived.
 public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The archive does not begin after the previous one.
+    /// The archive does not begin with record `expected`, the next one after the previous archive.
     case notNext(expected: Int)
     /// The ledger does not contain the archive's last record with that hash, or no audit checkpoint seals it.
     case unsealed

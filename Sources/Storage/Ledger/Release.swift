@@ -160,7 +160,7 @@ package struct Claim: Sendable {
     private func follows(_ release: Release) -> Bool {
         guard let named = release.named else { return true }
         let last = repeatAttempt ?? attempt
-        // If the release's own commit was not acknowledged, it does not count as another attempt.
+        // The last release may be this one, from a commit that was not acknowledged. It is then not another attempt.
         if last == release.attempt { return true }
         return StoredAttempt.name(in: last).map(named.after.contains) ?? false
     }

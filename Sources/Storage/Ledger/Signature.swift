@@ -22,7 +22,7 @@ public enum SignatureVerdict: Sendable, Equatable {
     /// The ledger has no record of the key, or the key is not an identity key or not active. The signature must not
     /// leave the process.
     case keyNotActive
-    /// No node lets a signature leave at present (``LedgerReleaseStatus``).
+    /// No node releases anything at present, and this includes signatures (``LedgerReleaseStatus``).
     case held
 
     /// The outcome for the audit record and the caller.

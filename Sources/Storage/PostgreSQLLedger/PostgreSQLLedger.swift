@@ -108,8 +108,8 @@ public final class PostgreSQLLedger: StoredLedger {
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
                 // A batch finds its rows by key; a plan made while the tables were empty would scan them.
                 ("enable_seqscan", "off"),
-                // Plan each prepared statement only once. Otherwise the server would plan the statement that reads the
-                // keys again for each batch.
+                // Plan each prepared statement only once. Otherwise, in every batch, the server would make a new plan
+                // for the statement that reads the keys.
                 ("plan_cache_mode", "force_generic_plan"),
             ], facts)
         let lease: PostgreSQLNodeLease

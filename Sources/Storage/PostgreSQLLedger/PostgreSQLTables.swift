@@ -105,8 +105,8 @@ package enum PostgreSQLTables {
             PRIMARY KEY (node, sequence)
         )
         """,
-        // The keys that sign audit checkpoints: planned first, then with their public key once the HSM token contains
-        // them.
+        // The keys that sign audit checkpoints. A row is inserted when its key is planned. `public_key` is set once the
+        // HSM token contains the key.
         """
         CREATE TABLE audit_key (
             node       text COLLATE "C" NOT NULL,

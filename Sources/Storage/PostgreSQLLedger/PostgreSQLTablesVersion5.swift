@@ -8,7 +8,8 @@ extension PostgreSQLTables {
         ALTER TABLE merchant_key ADD COLUMN key_use text COLLATE "C" NOT NULL DEFAULT 'processing'
             CHECK (key_use IN ('processing', 'identity'))
         """,
-        // The uses of an identity key are its records; a release writes nothing here.
+        // Finds the signatures of an identity key, by which its uses are counted. The index is partial, so that a
+        // release does not write it.
         """
         CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
         WHERE event = 'tls_signature' AND outcome = 'ok'

@@ -18,7 +18,7 @@ extension PostgreSQLTables {
             PRIMARY KEY (node, last)
         )
         """,
-        // The last archived record, before which all may be removed; 0 if there is none.
+        // The sequence of the last archived record; 0 if there is none. All earlier records may be removed.
         """
         CREATE FUNCTION archived_through(named text) RETURNS bigint LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$

@@ -7,8 +7,8 @@ extension PostgreSQLTables {
         // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
         // requests made by earlier versions.
         "ALTER TABLE approval ADD COLUMN requester_account text, ADD COLUMN requester_login_account text",
-        // The greatest lead of a released payment token's signing time over its claim. Nodes do not record leads of up
-        // to 30 seconds.
+        // The greatest lead of a released payment token's signing time over the time of its claim. Nodes do not record
+        // leads of up to 30 seconds.
         """
         CREATE FUNCTION signing_lead() RETURNS bigint LANGUAGE sql STABLE SET search_path = paytokend, pg_temp AS $$
             SELECT greatest(30000, max(signed_ahead)) FROM node
@@ -34,8 +34,8 @@ extension PostgreSQLTables {
         CREATE TRIGGER keep_signed_ahead BEFORE UPDATE ON node
         FOR EACH ROW WHEN (NEW.signed_ahead < OLD.signed_ahead) EXECUTE FUNCTION keep_signed_ahead()
         """,
-        // Removes claims made before `horizon`, and records that payment tokens signed before `signed` may have had
-        // one.
+        // Removes claims made before `horizon`. It also records that claims of payment tokens signed before `signed`
+        // may be missing.
         //
         // The payment token of a removed claim was signed less than the lead after the claim, so before `signed`. After
         // this commit it is refused because of its signing time, which Apple set independently of the server's clock.
@@ -60,9 +60,10 @@ extension PostgreSQLTables {
             RETURN removed;
         END $$
         """,
-        // The limit for an operator's correction after a wrong clock caused claims to be pruned: payment tokens signed
-        // before this time are not served again. Payment tokens of pruned claims were signed before the pruning. The
-        // window and the lead are added, in case the server's clock was fast during the pruning or is slow now.
+        // The earliest signing time that an operator can permit again after a wrong clock caused claims to be pruned.
+        // Payment tokens of pruned claims were signed before the pruning. The server's clock may have been fast during
+        // the pruning, or may be slow now. Therefore the window or the lead, whichever is greater, is added to the
+        // present time.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -62,7 +62,7 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     }
 
     /// Returns the statement that reads the chain's head and the row `ledger_state`. It runs after the node's row is
-    /// locked, so the head stays valid until the commit, even if it waits long for `ledger_state`.
+    /// locked, so the head stays valid until the commit, even if this statement waits long for `ledger_state`.
     private static func state(andHeadOf node: AuditNode) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -155,8 +155,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     }
 
     func claimed(at time: Int64, signedAt signed: Int64) {
-        // Smaller leads need not be stored: `retain_claims` keeps every claim for at least a minute, and half of that
-        // covers the lead.
+        // A lead of up to 30 seconds need not be stored. Every claim is kept for at least a minute (`retain_claims`),
+        // and pruning always allows for a lead of half that time.
         if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
     }
 

@@ -50,7 +50,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let repeatFor: Duration
     let timeout: Duration
     let observe: @Sendable (LedgerEvent) -> Void
-    /// Reads on behalf of callers whose writes fail, since a refusal needs no write.
+    /// Reads the claims of releases whose batch failed. A release that the database's content already rules out is then
+    /// refused, which needs no write.
     let reader: PostgreSQLReader
     let lastEnd = LastWrittenHead()
     let queue = DispatchQueue(label: "ledger.postgresql.writer")

@@ -1,18 +1,19 @@
 import Foundation
 import Glibc
 
-/// The content of a ledger's path.
+/// The file or link that exists at a ledger's path, if any.
 package enum LedgerPlace: Equatable {
     case nothing
     case file
     /// The link of an interrupted restore. The previous ledger, or most of it, is at `aside`.
     case brokenOff(aside: String)
 
-    /// The suffix of the target of the link that marks an interrupted restore. The target begins with the previous
-    /// ledger's name.
+    /// The suffix by which an interrupted restore's link is recognised. The link's target is the previous ledger's file
+    /// name followed by this suffix.
     package static let linkEnding = ".restoring"
 
-    /// Reads the content of a path. Nil if there is something other than a file or the link of an interrupted restore.
+    /// Determines what exists at a path. Nil if there is something other than a file or the link of an interrupted
+    /// restore.
     package init?(of path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {

@@ -95,8 +95,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         return try opened.get()
     }
 
-    /// Checks the file's location as opening it would, but creates nothing. Do not call it in a process that has the
-    /// ledger open.
+    /// Checks the file's location as opening it would, but creates nothing. A process that has the ledger open must not
+    /// call this method, because it would release SQLite's locks.
     public static func examine(path: String) throws(LedgerOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw LedgerOpeningError(error)
@@ -288,7 +288,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         let copied: Result<BackupFile, LedgerBackupError>
         do throws(LedgerFailure) {
             copied = try await deadlines.answer { (caller: LedgerCall<Result<BackupFile, LedgerBackupError>>) in
-                // A separate connection and thread: a copy takes as long as the disk does.
+                // Copy on a separate connection and thread, since a slow disk can make the copy take any length of
+                // time.
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
                         of: place, busyTimeout: busyTimeout, node: node, to: path, isAwaited: caller.extendDeadline)

@@ -225,8 +225,8 @@ package enum SQLiteTables {
         "CREATE UNIQUE INDEX audit_record_by_sequence ON audit_record (node, sequence)",
         "CREATE INDEX audit_record_by_time ON audit_record (node, time, sequence)",
         "CREATE INDEX audit_record_by_outcome ON audit_record (outcome, node, sequence) WHERE outcome <> 'ok'",
-        // There is no index by caller, merchant or key: each would cost every release a write, and all records share a
-        // few values.
+        // There is no index by caller, merchant or key. Every release would have to write it, and it would hardly
+        // narrow a search, because these columns have only a few different values.
         """
         CREATE INDEX audit_record_by_transaction ON audit_record (transaction_id, node, sequence)
         WHERE transaction_id IS NOT NULL
@@ -240,8 +240,8 @@ package enum SQLiteTables {
             PRIMARY KEY (node, sequence)
         ) STRICT
         """,
-        // The keys that sign audit checkpoints: planned first, then with their public key once the HSM token contains
-        // them.
+        // The keys that sign audit checkpoints. A row is inserted when its key is planned. `public_key` is set once the
+        // HSM token contains the key.
         """
         CREATE TABLE audit_key (
             node       TEXT    NOT NULL,
@@ -284,7 +284,8 @@ package enum SQLiteTables {
     private static let version4 = [
         // The use of a key. Before this version all keys were for payments.
         "ALTER TABLE merchant_key ADD COLUMN key_use TEXT NOT NULL DEFAULT 'processing'",
-        // The uses of an identity key are its records; a release writes nothing here.
+        // Finds the signatures of an identity key, by which its uses are counted. The index is partial, so that a
+        // release does not write it.
         """
         CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
         WHERE event = 'tls_signature' AND outcome = 'ok'
@@ -293,8 +294,9 @@ package enum SQLiteTables {
 
     private static let version5 = [
         // The archived beginnings of the chain. `recorded` is the sequence of the archive's own record. An archive
-        // takes effect when an audit checkpoint seals that record; the last such archive is where the chain begins
-        // here. Its record `last` stays with its audit checkpoint, and earlier ones are removed.
+        // takes effect when an audit checkpoint seals that record. In this file, the chain then begins at the record
+        // `last` of the newest archive in effect. That record and its audit checkpoint are kept, and earlier ones are
+        // removed.
         """
         CREATE TABLE archive (
             node     TEXT    NOT NULL,

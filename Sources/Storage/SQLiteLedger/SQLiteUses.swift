@@ -52,8 +52,8 @@ struct SQLiteUses {
         return isCommitted ? decision : nil
     }
 
-    /// Returns the refusal that follows from the database alone, for use when nothing could be written. A refusal keeps
-    /// its code even without its record.
+    /// Returns the refusal that follows from the database alone, for use when nothing could be written. The caller then
+    /// receives the refusal's code although the refusal is not recorded.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseDecision? {
         release.refusal(
             try TransactionReads().key(release.publicKeyHash, db), try ClaimRow.find(release.transactionId, db),
@@ -194,7 +194,8 @@ extension Database {
     }
 }
 
-/// The statements about time: the limits for forgotten claims, and the times that the ledger has recorded.
+/// Reads and writes the times that a ledger stores, such as the signing times before which payment tokens without a
+/// claim are refused.
 package struct SQLiteTimes {
     let node: String
 
@@ -202,8 +203,9 @@ package struct SQLiteTimes {
 
     func times(_ db: any StoredQueries) throws -> LedgerTimes {
         let accepted = try clockAcceptedAfter(db)
-        // The plus keeps SQLite from using the index by sequence, so it reads the index by time from its end. The first
-        // record suffices, except after the correction of a wrong clock, whose records it skips.
+        // The plus sign keeps SQLite from using the index by sequence. SQLite instead reads the index by time from its
+        // end, where it usually needs one record. Only after a wrong clock was corrected does it skip the records that
+        // were written with that clock.
         let newest = try db.number(
             "SELECT time FROM audit_record WHERE node = $1 AND +sequence > $2 ORDER BY time DESC LIMIT 1",
             [.text(node), .integer(accepted)])
@@ -247,8 +249,8 @@ package struct SQLiteTimes {
 
     func claimed(at time: Int64, signedAt signed: Int64, _ db: any StoredQueries) throws {
         let ahead = signed - time
-        // Smaller leads need not be stored: `retain_claims` keeps every claim for at least a minute, and half of that
-        // covers the lead.
+        // A lead of up to 30 seconds need not be stored. Every claim is kept for at least a minute (`retain_claims`),
+        // and pruning always allows for a lead of half that time.
         guard ahead > 30_000, try ahead > signedAhead(db) else { return }
         try put(Self.aheadName, ahead, db)
     }

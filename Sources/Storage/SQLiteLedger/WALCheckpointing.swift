@@ -64,7 +64,8 @@ package final class WALCheckpointing: Sendable {
                 state = .writing(pages: pages + written)
             case .writing:
                 state = .copying
-                // Inside the lock, so that the copy is queued on the connection before it is closed, or not at all.
+                // Queue the copy under the lock. Otherwise `close()` could close the connection first, and using it
+                // then would make SQLite end the process.
                 copy()
             case .copying, .closed: break
             case .copied:

@@ -238,7 +238,7 @@ private struct RecordConditions {
         sql += " AND (caller = $\(values.count - 1) OR caller_uid = $\(values.count))"
     }
 
-    /// Returns the lowest or highest publicKeyHash with this prefix.
+    /// Returns the publicKeyHash with this prefix that is the lowest (`padding` "0") or the highest (`padding` "f").
     private static func hash(_ prefix: String, padding: String) -> [UInt8] {
         let digits = prefix + String(repeating: padding, count: max(0, 64 - prefix.utf8.count))
         return AuditDigest(hex: digits)?.bytes ?? []

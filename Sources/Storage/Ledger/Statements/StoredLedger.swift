@@ -76,8 +76,8 @@ package protocol StoredLedger: StoredChain, Ledger {
 
 // Claims, keys and approvals.
 extension StoredLedger {
-    /// Runs a transaction without reading back an unknown outcome. The work must be repeatable: the next call then does
-    /// what was lost.
+    /// Runs a transaction that is not read back if its outcome is unknown. The work must be safe to repeat: the next
+    /// call does it again if it was lost.
     private func administer<Answer: Sendable>(
         _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {

@@ -26,7 +26,7 @@ public import PostgreSQLClient
 import PostgreSQLLedger
 import SQLiteLedger
 
-/// Moves a stopped host's ledger from its file into a database, logged in as the owner of the tables.
+/// Moves a stopped host's ledger from its file into a database. It logs in as the owner of the database's tables.
 public struct LedgerMove: Sendable {
     /// The file's absolute path.
     public let path: String

@@ -14,7 +14,7 @@ import SQLiteLedger
 /// the move is interrupted. One transaction copies everything else and accepts the node. Before that transaction, no
 /// daemon can take the node's name. After it, the file is no longer needed.
 final class MoveDestination {
-    /// The database's data on a node.
+    /// The data that the database has about a node.
     struct StoredNode: Equatable {
         /// The sequence of the last copied record; 0 if there is none.
         var sequence: Int64 = 0

@@ -20,7 +20,7 @@ struct LedgerFileExchange {
 
     /// The suffixes of files that can accompany a database: its log, the log's index, and a rollback journal.
     static let sideFiles = ["-wal", "-shm", "-journal"]
-    /// The text after the ledger's name, and before the time of the restore, in the name of the previous ledger.
+    /// The text that a restore appends to the previous ledger's file name, followed by the time of the restore.
     static let asideMark = ".before-restore-"
     private var link: String { path + ".restoring-link" }
 

@@ -50,7 +50,7 @@ public struct LedgerFileRestore: Sendable {
 
     /// - Parameters:
     ///   - copy: the copy, read to its end.
-    ///   - log: SQLite's log of the copy (`-wal`), if it was in use when it was set aside.
+    ///   - log: SQLite's log of the copy (`-wal`), if the copy was in use when it was set aside.
     ///   - copyName: the copy's name for messages.
     ///   - expected: the required SHA-256 of the copy; nil accepts any.
     ///   - path: the ledger's absolute path.
