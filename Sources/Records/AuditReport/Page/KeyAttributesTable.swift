@@ -49,7 +49,7 @@ struct KeyAttributesTable {
         if shown.count > maximumRows {
             page.note("\((shown.count - maximumRows).grouped) more rows, of \(rows.count.grouped).")
         }
-        writeUnread(unread, to: &page)
+        writeKeysWithoutAttributes(unread, to: &page)
         page.note(
             "Read from each token when the page was made: CKA_SENSITIVE, CKA_EXTRACTABLE, CKA_ALWAYS_SENSITIVE, "
                 + "CKA_NEVER_EXTRACTABLE and CKA_LOCAL (PKCS#11). They are the token's own word, and a token may lie. A key that came "
@@ -70,7 +70,7 @@ struct KeyAttributesTable {
         ]
     }
 
-    private func writeUnread(_ unread: [KeySummary], to page: inout PageWriter) {
+    private func writeKeysWithoutAttributes(_ unread: [KeySummary], to page: inout PageWriter) {
         guard !unread.isEmpty else { return }
         page.paragraph(
             "Of \(unread.count.grouped) keys the attributes were not read; nothing is known of them now:")

@@ -60,7 +60,7 @@ struct KeysSection {
             .code(key.key.base64), .text(key.merchant ?? summary?.merchantIdentifier ?? "–"),
             .text(summary.map { "\($0.use), \($0.algorithm)" } ?? use(of: key.key)), .text(key.state),
             .text(key.arrival.map { "\(Self.stepText($0.step)), \($0.time.day)" } ?? "before the record"),
-            .text(served(key)), .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
+            .text(servicePeriod(key)), .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
         ]
     }
 
@@ -88,7 +88,7 @@ struct KeysSection {
         return uses.contains { !$0.released.isEmpty || !$0.repeated.isEmpty } ? "processing" : "–"
     }
 
-    private func served(_ key: KeyHistory) -> String {
+    private func servicePeriod(_ key: KeyHistory) -> String {
         let end = ["deactivated", "compromised", "destroyed"].compactMap { key.first($0)?.time }.min()
         guard let start = key.activation?.time else {
             guard let statement = key.statement, statement.step != .stated("pre-activation") else { return "–" }
