@@ -1,9 +1,9 @@
-"""Runs the build, the checks, the short soaks, the benchmark's guard and the Swift tests, once scripts/test has installed
-everything. Prints a line for each check and each suite, and failures in full. Arguments go to `swift test`, and then only
-that is run.
+"""Runs the build, the checks, the short soaks, the short benchmark and the Swift tests, after scripts/test has installed
+everything. Prints a line for each check and each suite, and failures in full. With arguments, runs only `swift test` with these
+arguments.
 
-The results of the Swift tests are not read from their output, which programs under test write to as well, but from the events
-that Swift Testing writes to a file of its own. A test that began and did not end is a crash.
+The results of the Swift tests come from the events that Swift Testing writes to a separate file, because programs under test
+write to the output as well. A test that began and did not end counts as a crash.
 """
 import collections
 import json
@@ -30,17 +30,17 @@ CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
           ["scripts/test-install", "--if-possible"], ["scripts/test-install", "--if-possible", "--release", "trixie"],
           ["scripts/test-images", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
-# Suites that run many programs. They run alone, since with hundreds of other tests on two cores each would wait for the others.
+# Suites that run many programs. They run alone, because on two cores they would otherwise wait for hundreds of other tests.
 ALONE = ["HSMWorkerTests", "DaemonTests|WorkerSupervisionTests", "SystemTests"]
 TESTS = [[word for name in ALONE for word in ("--skip", name)], *[["--filter", name] for name in ALONE]]
 # The words of the Swift runtime and `swift test` for a crash.
 CRASHES = ["Fatal error", "Program crashed", "unexpected signal"]
-# After this many seconds without a line, a line says what runs.
+# After this number of seconds without a line, a line names the running checks.
 SILENCE = 60
 
 
 class Report:
-    """The lines that are printed, the counts, and the file with all output of programs."""
+    """The printed lines, the counts, and the file with the output of all programs."""
 
     def __init__(self):
         self.counts, self.failures, self.skips, self.totals = collections.Counter(), [], [], []
@@ -55,7 +55,7 @@ class Report:
         self.say(f"{mark:6}{text}" + ("" if seconds is None else f"   {seconds:.1f} s"))
 
     def starts(self, name):
-        """Prints that it starts. Returns where its output begins in the log."""
+        """Prints that a check starts. Returns the position in the log at which its output begins."""
         self.line("run", name)
         self.log.seek(0, os.SEEK_END)
         self.log.write(f"== {name}\n".encode())
@@ -101,7 +101,7 @@ class Report:
 
 
 def ended(status):
-    """Returns in words how a program ended."""
+    """Returns a description of a program's exit status."""
     return f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit {status}"
 
 
@@ -125,7 +125,7 @@ def run(report, command, counted=True):
     said = last_lines(report.log.name, 100_000, start)
     took = time.monotonic() - began
     if status != 0:
-        # Without a build's lines about what went well.
+        # Omits a build's lines about successful steps.
         report.fail(f"{name}: {ended(status)}", took, [line for line in said if not line.startswith("[")])
     elif said and " skipped: " in said[-1] and counted:
         report.skip(said[-1])
@@ -142,7 +142,7 @@ class SwiftTests:
     def __init__(self, report, arguments):
         self.report, self.arguments = report, arguments
         self.suites, self.names, self.places = {}, {}, {}
-        # By identifier: the start of a running test; its issues; for a suite, the counts of its tests' outcomes.
+        # By identifier: the start of each running test, its issues, and, for a suite, the number of each outcome of its tests.
         self.running, self.issues = {}, collections.defaultdict(list)
         self.outcomes = collections.defaultdict(collections.Counter)
         self.total, self.failed = None, False
@@ -161,7 +161,7 @@ class SwiftTests:
                 status, rest = None, ""
                 while status is None:
                     status = process.poll()
-                    # Once more after the end, for the last events.
+                    # Reads once more after the end of the program, for the last events.
                     lines = (rest + stream.read()).split("\n")
                     rest = lines.pop()
                     for line in lines:
@@ -189,7 +189,7 @@ class SwiftTests:
         found = [number for number, line in enumerate(said) if any(sign in line for sign in CRASHES)]
         if not found:
             return said[-60:]
-        # The line with the signal may come much later, or within another.
+        # The line about the signal may come much later, or inside another line.
         return said[found[0]:found[0] + 60] + [said[number] for number in found if number >= found[0] + 60]
 
     def under_way(self):
@@ -200,7 +200,7 @@ class SwiftTests:
         return f"{test.partition('.')[0].partition('/')[0]}: {self.names.get(test, test)}"
 
     def of_suites(self, test):
-        """Returns the suites that contain it."""
+        """Returns the suites that contain the test."""
         return [suite for suite in self.suites if test.startswith(suite + "/")]
 
     def take(self, record):
@@ -249,13 +249,13 @@ class SwiftTests:
     def end(self, test, took, outcome):
         if test not in self.suites:
             if outcome == "failed":
-                # The suite counts it below.
+                # The loop below counts the failure in the suite.
                 self.report.fail(f"{self.title(test)} ({self.places[test]})", took, self.issues[test], count=0)
             self.count(test, outcome)
             return
         counts = self.outcomes[test]
         if outcome == "failed" and not counts["failed"]:
-            # The suite's own initialiser or trait failed, not one of its tests.
+            # An initialiser or a trait of the suite failed, and not one of its tests.
             self.report.fail(f"{self.title(test)} ({self.places[test]})", took, self.issues[test])
         said = ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped") if counts[name])
         self.report.line("ok" if outcome == "passed" else "FAIL", f"{self.title(test)}: {said or 'no test'}", took)

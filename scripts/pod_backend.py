@@ -14,13 +14,13 @@ import time
 from paytokend import Client, Expected, Verdict
 
 SHOP = pathlib.Path("/var/lib/shop")
-# One shopper waits for each.
+# The number of threads, each of which pays one order at a time.
 THREADS = 8
 EXPECTED: Expected = {"currencyCode": "840", "transactionAmount": 1099}
 
 
 def store(path: pathlib.Path, text: str) -> None:
-    """Writes a file durably, whole or not at all."""
+    """Writes a file durably, completely or not at all."""
     new = path.with_suffix(".new")
     with open(new, "w", encoding="utf-8") as file:
         file.write(text)
@@ -44,13 +44,13 @@ def pay(client: Client, reference: str, token: str) -> None:
         tries += outcome.tries
         if outcome.verdict is not Verdict.RETRY:
             break
-    # Without card data.
+    # The stored result contains no card data.
     store(done, json.dumps({"verdict": outcome.verdict, "code": outcome.code, "repeated": outcome.repeated, "tries": tries,
                             "interrupted": interrupted, "transaction": outcome.answer.get("transactionId")}))
 
 
 def main() -> None:
-    # As process 1 it would ignore the signal. It ends at once, in the middle of its payments.
+    # Process 1 ignores SIGTERM by default. This handler ends the backend at once, in the middle of its payments.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     for name in ("orders", "begun", "done"):
         (SHOP / name).mkdir(exist_ok=True)

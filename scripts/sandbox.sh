@@ -27,12 +27,12 @@ sandbox_narrates=${sandbox_narrates:-}
 sandbox_directory=
 sandbox_daemon_process=
 sandbox_program_process=
-# More programs that end with the script.
+# Process identifiers of additional programs that end with the script.
 sandbox_processes=()
-# The ledger's file, and more lines for the configuration.
+# The ledger's file, and additional lines for the configuration.
 sandbox_ledger=ledger.sqlite
 sandbox_extra=
-# A file system that was mounted in the directory.
+# The name of a file system that is mounted in the directory; empty if there is none.
 sandbox_mounted=
 
 say() {
@@ -43,7 +43,7 @@ run() {
     if [ -n "$sandbox_narrates" ]; then
         local shown='' word
         for word in "$@"; do
-            # Quotes only if a shell needs them.
+            # Quotes a word only if a shell needs that.
             if [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then shown+=" $word"; else shown+=" '${word//\'/\'\\\'\'}'"; fi
         done
         printf '$%s\n' "$shown"
@@ -76,7 +76,7 @@ sandbox_arguments() {
     for argument in "${@:2}"; do [[ $argument =~ ^--($1)$ ]] || sandbox_usage 64; done
 }
 
-# Sets configuration.
+# Sets the variable configuration to release or debug.
 sandbox_build() {
     configuration=release
     ! sandbox_given --debug "$@" || configuration=debug
@@ -127,7 +127,7 @@ sandbox_open() {
     trap sandbox_close EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    # Short: a Unix socket's path has at most 107 bytes.
+    # The path is short, because a Unix socket's path has at most 107 bytes.
     sandbox_directory=$(mktemp -d /tmp/paytokend.XXXXXX)
     export PATH="$programs:$PATH" SOAK_MODULE
     SOAK_MODULE=$(sandbox_module)
@@ -205,13 +205,14 @@ sandbox_daemon() {
     paytokend --config paytokend.yaml 2>paytokend.log &
     sandbox_daemon_process=$!
     local tries
-    # Ends a wait that would never end: no busy machine takes that long.
+    # The number of tries ends a wait that would never end. No busy machine takes that long.
     for tries in $(seq 1200); do
         if ! kill -0 "$sandbox_daemon_process" 2>/dev/null; then
             echo "the daemon ended while it started" >&2
             return 1
         fi
-        # 0 only when the daemon is ready: the HSM token is open, and has been compared with the ledger.
+        # The status is 0 only when the daemon is ready, that is, when the HSM token is open and has been compared with the
+        # ledger.
         ! paytokenctl status >/dev/null 2>&1 || return 0
         sleep 0.1
     done
@@ -220,7 +221,7 @@ sandbox_daemon() {
 }
 
 sandbox_block() {
-    # The script that sources this file sets scripts.
+    # The script that sources this file sets the variable scripts.
     # shellcheck disable=SC2154
     awk -v mark="<!-- scripts/$1 runs this as $2 -->" '
         $0 == mark { found = 1; next }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plays Apple's host for merchant sessions, for scripts/demo: TLS that requires a merchant's certificate, and a session.
+"""Simulates Apple's host for merchant sessions, for scripts/demo. It requires a merchant's TLS certificate, and answers with a
+session.
 
     simulated_apple.py CERTIFICATE KEY CLIENT-AUTHORITIES PORT-FILE
 

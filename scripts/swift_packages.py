@@ -1,4 +1,4 @@
-"""The Swift packages that paytokend is built of, by the name of their repository."""
+"""The Swift packages from which paytokend is built, by the name of their repository."""
 import json
 import pathlib
 import re
@@ -13,12 +13,13 @@ def name_of(url):
 
 
 def listed():
-    """Name to version, as committed."""
+    """Returns the committed version of each package."""
     return dict(re.findall(r"^([\w.-]+) +(\S+)$", LIST.read_text(encoding="utf-8"), re.M))
 
 
 def declared(dumped):
-    """Name to version of Package.swift, from `swift package dump-package`; a version that is not exact is its requirement."""
+    """Returns each package's version in Package.swift, from `swift package dump-package`. For a requirement that is not exact, it
+    returns the requirement."""
     for dependency in dumped["dependencies"]:
         (source,) = dependency["sourceControl"]
         requirement = source["requirement"]
@@ -27,7 +28,7 @@ def declared(dumped):
 
 
 def resolved():
-    """Name to version of the resolved graph."""
+    """Returns each package's version in the resolved graph."""
     shown = subprocess.run(["swift", "package", "show-dependencies", "--format", "json"], cwd=TOP, check=True,
                            stdout=subprocess.PIPE).stdout
     packages, left = {}, json.loads(shown)["dependencies"]

@@ -1,11 +1,12 @@
 """Measures paytokend, with everything that a release needs, and compares it with what its HSM can do alone, in one run on one
 machine. Prints one table.
 
-Each row is a base with one thing changed: EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger, 32
-connections. Payment tokens are minted while nothing is measured; each is released once. In every round every row runs for some
-seconds, with the raw loop before and after it: the bare PKCS#11 calls of one payment token, in as many threads as the worker has
-sessions, on a session copy of the key, as in the worker. The column "of" is the ratio of the two; for an HSM token with latency
-it is the share of sessions / latency, for an open loop that of the maximum. Figures are the medians of the rounds.
+The base has EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger and 32 connections. Each other row
+changes one property of the base. Payment tokens are minted while nothing is measured, and each is released once. In every round,
+every row runs for some seconds, with the raw loop before and after it. The raw loop makes the bare PKCS#11 calls of one payment
+token, in as many threads as the worker has sessions, on a session copy of the key, as in the worker. The column "of" is the row's
+rate divided by the raw loop's. For an HSM token with latency it is divided by sessions / latency, and for an open loop by the
+maximum. Figures are the medians of the rounds.
 
 An open loop sends each request when it is due, at a constant rate, however late the answers are; times count from then. In all
 other rows each connection sends when it has its answer.
@@ -14,9 +15,9 @@ Rows with PostgreSQL have their ledger on a durable server on the same disk, wit
 not in the columns of daemon and worker, but in the cores in use, and in the JSON as `server`.
 
 Below the rows are the parts of a release, each measured by itself: the raw loops, P-256 verification, fdatasync, a round trip to
-that server and a commit there, and a key's restoration through the worker's process and without one, whose difference is the
-cost of the process. Then come the targets for which enough was measured. Missed targets change no exit status: it is 1 if an
-answer was wrong, and with --short if something is far slower than it should be.
+that server and a commit there. A key's restoration is measured through the worker's process and without it; the difference is the
+cost of the process. Then come the targets for which enough was measured. A missed target does not change the exit status, which
+is 1 if an answer was wrong, and with --short also if a row is far slower than it should be.
 """
 import argparse
 import os

@@ -7,7 +7,7 @@ class Figures:
     """Rates are per second, times in microseconds, memory in MiB."""
 
     def __init__(self):
-        # By name, a dictionary for each round.
+        # For each name, a list with the figures of each round.
         self.rounds = collections.defaultdict(list)
 
     def add(self, name, figures):
@@ -20,7 +20,7 @@ class Figures:
         return [figures[figure] for figures in self.rounds.get(name, []) if figures.get(figure) is not None]
 
     def median(self, name, figure):
-        """Returns None if it was not measured."""
+        """Returns the median of the rounds, or None if the figure was not measured."""
         values = self.values(name, figure)
         return statistics.median(values) if values else None
 

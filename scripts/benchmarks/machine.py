@@ -35,18 +35,18 @@ def field(path, name, separator=":"):
 
 
 def file_system(path):
-    """Returns the type of the file system with the deepest mount that the path is in."""
+    """Returns the type of the file system that contains the path."""
     return first_line("findmnt", "--noheadings", "--output", "FSTYPE", "--target", path) or "unknown"
 
 
 def busy():
-    """Returns the seconds of processor time that all programs together have taken."""
+    """Returns the processor time of all programs together, in seconds."""
     user, nice, system, _, _, *interrupts = map(int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def own():
-    """Returns the part of it that this program and its children took."""
+    """Returns the processor time of this program and its children, in seconds."""
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 

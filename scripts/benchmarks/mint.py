@@ -7,8 +7,8 @@ import service
 
 
 class Mint:
-    """Payment tokens for one merchant key, from as many processes as there are cores. Each mints until its pipe is full. The
-    benchmark waits for that, so that minting takes no processor time from what is measured. A context."""
+    """Payment tokens for one merchant key, from as many processes as there are cores. Each process mints until its pipe is full.
+    The benchmark waits for that, so that minting uses no processor time during a measurement. A context manager."""
 
     def __init__(self, certificate):
         self.spare = collections.deque()
@@ -25,7 +25,7 @@ class Mint:
         return [self.spare.popleft() for _ in range(count)]
 
     def _wait_for_pipes(self):
-        # A minter sleeps only when it cannot write.
+        # A minter sleeps only while its pipe is full.
         service.wait("a full pipe of every minter", lambda: all(
             service.stat(minter.forge.pid)[0] == "S" for minter in self.minters), pause=0.005)
 

@@ -1,7 +1,8 @@
 """Counts the source files that execute a line between the acceptance of a connection and the answer to one release.
 
-The programs keep their counters in files while they run (LLVM's continuous mode), so a copy before and one after a request show
-what ran between them. Other work of the daemon is left out: a file counts only if it ran in each of fifteen such requests.
+The programs keep their counters in files while they run (LLVM's continuous mode). So copies from before and after a request show
+the lines that ran between them. A file counts only if it ran in each of fifteen such requests, which excludes other work of the
+daemon.
 """
 import argparse
 import collections
@@ -63,7 +64,7 @@ def main():
     with deployment.Deployment("path", {"primary": CountedToken}, merchants=("ec",)) as deployed:
         processes = dict(zip(("paytokend", "paytokend-hsm"), deployed.daemon.processes(), strict=True))
         passed = []
-        # The first request opens what later ones find open.
+        # The first request does not count, because it opens resources that later requests find open.
         for number, token in enumerate(service.mint(REQUESTS + 1, certificate="authority/ec.pem")):
             copies = []
             for moment in ("before", "after"):

@@ -1,5 +1,5 @@
-"""Other programs that decrypt Apple Pay payment tokens, on the same machine in the same run with the same payment tokens: in one
-process, with the merchant's key in a file, over no socket and with no record of releases. So their work is a lower bound."""
+"""Other programs that decrypt Apple Pay payment tokens, in the same run with the same payment tokens. They run in one process,
+have the merchant's key in a file, use no socket and keep no record of releases. So their work is a lower bound."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ import tempfile
 import deployment
 
 PROGRAM = pathlib.Path(__file__).with_name("processout.go")
-# Decryptions at the same time.
+# The number of simultaneous decryptions.
 THREADS = 2
 
 

@@ -41,7 +41,7 @@ static void verify(void) {
     if (EVP_PKEY_verify(verifying, signature, signature_size, digest, sizeof digest) != 1) fail("EVP_PKEY_verify");
 }
 
-/* The file ends with the process. */
+/* Opens an unnamed file, which the kernel removes when the process ends. */
 static void prepare_file(const char *directory) {
     file = open(directory, O_TMPFILE | O_WRONLY | O_APPEND, 0600);
     if (file < 0) fail(directory);

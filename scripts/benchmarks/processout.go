@@ -2,7 +2,7 @@
 //
 //	peer-processout MERCHANT-IDENTIFIER CERTIFICATE KEY ROOT TOKENS GOROUTINES SECONDS
 //
-// TOKENS has a payment token on each line; they are decrypted repeatedly, and parsed again each time. Prints one line of JSON:
+// TOKENS has a payment token on each line. They are decrypted repeatedly, and parsed each time. Prints one line of JSON:
 // successful decryptions a second, the 50th, 99th and 99.9th percentile of their times and the longest, the processor time of one
 // (all in microseconds), the largest resident memory in MiB, and the share that failed.
 package main

@@ -2,8 +2,8 @@
  *
  *   relay LISTEN TARGET MICROSECONDS
  *
- * Accepts connections on the Unix socket LISTEN, which it makes, and passes on what comes from either end to the other, in order and
- * with that delay: a round trip takes twice as much longer. Prints "ready" when it listens; ends with its parent. */
+ * Accepts connections on the Unix socket LISTEN, which it makes. Forwards the bytes of each end to the other, in order and with this
+ * delay, so a round trip takes twice the delay longer. Prints "ready" when it listens, and ends with its parent. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* More than a daemon opens here. */
+/* The maximum number of connections, which is more than a daemon opens. */
 #define CONNECTIONS 64
 #define PIECE 65536
 
@@ -84,7 +84,7 @@ static void take(int listener, const char *target) {
     exit(1);
 }
 
-/* Reads what has come. Returns 0 if the connection is broken. */
+/* Reads the bytes that have arrived. Returns 0 if the connection is broken. */
 static int receive(struct direction *way) {
     struct piece *piece = malloc(sizeof *piece + PIECE);
     if (piece == NULL) abort();
@@ -109,7 +109,7 @@ static int receive(struct direction *way) {
     return 1;
 }
 
-/* Sends what is due. Returns 0 if the connection is broken or has ended. */
+/* Sends the bytes that are due. Returns 0 if the connection is broken or has ended. */
 static int pass(struct direction *way) {
     while (way->first != NULL && way->first->due <= now()) {
         struct piece *piece = way->first;
@@ -142,7 +142,7 @@ int main(int count, char **arguments) {
     pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) return 1;
-    /* By default the kernel wakes a program up to 50 microseconds late. */
+    /* By default, the kernel wakes a program up to 50 microseconds late. */
     prctl(PR_SET_TIMERSLACK, 1UL);
     delay = atoll(arguments[3]) * 1000;
     struct sockaddr_un place = address(arguments[1]);

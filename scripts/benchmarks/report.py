@@ -36,7 +36,7 @@ def spread(figures, name):
 
 
 def ratio(figures, row):
-    """Formats the share of the possible that is reached, and what that is."""
+    """Formats the row's ratio to its reference, and the name of that reference."""
     for figure, name in (("of_raw", "raw"), ("of_ceiling", "sessions/latency"), ("of_maximum", "maximum")):
         if (value := figures.median(row.name, figure)) is not None:
             return f"{value:.2f} {name}"
@@ -101,8 +101,8 @@ def show_targets(chosen, figures):
 
 
 def as_json(bench, made, reached):
-    """Rates are per second, times in microseconds, memory in MiB; cores are those in use. `of_raw` and the like are each round's
-    own."""
+    """Returns the results for JSON. Rates are per second, times in microseconds, memory in MiB, and cores are those in use.
+    Ratios such as `of_raw` are computed for each round."""
     titles = {**{row.name: row.title for row in rows.ROWS}, **peers.TITLES, **OPERATIONS}
     names = [name for name in titles if name in bench.figures]
     return json.dumps({

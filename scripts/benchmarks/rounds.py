@@ -1,5 +1,5 @@
-"""The rounds. In each, every row runs once, with the raw loop before and after it, and every operation of a release is measured
-once. So other work of the machine affects all of them."""
+"""The rounds. In each round, every row runs once, with the raw loop before and after it, and every operation of a release is
+measured once. So other work of the machine affects all measurements alike."""
 import functools
 import os
 import pathlib
@@ -18,24 +18,24 @@ import services
 
 # The seconds of a raw loop next to a row's round, and of an operation measured by itself.
 BESIDE, ALONE = 0.5, 0.5
-# Less in short rounds.
+# In short rounds, a raw loop or an operation takes at most the row's seconds divided by this number.
 SHARE = 4
-# The turns of a round with the worker and without its process, and the seconds of each.
+# The number of turns in a round with the worker's process and without it, and the seconds of each turn.
 TURNS, TURN = 12, 0.3
-# The requests of the first round, which only finds out how fast a row is.
+# The number of requests in the trial round, which only determines how fast a row is.
 TRIAL = 300
 # The payment tokens for verification, and for a peer, which decrypts them repeatedly.
 SAMPLE = 500
 
 
 class Bench(service.Contexts):
-    """The services, and their figures. A context: leaving it ends them."""
+    """The services and their figures. A context manager, which ends the services."""
 
     def __init__(self, chosen, seconds, show=print):
         super().__init__()
         self.seconds, self.show = seconds, show
         self.figures, self.wrong, self.missing = figures.Figures(), [], {}
-        # By row, what to expect of it.
+        # The expected rate of each row.
         self.rates = {}
         self.services, self.mints, self.peers = {}, {}, []
         self.rows = []
@@ -58,14 +58,14 @@ class Bench(service.Contexts):
 
     @functools.cached_property
     def server(self):
-        """Returns the PostgreSQL server, with a database for what is measured of it alone."""
+        """Returns the PostgreSQL server, with a database for measurements of the server alone."""
         started = self.enter_context(database.Server())
         started.sql("CREATE DATABASE primitives")
         started.sql("CREATE TABLE primitive (row bytea)", "primitives")
         return started
 
     def _ledger(self, setup, place):
-        """Makes a new ledger on the server, if the setup's ledger is there."""
+        """Makes a new ledger on the server if the setup's ledger is on a server."""
         return self.server.ledger(place) if setup.ledger == "postgresql" else None
 
     def mint(self, certificate):
@@ -82,7 +82,7 @@ class Bench(service.Contexts):
             self.peers.append(peer)
 
     def try_rows(self):
-        """Finds out how many payment tokens each row will need. Its figures count for nothing else."""
+        """Determines the number of payment tokens that each row will need. These figures are not used otherwise."""
         for row in self.rows:
             if row.load is None:
                 measured = self.services[row.setup]
@@ -91,7 +91,8 @@ class Bench(service.Contexts):
                 self.wrong += wrong
 
     def round(self, number):
-        # The first row has the cooler machine. Open loops come last, since they run at a share of the others' rate.
+        # Even and odd rounds have opposite orders, because the first row runs on a cooler machine. Open loops come last, because
+        # their rate depends on the other rows.
         closed = [row for row in self.rows if row.load is None]
         for row in closed if number % 2 == 0 else reversed(closed):
             self._play(row)
@@ -115,7 +116,7 @@ class Bench(service.Contexts):
     def _play(self, row):
         measured = self.services[row.setup]
         rate = row.load * self.maximum if row.load else None
-        # A fifth more than will be used; unused ones are kept.
+        # A fifth more payment tokens than expected are minted, and unused ones are kept.
         count = int((rate or self.rates[row.name]) * self.seconds * 1.2) + row.connections
         tokens = measured.mint.take(count)
         around = [self._raw_loop(row, measured)]

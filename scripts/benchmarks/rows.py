@@ -1,4 +1,4 @@
-"""The rows of the table: a base, and in every other row one thing that is changed."""
+"""The rows of the table: a base, and rows that each change one property of it."""
 import dataclasses
 
 import deployment
@@ -10,9 +10,9 @@ class Setup:
     token: type = deployment.SoftHSMToken
     # The type of the merchant key that is used: ec or rsa.
     kind: str = "ec"
-    # The number of merchant keys in the HSM token, including the one that is used.
+    # The number of merchant keys in the HSM token, including the used one.
     keys: int = 1
-    # The sessions of the worker with the HSM token; as many of its threads work.
+    # The number of the worker's sessions with the HSM token, each of which has a thread.
     sessions: int = 2
     # sqlite; postgresql, on a durable server without a standby; or none: paytokend with a ledger in memory that writes nothing.
     ledger: str = "sqlite"
@@ -34,12 +34,12 @@ class Row:
     latency: int = 0
     # Requests come at this share of the largest throughput, whether or not earlier ones are answered.
     load: float | None = None
-    # Measured only on request.
+    # True for a row that is measured only on request.
     is_extra: bool = False
 
     @property
     def ceiling(self):
-        """The most that a token with this latency and so many sessions could do, a second."""
+        """Returns the maximum rate of an HSM token with this latency and number of sessions."""
         return self.setup.sessions * 1000 / self.latency if self.latency else None
 
 
@@ -70,13 +70,13 @@ ROWS = [
     Row("postgresql", "PostgreSQL", SERVER),
     Row("postgresql-1", "PostgreSQL, 1 connection", SERVER, connections=1),
     Row("postgresql-128", "PostgreSQL, 128 connections", SERVER, connections=128),
-    # The cost of the relay itself.
+    # This row shows the cost of the relay itself.
     Row("relay-128", "PostgreSQL, 128 conn., a relay between", Setup(ledger="postgresql", relay=0), connections=128),
     Row("away-128", "PostgreSQL, 128 conn., 2 ms away each way", Setup(ledger="postgresql", relay=2), connections=128),
     Row("tier-b", "tier B (NSS softokn)", Setup(deployment.NSSToken, tier="B")),
     Row("tier-a", "tier A (scripted one-step KDF)", Setup(deployment.OneStepToken, tier="A")),
     *[latency(milliseconds, sessions) for milliseconds in (5, 20) for sessions in (8, 32, 64)],
-    # Long enough for a debug build's own time to be small in comparison.
+    # The latency is so long that even a debug build's own time is small in comparison.
     latency(100, 8, is_extra=True),
     Row("open-half", "open loop, half of the maximum", connections=128, load=0.5),
     Row("open-most", "open loop, nine tenths of the maximum", connections=128, load=0.9),
@@ -84,5 +84,5 @@ ROWS = [
 NAMES = [row.name for row in ROWS]
 # The maximum is the fastest of these; the named row is measured if an open loop needs it.
 MAXIMUM = "ec-128"
-# The rows that scripts/test runs: each shows a different defect.
+# The rows that scripts/test runs, each of which can reveal a different defect.
 SHORT = ["ec", "ec-1", "rsa", "no-ledger", "postgresql", "latency-100-8"]

@@ -13,7 +13,7 @@ import proof
 import raw
 import service
 
-# Requests that are answered before anything is measured.
+# The number of requests before the first measurement.
 WARMING = 100
 
 
@@ -24,7 +24,7 @@ def unit_environment():
 
 
 class MeasuredService(service.Contexts):
-    """The service of a setup. A context.
+    """The service of a setup. A context manager.
 
     mint: a function from a certificate to its Mint. ledger: one of database.py's, unless it is in a file.
     """
@@ -70,7 +70,7 @@ class MeasuredService(service.Contexts):
             self.token.name, self.certificate, self.token.pin, {**os.environ, "SOFTHSM2_CONF": self.token.conf}))
 
     def _warm(self):
-        """Warms up, and checks that the tier is the row's."""
+        """Sends the requests before the first measurement, and checks that the answers name the row's tier."""
         tiers = set()
 
         def answered(tag, status, body, began, ended):
@@ -85,7 +85,7 @@ class MeasuredService(service.Contexts):
             raise service.Failed(f"{self.place}: the tier is {', '.join(sorted(tiers))}, not {self.setup.tier}")
 
     def play(self, row, tokens, seconds, rate=None):
-        """Sends requests as the row says, for some seconds or until there are no more. Returns figures, and what is wrong."""
+        """Sends the row's requests, for some seconds or until there are no more. Returns figures, and what is wrong."""
         requests = [load.decrypt(token, b"bench") for token in tokens]
         if row.latency:
             self.token.play(f"fault C_DeriveKey always delay={row.latency}")
@@ -109,17 +109,17 @@ class MeasuredService(service.Contexts):
             "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,
             **({"server": server / released * 1e6} if self.setup.ledger == "postgresql" else {}),
             "cores": (daemon + worker + server + said["processor"]) / said["seconds"],
-            # Programs that do not belong to this service.
+            # The processor time of programs that do not belong to this service.
             "others": max(0, others - daemon - worker - server) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong
 
     def _processor_times(self):
-        """Returns the seconds of the daemon, of its workers, and of the ledger's server."""
+        """Returns the processor times of the daemon, of its workers, and of the ledger's server, in seconds."""
         daemon, *workers = map(service.processor_time, self.daemon.processes())
         return daemon, sum(workers), self.ledger.server.cpu() if self.setup.ledger == "postgresql" else 0.0
 
     def check_ledger(self):
-        """Returns what is wrong: every answered release must be claimed once, and nothing else."""
+        """Returns what is wrong. The ledger must have one claim for every answered release, and no others."""
         if self.setup.ledger == "none":
             return []
         claims = len(self.ledger.claims())

@@ -1,4 +1,4 @@
-"""The targets: how near paytokend comes to what its parts can do, as ratios within one run."""
+"""The targets: ratios within one run that compare paytokend's performance with that of its parts."""
 import dataclasses
 import statistics
 
@@ -6,9 +6,9 @@ import statistics
 @dataclasses.dataclass(frozen=True)
 class Target:
     title: str
-    # A function of Figures: the ratio, or None if something for it was not measured.
+    # A function of Figures that returns the ratio, or None if a figure for it was not measured.
     ratio: object
-    # The least that it must be; or the most.
+    # The minimum or the maximum of the ratio; None without one.
     least: float | None = None
     most: float | None = None
 
@@ -29,7 +29,8 @@ def quotient(above, below):
 
 
 def of_parts(row, kind):
-    """Returns a row's latency, divided by the sum of its parts': one raw operation, one verification, one sync."""
+    """Returns a row's latency divided by the sum of the latencies of its parts: one raw operation, one verification and one
+    sync."""
     def ratio(figures):
         parts = [figures.median(name, kind) for name in ("raw-ec-copy-1", "p256-libcrypto", "fdatasync")]
         return None if None in parts else quotient(figures.median(row, kind), sum(parts))
@@ -54,7 +55,7 @@ def many_keys(figures):
 
 
 def waiting(row):
-    """Returns a row's p50, divided by its processor time and one sync: the rest is waiting."""
+    """Returns a row's p50 divided by the sum of its processor time and one sync. The excess over 1 is waiting."""
     def ratio(figures):
         parts = [figures.median(row, "daemon"), figures.median(row, "worker"), figures.median("fdatasync", "p50")]
         return None if None in parts else quotient(figures.median(row, "p50"), sum(parts))
@@ -113,7 +114,7 @@ TARGETS = [
     Target("PostgreSQL, 128 connections, 2 ms away over near", over_row("away-128", "postgresql-128"), least=0.8),
 ]
 
-# For scripts/test: targets that hold for a debug build too, on a busy machine, and fail only if something is far slower.
+# Targets for scripts/test. They hold even for a debug build on a busy machine, and fail only if a row is far slower.
 GUARDS = [
     Target("EC, 32 connections, of the raw loop", of("ec", "of_raw"), least=0.01),
     Target("EC, processor time of a release over a raw operation's", processor("ec"), most=60),

@@ -1,4 +1,4 @@
-"""Checks that a client of paytokend repeats, waits and decides as "Calling paytokend" says, whatever language it is written in.
+"""Checks that a client of paytokend, in any language, repeats, waits and decides as "Calling paytokend" says.
 
     python3 conformance.py [--only TEXT] COMMAND [ARGUMENT…]
 
@@ -22,11 +22,11 @@ import time
 from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
-# In the repository, and on a host.
+# The location of the documents in the repository, and on a host.
 SOURCES, INSTALLED = HERE.parent.parent / "Sources", pathlib.Path("/usr/share/doc/paytokend")
 OPENAPI, CODES = ((SOURCES / "Service/DaemonAPI/openapi.json", SOURCES / "Daemon/Daemon/Documentation.docc/Codes.md")
                   if SOURCES.exists() else (INSTALLED / "openapi.json", INSTALLED / "articles/Codes.md"))
-# Card data and contents of payment tokens have these; nothing that a client prints does.
+# Parts of card data and payment tokens, which a client must never print.
 SECRETS = "4111111111111111", "c2VjcmV0IG9mIHRva2Vu"
 EXPECTED = {"currencyCode": "840", "transactionAmount": 1099}
 ORDERS = itertools.count()
@@ -35,7 +35,7 @@ SLACK = 15         # seconds that a busy machine may add to a deadline
 
 @dataclass
 class Reply:
-    """A daemon's answer to one request. Without a code and a body: the payment."""
+    """A daemon's answer to one request. Without a code and a body, it is the payment."""
     code: str | None = None
     status: int = 200
     repeated: bool = False
@@ -49,7 +49,7 @@ class Reply:
 
 @dataclass
 class Payment:
-    """A call of the client: replies to its requests, and the outcome that it must have."""
+    """A call of the client: the replies to its requests, and the outcome that the client must report."""
     replies: list = field(default_factory=lambda: [Reply()])
     verdict: str = "charge"
     code: str | None = None
@@ -173,13 +173,14 @@ def unavailable(seconds, code="hsm_unavailable"):
 
 
 def statuses():
-    """The codes of openapi.json."""
+    """Returns the codes of openapi.json with their statuses."""
     table = json.loads(OPENAPI.read_text(encoding="utf-8"))["components"]["schemas"]["RefusalCode"]["description"]
     return {code: int(status) for status, code in re.findall(r"^\| (\d{3}) \| (\w+) \|", table, re.MULTILINE)}
 
 
 def documented():
-    """The verdicts of Codes.md: a heading has the verdict, and the rows below it begin with the codes."""
+    """Returns the verdict for each code from Codes.md, in which headings have the verdicts, and the rows below them begin with
+    the codes."""
     verdicts = {}
     for section in re.split(r"^##+ ", CODES.read_text(encoding="utf-8"), flags=re.MULTILINE):
         for codes in re.findall(r"^(?:\| )?\d{3} ((?:`\w+`(?:, )?)+)", section, re.MULTILINE):
@@ -194,7 +195,7 @@ def every_code():
                     60, SLACK) for code, status in statuses().items()]
 
 
-# The name, at most how many connections (0: any), and the steps: payments that come together, or an event.
+# Each scenario's name, its maximum number of connections (0: any), and its steps, which are simultaneous payments or an event.
 SCENARIOS = [
     ("payments one after the other share a connection", 1, [[Payment()], [Payment()], [Payment()]]),
     ("a repeated payment is decided by the store", 1, [[Payment([Reply(repeated=True)], "check_store")]]),
@@ -252,7 +253,7 @@ def pay(process, payments, said):
 
 
 def run(command, connections, steps):
-    """The faults of the client in one scenario."""
+    """Runs one scenario, and returns the client's faults."""
     said, printed = queue.Queue(), []
 
     def read():
@@ -292,7 +293,7 @@ def run(command, connections, steps):
 
 
 def table(command):
-    """Differences between the client's table of verdicts, openapi.json and Codes.md."""
+    """Returns the differences between the client's table of verdicts, openapi.json and Codes.md."""
     wanted = documented()
     yield from (f"{code} is not in both openapi.json and Codes.md" for code in statuses().keys() ^ wanted.keys())
     printed = subprocess.run([*command, "verdicts"], stdout=subprocess.PIPE, check=False).stdout

@@ -1,4 +1,4 @@
-"""Runs the programs and schemathesis, and checks what was answered; scripts/check-gateway-api calls it."""
+"""Runs the programs and schemathesis, and checks the answers. scripts/check-gateway-api calls it."""
 import argparse
 import collections
 import json
@@ -12,7 +12,7 @@ import load
 import service
 from shop import Shop
 
-# Without client certificates no client gets decrypted data, and without Apple there is no session.
+# The operations that cannot succeed in this run, with the reasons.
 NEVER_RIGHT = {"POST /radial/decrypt": "only clients with certificates may", "POST /merchant-sessions": "there is no Apple here",
                "POST /radial/credit-card-auth": "schemathesis writes no XML that holds a payment token"}
 
@@ -27,7 +27,7 @@ def serve(shop, port):
 
 
 def table(document, seen):
-    """Prints what was answered to each operation. Returns documented successes that never occurred."""
+    """Prints the answers to each operation. Returns documented successes that never occurred."""
     wrong = []
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -61,7 +61,7 @@ def main():
     with service.serving() as daemon:
         shop, port = Shop(daemon, random.Random(options.seed)), load.free_port()
         with shop.simulator.started(), serve(shop, port) as gateway:
-            # schemathesis asks for the status of payments that it has made: the answers have their identifiers.
+            # schemathesis takes the identifiers of payments from the answers, and requests their status.
             pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
                 token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))
             done = subprocess.run(

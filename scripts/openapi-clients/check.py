@@ -1,5 +1,5 @@
-"""Makes clients with both generators, and checks what they get from the running programs; scripts/check-openapi-clients calls
-it."""
+"""Makes clients with both generators, and checks the answers that they get from the running programs.
+scripts/check-openapi-clients calls it."""
 import importlib
 import json
 import pathlib
@@ -36,7 +36,7 @@ def import_all(package):
 def python_client(top, target):
     """Runs openapi-python-client. Returns the package's name."""
     package = f"{TARGETS[target]}_client"
-    # Titles are already names of types.
+    # The schemas' titles are already unique type names.
     pathlib.Path("generator.yaml").write_text("use_path_prefixes_for_title_model_names: false\npost_hooks: []\n")
     said = service.run("openapi-python-client", "generate", "--path", f"{top}/Sources/{target}/openapi.json", "--meta", "none",
                        "--output-path", package, "--config", "generator.yaml", stdin=subprocess.DEVNULL).decode()
@@ -127,7 +127,7 @@ def decrypt_with_generated(package, daemon, minted):
         expect("the token's way through its type", request.to_dict()["token"] == token)
         answer = module.PaymentsApi(client).decrypt(request)
         expect("decrypt's answer", answer.transaction_id == token["paymentData"]["header"]["transactionId"])
-    # The configured host, not one that the file has for a path.
+    # The client must use the configured host, and not a server that the file has for a path.
     with module.ApiClient(module.Configuration(host=relay(daemon.admin))) as client:
         expect("the status", module.AdministrationApi(client).status().ready is True)
 

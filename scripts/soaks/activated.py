@@ -1,5 +1,5 @@
-"""A paytokend on sockets that outlive it, as systemd's socket units make them, and versions of its programs that replace each
-other on the disk."""
+"""A paytokend on sockets that outlive it, like those of systemd's socket units, and the replacement of its programs on the disk
+by another version."""
 import fcntl
 import json
 import os
@@ -11,18 +11,18 @@ import load
 import service
 
 PROGRAMS = ["paytokend", "paytokend-hsm", "paytokenctl"]
-# The descriptors at which a daemon expects its sockets (sd_listen_fds(3)). They have other numbers until then, so that the shell
-# does not use them.
+# Gives the daemon its sockets at the descriptors 3 and 4 (sd_listen_fds(3)). Until then they have other numbers, so that the
+# shell does not use them.
 ACTIVATION = """exec 3<&"$1" 4<&"$2"; shift 2; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=paytokend:admin; exec "$@" """
-# Exit statuses: start again later; do not start again.
+# The exit statuses with which the daemon asks to be started again later, or not at all.
 LATER, REFUSED = 75, 78
 # RestartSec= of paytokend.service.
 RESTART = 1.0
 
 
 def install(version, place):
-    """Installs programs as a package manager does: writes each file next to its place, then moves it there while the old one
-    runs."""
+    """Installs programs as a package manager does: writes each file next to its place, and then moves it there while the old
+    program runs."""
     os.makedirs(place, exist_ok=True)
     for name in PROGRAMS:
         shutil.copy(f"{version}/{name}", f"{place}/{name}.new")
@@ -43,17 +43,18 @@ class Activated(service.Service):
     def _listen(path):
         """Returns a descriptor that stays open while the soak runs."""
         with socket.socket(socket.AF_UNIX) as listening:
-            # As with systemd, whose socket units have absolute paths.
+            # The path is absolute, as in systemd's socket units.
             listening.bind(os.path.abspath(path))
             listening.listen(512)
-            # 3 and 4 are the daemon's.
+            # The descriptors 3 and 4 are reserved for the daemon.
             return fcntl.fcntl(listening.fileno(), fcntl.F_DUPFD_CLOEXEC, 100)
 
     def spawn(self):
         super().spawn(pass_fds=self.listening)
 
     def start_again_and_again(self):
-        """Starts the daemon as systemd does: again after a second while it exits 75. Returns how often, when it serves."""
+        """Starts the daemon as systemd does, again after a second for as long as it exits 75. Returns the number of starts once
+        it serves."""
         times = 0
         while True:
             self.spawn()
@@ -69,12 +70,12 @@ class Activated(service.Service):
             time.sleep(RESTART)
 
     def start_refused(self):
-        """Starts the daemon, which must end by itself. Returns its exit status and its last line."""
+        """Starts the daemon, which must exit by itself. Returns its exit status and its last line."""
         self.spawn()
         return self.process.wait(service.GUARD), service.last_lines(self.log)
 
     def is_ready(self):
-        # Without a daemon the request waits in the socket.
+        # While no daemon runs, the request waits in the socket.
         answers = []
         load.drive(self.socket, 1, [(None, service.GET_READY)],
                    lambda tag, status, body, began, ended: answers.append(status), limit=1)
@@ -85,6 +86,6 @@ class Activated(service.Service):
 
     @property
     def environment(self):
-        """Runs paytokenctl of the installed version."""
+        """Returns the environment in which paytokenctl of the installed version runs."""
         known = super().environment
         return {**known, "PATH": f"{self.programs}:{known['PATH']}"}

@@ -1,10 +1,10 @@
 """Archives old records, and measures the cost and the effect of kills. The daemon's ledger, a file or a database, begins with
-records from 430 days ago and their audit checkpoints. The daemon is started with ledger.retain_records under load, and killed
-repeatedly while it archives and removes; then it is left alone until it has finished.
+records from 430 days ago and their audit checkpoints. The soak starts the daemon with ledger.retain_records under load, and kills
+it repeatedly while it archives and removes records. Then it lets the daemon finish.
 
-These are wrong: a release that is refused or lost; a record that is missing in the files and the ledger together; an archive
-that no record names or that exists twice; and records that are removed before their archive is recorded and sealed. Times,
-memory, and the waits of releases meanwhile are printed.
+The soak fails if a release is refused or lost, or if a record is neither in the files nor in the ledger. It also fails if an
+archive exists twice or no record names it, or if records are removed before their archive is recorded and sealed. It prints
+times, memory, and the times of releases during the archiving.
 """
 import contextlib
 import json
@@ -22,7 +22,7 @@ ARCHIVES = pathlib.Path("archives")
 
 
 def recorded(ledger):
-    """Returns how many of the records in the ledger name an archive."""
+    """Returns the number of records in the ledger that name an archive."""
     return sum(json.loads(line)["event"] == "record_archive" for line in ledger.lines())
 
 
@@ -33,7 +33,8 @@ def configure():
 
 
 def drive(daemon, minter, answers, until, times):
-    """Releases payment tokens on four connections until a condition is true, each answered or repeated by its reference."""
+    """Releases payment tokens on four connections until a condition is true. A request without an answer is repeated with its
+    reference."""
     def requests():
         number = 0
         while True:
@@ -92,9 +93,9 @@ def main(parser):
             configure()
             size, kills, during = ledger.size(), 0, []
             began = time.monotonic()
-            # All old records have left the ledger except the last, from which its chain goes on.
+            # All old records have left the ledger except the last, from which its chain continues.
             done = service.seldom(lambda: ledger.first_record() >= count, 0.5)
-            # Each round lasts a little longer than the one before, so that the kills meet every step.
+            # Each round is slightly longer than the previous one, so that the kills interrupt every step.
             while kills < options.kills and not done():
                 daemon.start()
                 end = time.monotonic() + 0.1 * 2 ** kills * (0.2 if options.short else 1)

@@ -1,5 +1,6 @@
-"""Callers that follow Calling.md: each payment has a reference; after a 503 they ask again after the time that it names; they
-replace a connection that was closed before its answer, and repeat the payment under its reference."""
+"""Callers that follow Calling.md. Each payment has a reference. After a 503, the caller repeats the request after the time that
+the answer names. If a connection is closed before the answer, the caller opens another one and repeats the payment with its
+reference."""
 import collections
 import json
 import re
@@ -21,9 +22,9 @@ class Payment:
         asked = json.loads(payload)
         self.request = load.decrypt(token, b"upgrade-%d" % number, json.dumps(
             {name: asked[name] for name in ("currencyCode", "transactionAmount")}).encode())
-        # The earliest time to send it; when it was finally answered, and by which node.
+        # The earliest time at which the payment may be sent, the time of its final answer, and the node that gave the answer.
         self.after, self.ended, self.answered = due, None, None
-        # How often its connection was closed before the answer; how often it was answered 503.
+        # The number of times that its connection was closed before the answer, and the number of 503 answers.
         self.closed = self.unavailable = 0
 
 
@@ -36,8 +37,8 @@ class Connection(load.Connection):
 
 
 class Callers(load.Asking):
-    """Sends `rate` payments a second until `finish`, in a thread of its own. Each is due at its time, however late other answers
-    are, and goes over at most `connections` kept connections to each node.
+    """Sends `rate` payments a second until `finish`, in a separate thread. Each payment is due at its time, however late other
+    answers are. Each node has at most `connections` persistent connections.
 
     sockets: by node. certificate: of the merchant who is paid.
     """
@@ -49,19 +50,20 @@ class Callers(load.Asking):
         self.idle = {node: [] for node in sockets}
         self.waiting = {node: collections.deque() for node in sockets}
         self.payments, self.answers, self.refused, self.wrong = [], proof.Answers(), collections.Counter(), []
-        # When each node's latest payments were released.
+        # The time of each node's latest release.
         self.released = {node: 0.0 for node in sockets}
 
     # Called by the soak's thread.
 
     def steady(self, seconds):
-        """Waits that long, and until each node has released something since."""
+        """Waits for this time, and then until each node has released a payment since the call."""
         began = time.monotonic()
         time.sleep(seconds)
         self.wait_for_releases(self.nodes, began)
 
     def wait_for_releases(self, nodes, since):
-        """Waits until each of them has released something after that moment. Returns the last one's time."""
+        """Waits until each of these nodes has released a payment after `since`. Returns the time of the last of these
+        releases."""
         def have_released():
             self.must_go_on()
             return min(self.released[node] for node in nodes) > since

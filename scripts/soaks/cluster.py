@@ -1,4 +1,4 @@
-"""A PostgreSQL primary and its synchronous standby, which change places. Each has a host of its own in a network."""
+"""A PostgreSQL primary and its synchronous standby, which exchange roles. Each has a separate host in a network."""
 import os
 import pathlib
 import shutil
@@ -7,15 +7,15 @@ import subprocess
 import database
 import service
 
-# Names both servers: whichever is the primary, the other one must have a commit before it is acknowledged.
+# The setting names both servers. A commit is acknowledged once the server that is not the primary has it too.
 STANDBYS = "FIRST 1 (one, other)"
-# Sessions: four for each daemon, those of administrators, and few enough for a flood to take them all soon.
+# The sessions suffice for four of each daemon and for administrators, and are so few that a flood soon takes them all.
 CONNECTIONS = 40
 SETTINGS = {
-    # For pg_rewind, and so that a standby that was away finds what it has missed.
+    # pg_rewind needs the hints. A standby that was away finds the missed part of the log in the kept WAL.
     "wal_log_hints": "on", "wal_keep_size": "64MB", "max_wal_size": "160MB", "min_wal_size": "48MB",
     "max_connections": CONNECTIONS, "shared_buffers": "32MB",
-    # The servers notice a lost partner soon, and try it again soon.
+    # The servers notice a lost partner after three seconds, and soon try to reach it again.
     "wal_sender_timeout": "3s", "wal_receiver_timeout": "3s", "wal_retrieve_retry_interval": "200ms",
 }
 
@@ -23,7 +23,7 @@ SETTINGS = {
 class Member(database.Server):
     """One of the two servers.
 
-    size: of a file system of its own for its data, where one can be mounted.
+    size: the size of a separate file system for its data, if the run may mount one.
     """
 
     def __init__(self, name, network, size=None):
@@ -45,7 +45,7 @@ class Member(database.Server):
         if self.process is not None and self.process.poll() is None:
             service.go_on(service.family(self.process.pid))
         if self.disk:
-            # Unmounts lazily: the server may still have files open.
+            # Unmounts lazily, because the server may still have files open.
             subprocess.run(["umount", "--lazy", self.disk], check=False)
         super().__exit__(*error)
 
@@ -53,7 +53,7 @@ class Member(database.Server):
         return [*self.network.within(self.name), *super()._command(name, *arguments)]
 
     def execute(self, name, *arguments):
-        """Runs a program of PostgreSQL's, or another, as the server's account on its host."""
+        """Runs a program, by default one of PostgreSQL's, under the server's account on its host."""
         return service.run(*self._command(name, *arguments), cwd=self.directory)
 
     @property
@@ -65,7 +65,7 @@ class Member(database.Server):
         self.execute("initdb", "-D", self.data, "-A", "trust", "-U", database.SUPERUSER, "-E", "UTF8", "--locale=C")
         with open(f"{self.data}/pg_hba.conf", "a") as file:
             file.write("host all all 10.77.0.0/16 trust\nhost replication all 10.77.0.0/16 trust\n")
-        # In the file, because pg_rewind starts the server by itself.
+        # These settings are in the file, because pg_rewind also starts the server.
         with open(f"{self.data}/postgresql.conf", "a") as file:
             file.write("".join(f"{name} = '{value}'\n" for name, value in SETTINGS.items()))
         self.start()
@@ -73,7 +73,7 @@ class Member(database.Server):
             self.sql(f"CREATE ROLE {role} LOGIN")
 
     def start(self):
-        """Starts as the primary, or as its partner's standby if the directory says so."""
+        """Starts the server. It is its partner's standby if its directory contains standby.signal, otherwise the primary."""
         self.settings = [f"listen_addresses={'*' if self.network.addresses else ''}",
                          f"cluster_name={self.name}", (f"primary_conninfo=host={self.partner.host} "
                          f"port={database.PORT} user={database.SUPERUSER} application_name={self.name} connect_timeout=3 "
@@ -81,7 +81,7 @@ class Member(database.Server):
         super().start()
 
     def kill(self):
-        """Kills the server as if its host lost power."""
+        """Kills the server as if its host had lost power."""
         if self.process.poll() is None:
             service.end(self.process.pid)
         self.process.wait()
@@ -94,7 +94,7 @@ class Member(database.Server):
         return self.process.poll() is None
 
     def revive(self):
-        """Starts the server if it has ended by itself. Returns when it accepts connections."""
+        """Starts the server if it has exited. Returns when it accepts connections."""
         def serves():
             if not self.is_running():
                 self.start()
@@ -114,8 +114,8 @@ class Member(database.Server):
                      "-c", "fast", "-X", "stream")
 
     def follow(self, is_fresh=False):
-        """Starts as the partner's standby, after pg_rewind if the partner's history allows it, else on a fresh copy. Returns
-        which."""
+        """Starts the server as its partner's standby, after pg_rewind if the partner's history allows that, otherwise on a fresh
+        copy. Returns the name of the method."""
         how = "rewound"
         if not is_fresh:
             try:
@@ -142,7 +142,7 @@ class Member(database.Server):
 
 
 class Cluster(service.Contexts):
-    """Primary and standby with a ledger. A context."""
+    """A primary and its standby with a ledger. A context manager."""
 
     NAMES = ["one", "other"]
 
@@ -158,7 +158,7 @@ class Cluster(service.Contexts):
             self.enter_context(member)
         self.primary.create()
         self.ledger = self.primary.ledger("ledger")
-        # In force when the standby exists, which gets the setting with the copy.
+        # The setting takes effect later, when the standby exists. The standby gets it with its copy of the data.
         self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBYS}'")
         self.standby.follow(is_fresh=True)
         self.primary.sql("SELECT pg_reload_conf()")
@@ -177,7 +177,7 @@ class Cluster(service.Contexts):
         return self.primary.try_sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'")
 
     def require_standby(self, is_required):
-        """From now on the primary acknowledges commits with the standby only, or alone."""
+        """Makes the primary acknowledge commits only once the standby has them, or, if `is_required` is false, alone."""
         self.primary.sql("ALTER SYSTEM SET synchronous_standby_names = " + (f"'{STANDBYS}'" if is_required else "''"))
         self.primary.sql("SELECT pg_reload_conf()")
 
@@ -189,13 +189,13 @@ class Cluster(service.Contexts):
             raise service.Failed("the standby was not promoted")
 
     def rejoin(self, is_fresh=False):
-        """Makes the old primary, which does not run, the standby. Returns how."""
+        """Makes the old primary, which is not running, the standby. Returns the name of the method, as `follow` does."""
         how = self.standby.follow(is_fresh)
         self.wait_for_standby()
         return how
 
     def restore(self, backup):
-        """Replaces the primary's data with the copy. Neither server may run. Commits are acknowledged only when the standby has
+        """Replaces the primary's data with the copy. Neither server may be running. Commits are acknowledged once the standby has
         rejoined from a fresh copy."""
         shutil.rmtree(self.primary.data)
         self.primary.execute("cp", "-a", backup, self.primary.data)

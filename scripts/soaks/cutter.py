@@ -1,5 +1,5 @@
-"""A proxy between two programs on Unix sockets that cuts some of the connections, each at a random place: before it passes on
-the request, in the middle of it, after all of it, or in the middle of the answer."""
+"""A proxy between two programs on Unix sockets that cuts some of the connections, each at a random place: before the request, in
+the middle of it, after it, or in the middle of the answer."""
 import collections
 import contextlib
 import pathlib
@@ -11,12 +11,13 @@ PLACES = ("before the request", "in the request", "after the request", "in the a
 
 
 class Cutter:
-    """Listens at `path`, which may be an address, passes on to `target`, and cuts one connection in `one_in`. A context."""
+    """A proxy that listens at `path`, which may be an address, forwards to `target`, and cuts one connection in `one_in`. A
+    context manager."""
 
     def __init__(self, path, target, one_in=None, seed=None):
         self.path, self.target, self.one_in = path, target, one_in
         self.chance, self.lock = random.Random(seed), threading.Lock()
-        # How often it cut, by place.
+        # The number of cuts at each place.
         self.cuts = collections.Counter()
 
     def __enter__(self):
@@ -29,7 +30,7 @@ class Cutter:
         return self
 
     def __exit__(self, *error):
-        # Wakes the thread that accepts; closing alone does not.
+        # The shutdown wakes the accepting thread, which closing alone would not do.
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         pathlib.Path(self.path).unlink(missing_ok=True)
@@ -42,7 +43,7 @@ class Cutter:
                 return
             with self.lock:
                 place = self.chance.choice(PLACES) if self.one_in and self.chance.randrange(self.one_in) == 0 else None
-                # A request has at least a thousand bytes, an answer fewer.
+                # A request has at least a thousand bytes, and an answer has fewer.
                 limit = self.chance.randrange(1, 900 if place == "in the request" else 150)
             threading.Thread(target=self._pass, args=(peer, place, limit), daemon=True).start()
 
@@ -88,7 +89,7 @@ class Cutter:
 
     @staticmethod
     def _end(*connections):
-        """Ends the other thread's wait too."""
+        """Ends both directions, so that the other thread does not wait any longer."""
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

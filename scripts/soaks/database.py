@@ -15,7 +15,7 @@ PORT = 5432
 
 
 def program(name):
-    """Returns the newest installed version of a program, or None: Debian keeps them out of PATH."""
+    """Returns the path of the newest installed version of a program, which Debian installs outside PATH, or None."""
     found = glob.glob(f"/usr/lib/postgresql/*/bin/{name}")
     return max(found, key=lambda path: int(path.split("/")[4])) if found else shutil.which(name)
 
@@ -25,8 +25,8 @@ def is_installed():
 
 
 def account():
-    """Returns the account that the server's programs run as if this is root, since the server refuses to run as root; None for
-    an ordinary user."""
+    """Returns the account under which the server's programs run if this program runs as root, because the server refuses to run
+    as root. Returns None for an ordinary user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -38,15 +38,15 @@ def account():
 
 
 class Server(service.Program):
-    """A server on a Unix socket, in a directory next to this one on the same file system: durable, with default settings and no
-    standby. A context: leaving it ends the server and removes the directory.
+    """A server on a Unix socket, in a directory next to this one on the same file system. It is durable, has default settings and
+    no standby. A context manager, which ends the server and removes the directory.
 
     settings: of postgresql.conf, `name=value`.
     """
 
     def __init__(self, settings=()):
         self.settings, self.account = list(settings), account()
-        # Not in this directory, which is closed to other accounts.
+        # The server's account cannot enter this directory, so the server has another one.
         self.directory = tempfile.mkdtemp(prefix="paytokend-database.", dir=pathlib.Path.cwd().parent)
         os.chmod(self.directory, 0o755)
         if self.account:
@@ -72,7 +72,8 @@ class Server(service.Program):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _command(self, name, *arguments):
-        """Makes the kernel send SIGQUIT if this program ends without ending the server."""
+        """Returns a command that runs a program under the server's account. The kernel sends it SIGQUIT if this program ends
+        first."""
         found = program(name)
         if found is None:
             raise service.Failed(f"{name} is not installed; scripts/install-packages installs it")
@@ -89,16 +90,17 @@ class Server(service.Program):
         service.wait("PostgreSQL", lambda: self.must_run() and subprocess.run(asking).returncode == 0, pause=0.02)
 
     def kill(self):
-        """Sends SIGQUIT: to its clients as sudden as SIGKILL, and it ends all processes."""
+        """Sends SIGQUIT. Its clients lose their connections as suddenly as after SIGKILL, and all of the server's processes
+        end."""
         self.process.send_signal(3)
         self.process.wait()
 
     def cpu(self):
-        """Returns the seconds of processor time that its processes have taken."""
+        """Returns the processor time of its processes in seconds."""
         return sum(map(service.processor_time, service.family(self.process.pid)))
 
     def url(self, database, user, directory=None):
-        """directory: where a relay to the server listens."""
+        """Returns the URL of a database. directory: that of the socket at which a relay to the server listens."""
         return f"postgresql://{user}@/{database}?host={directory or self.directory}&port={PORT}"
 
     def sql(self, statement, database="postgres"):
@@ -107,7 +109,7 @@ class Server(service.Program):
                            self.url(database, SUPERUSER), "-c", statement).decode().splitlines()
 
     def ledger(self, name):
-        """Makes a new ledger, in a database of its own."""
+        """Makes a new ledger in a separate database."""
         self.sql(f"CREATE DATABASE {name} OWNER {OWNER}")
         service.run("paytokenctl", "ledger", "create", self.url(name, OWNER), "--grant", DAEMON)
         return Ledger(self, name)
@@ -123,7 +125,8 @@ class Ledger:
         return self.server.sql("SET search_path = paytokend; " + statement, self.name)
 
     def settings(self, node, directory=None, **more):
-        """Returns a daemon's `ledger` section, and rules with names. directory: where a relay to the server listens."""
+        """Returns a daemon's `ledger` section, and access rules with names. directory: that of the socket at which a relay to
+        the server listens."""
         url = self.server.url(self.name, DAEMON, directory)
         lines = {"url": f'"{url}"', "node": node, **more}
         users = sorted({os.geteuid(), 0})

@@ -1,4 +1,4 @@
-"""Types an article's commands for a new major version of PostgreSQL, for scripts/test-database-upgrade."""
+"""Runs the article's commands for an upgrade of PostgreSQL to a new major version. scripts/test-database-upgrade calls it."""
 import restores
 import service
 
@@ -10,7 +10,7 @@ def block(name):
 
 
 class Server(restores.Server):
-    """A cluster of the old version, with an empty one of the new version next to it, as its package makes one."""
+    """A cluster of the old version, and an empty cluster of the new version, as its package makes it."""
 
     def __init__(self):
         super().__init__(OLD)
@@ -24,7 +24,7 @@ class Server(restores.Server):
         return self.sql("SELECT system_identifier FROM paytokend.ledger_state", "paytokend")
 
     def change(self, before, after):
-        """Lets another version serve at the daemons' address. Each cluster has its own data."""
+        """Stops one version and starts the other at the daemons' address. Each version's cluster has its own data."""
         self.type(f"""systemctl stop postgresql@{before}-main
             sed -i 's/^port = .*/port = 5433/' /etc/postgresql/{before}/main/postgresql.conf
             sed -i 's/^port = .*/port = 5432/' /etc/postgresql/{after}/main/postgresql.conf
@@ -50,7 +50,7 @@ def main():
     restores.require(server.compared() == before, "the ledger should know its server", server.compared(), before)
     restores.done(f"{len(kept)} payments released on PostgreSQL {OLD}")
 
-    # The second daemon is left running, although the article stops it.
+    # The article stops all daemons, but this run leaves the second one running.
     hosts[0].type(block("stop-daemon.sh"))
     server.type(block("upgrade-postgresql.sh"))
     server.version = NEW
@@ -68,7 +68,7 @@ def main():
 
     server.type(block("back-up-upgraded.sh"))
     later = shop.release()
-    # Both daemons run, as when someone starts the old cluster by mistake.
+    # The old cluster is started while both daemons run, as an administrator could do by mistake.
     server.change(NEW, OLD)
     service.wait("both findings", lambda: server.findings() == 2)
     shop.is_held(*kept[:1], *later[:1])

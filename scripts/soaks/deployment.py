@@ -1,4 +1,4 @@
-"""HSM tokens, a configuration and a daemon in a directory of their own, on which faults are tried."""
+"""HSM tokens, a configuration and a daemon in a separate directory, into which soaks inject faults."""
 import concurrent.futures
 import contextlib
 import glob
@@ -29,14 +29,14 @@ def make_merchants():
 
 
 class SoftHSMToken:
-    """A SoftHSM token with a token directory of its own."""
+    """A SoftHSM token with a separate token directory."""
 
     @classmethod
     def is_installed(cls):
         return True
 
     def __init__(self, name, place, store=None):
-        """store: an empty directory for its files; by default one is made in `place`."""
+        """store: an empty directory for its files; by default, a new one in `place`."""
         self.name, self.place = name, place
         self.tokens, self.pin = store or f"{place}/{name}", f"{place}/{name}.pin"
         if store is None:
@@ -63,7 +63,8 @@ class SoftHSMToken:
 
 
 class InMemoryToken(SoftHSMToken):
-    """A SoftHSM token for many keys. SoftHSM writes several files for every object; in memory that takes a tenth of the time."""
+    """A SoftHSM token for many keys, stored in memory. SoftHSM writes several files for every object, which takes a tenth of the
+    time there."""
 
     def __init__(self, name, place):
         # The directory is removed when the program ends.
@@ -73,8 +74,8 @@ class InMemoryToken(SoftHSMToken):
 
 
 class NSSToken(SoftHSMToken):
-    """An NSS softoken with a database of its own."""
-    # Debian's directory of the processor, and the others.
+    """An NSS softoken with a separate database."""
+    # The directories are Debian's for each processor, and those of other distributions.
     LIBRARIES = ["/usr/lib/*/libsoftokn3.so", "/usr/lib/*/nss/libsoftokn3.so", "/usr/lib64/libsoftokn3.so"]
 
     @classmethod
@@ -96,7 +97,8 @@ class NSSToken(SoftHSMToken):
 
 
 class ScriptedToken(SoftHSMToken):
-    """A SoftHSM token through the tests' module that injects faults; Tests/Equipment/ScriptedPKCS11 describes its scripts."""
+    """A SoftHSM token that programs open through the tests' fault-injecting module. Tests/Equipment/ScriptedPKCS11 describes its
+    scripts."""
 
     def __init__(self, name, place):
         super().__init__(name, place)
@@ -106,7 +108,7 @@ class ScriptedToken(SoftHSMToken):
         self.play()
 
     def play(self, *instructions):
-        """Writes a new script. Calls that begin after this obey it, and are counted from one."""
+        """Writes a new script. Calls that begin later follow it, and are counted from 1."""
         for fired in pathlib.Path(self.place).glob(f"{self.name}.script.fired-*"):
             fired.unlink()
         lines = [f"module {self.softhsm}", *instructions]
@@ -114,7 +116,7 @@ class ScriptedToken(SoftHSMToken):
         os.replace(self.script + ".new", self.script)
 
     def calls(self, function):
-        """Returns the return value of each call of `function` that scripts had logged."""
+        """Returns the return values of all logged calls of `function`."""
         with contextlib.suppress(FileNotFoundError), open(self.log) as log:
             return [int(value, 16) for name, value, _ in map(str.split, log) if name == function]
         return []
@@ -157,7 +159,7 @@ class RemoteToken(SoftHSMToken):
         service.wait("p11-kit server", lambda: os.path.exists(self.address), pause=0.01)
 
     def kill(self):
-        """Kills the server and the processes that it has for its clients."""
+        """Kills the server and the processes that serve its clients."""
         if self.server is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.server.pid, signal.SIGKILL)
@@ -167,11 +169,11 @@ class RemoteToken(SoftHSMToken):
 
 
 class Deployment:
-    """One daemon and its HSM tokens. A context: leaving it ends them.
+    """One daemon and its HSM tokens. A context manager, which ends them.
 
-    program: what is started, followed by the configuration's path. listener: further options of the two sockets.
-    ledger: the configuration's section, with callers' names where it needs them; a file where none is given.
-    settings: options of every token.
+    program: the command that starts the daemon, without the configuration's path. listener: additional options of the two
+    sockets. ledger: the configuration's section, with rules that have names if it needs them; by default, a file. settings:
+    options of every HSM token.
     """
 
     def __init__(self, place, tokens, descriptors=None, merchants=("ec", "rsa"), program=("paytokend", "--config"),
@@ -189,7 +191,7 @@ class Deployment:
             "verification: { signing_time_window: 1d }\n"
             + (ledger or f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n")
             + "log: { format: text }\n")
-        # With a ledger on a server, the host's own files are here.
+        # If the ledger is on a server, the daemon stores the host's own files in this directory.
         command = ["env", f"STATE_DIRECTORY={os.path.abspath(place)}", *program, self.configuration]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}"] + command
@@ -219,15 +221,15 @@ class Deployment:
         return f"authority/{self.place}-{token.name}.pem"
 
     def fill(self, count):
-        """Stops the daemon, which has made its audit key, and gives its HSM tokens `count` keys in all, each of a merchant of
-        its own."""
+        """Stops the daemon, which has made its audit key, and fills its HSM tokens with `count` keys together, each of a
+        different merchant."""
         self.daemon.stop()
         with concurrent.futures.ThreadPoolExecutor() as pool:
             list(pool.map(lambda token: self._fill(token, count // len(self.tokens)), self.tokens))
 
     def _fill(self, token, count):
-        """Fills one HSM token. Others are filled at the same time, so it uses a ledger of its own, whose keys the daemon's
-        ledger then gets."""
+        """Fills one HSM token. Other HSM tokens are filled at the same time, so it uses a separate ledger. Its keys are then
+        copied into the daemon's ledger."""
         own = f"{self.place}/{token.name}.sqlite"
         service.run("key-filler", own, count, token.module, token.name, token.pin, "authority", f"{self.place}-{token.name}",
                     env={**os.environ, **token.environment})
@@ -263,7 +265,7 @@ class Deployment:
 
 def flood(paths, there, ended, count=1500):
     """Opens connections to all paths and keeps those that stay open, until `ended` is set. Sets `there` after `count` attempts.
-    To be run in a process of its own."""
+    Runs in a separate process."""
     import socket
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, count + 500), limit))

@@ -1,7 +1,7 @@
-"""Makes a million derivations through /v1/decrypt (releases, and repeats under references, each of which decrypts again), and
-watches the memory of daemon and worker. The worker is recycled ten times: its successor takes over while it finishes, and
-every request must be answered 200 with what was minted. A daemon, or a worker before its replacement, that grows without end
-is wrong too.
+"""Makes a million derivations through /v1/decrypt, and measures the memory of daemon and worker. The requests are releases, and
+repeats with references, each of which decrypts again. The worker is recycled ten times, and its successor takes over while it
+finishes. Every request must be answered 200 with the minted content. The soak also fails if the daemon, or a worker before its
+replacement, grows without limit.
 """
 import time
 
@@ -10,9 +10,10 @@ import load
 import outcome
 import service
 
-# The growth allowed after a daemon's first fifth, and of a worker beyond the larger of the first two, in MiB.
+# The permitted growth in MiB: of the daemon after the first fifth of the run, and of a worker beyond the larger of the first two
+# workers.
 DAEMON_GROWTH, WORKER_GROWTH = 48, 32
-# SoftHSM 2.6.1 loses about 265 bytes with each derivation.
+# SoftHSM 2.6.1 leaks about 265 bytes with each derivation.
 LOST = 265
 
 
@@ -56,8 +57,8 @@ def main(parser):
                     looked = time.monotonic()
                     look()
                 yield next(pairs)
-            # A worker still serves while its successor starts. On a fast machine it answers many calls meanwhile, so more of them
-            # are needed until as many were replaced.
+            # A worker still serves while its successor starts. On a fast machine it answers many calls in that time, so more
+            # calls are needed before ten workers were replaced.
             end = time.monotonic() + service.GUARD
             while there.restarts(reason="recycled") < enough and time.monotonic() < end:
                 for _ in range(100):

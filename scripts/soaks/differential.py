@@ -1,6 +1,6 @@
-"""Decrypts the same payment tokens of both versions in every way: SoftHSM (tier C), NSS softoken (B and A), the tests' scripted
-module (A for EC_v1), each with a whole daemon, and software alone (token-forge open). The result must be what went in, byte
-for byte, and all must refuse broken payment tokens with decryption_failed.
+"""Decrypts the same payment tokens of both versions in four ways: with a daemon on SoftHSM (tier C), on NSS softoken (B and A)
+and on the tests' scripted module (A for EC_v1), and in software alone (token-forge open). Each result must equal the minted
+content byte for byte. All ways must refuse broken payment tokens with decryption_failed.
 """
 import collections
 import json
@@ -22,7 +22,7 @@ Case = collections.namedtuple("Case", "name kind token plaintext")
 
 
 def payloads(count, chance):
-    """Yields JSON objects of many lengths and spellings, each one line."""
+    """Yields JSON objects of many lengths and spellings, each on one line."""
     for number in range(count):
         text = "".join(chance.choice("abc é€\U0001F4B3\"\\/\t") for _ in range(chance.randrange(0, 400)))
         members = {"n": number, "text": text, "amount": chance.choice([1099, 1099.0, 1e21, -0.0]), "nested": {"a": [{}]}}
@@ -46,14 +46,14 @@ def cases(count, chance):
 
 
 class Row:
-    """The results of one way."""
+    """The results of one way of decryption."""
 
     def __init__(self, name):
         self.name, self.began = name, time.monotonic()
         self.same, self.refused, self.tiers, self.wrong = collections.Counter(), 0, collections.Counter(), []
 
     def take(self, case, plaintext):
-        """plaintext: the result; None for a refusal."""
+        """Compares a result with the case. plaintext: the result; None for a refusal."""
         if plaintext != case.plaintext:
             self.wrong.append(f"{self.name}: {case.name}: " + ("opened, and must not" if case.plaintext is None else
                               "not opened" if plaintext is None else "other bytes came out"))

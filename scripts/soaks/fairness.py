@@ -1,15 +1,16 @@
-"""Measures what one local user notices while another one floods the daemon: the times of /v1/verify alone and during each flood,
+"""Measures the effect on one local user while another one floods the daemon: the times of /v1/verify alone and during each flood,
 and the slowest answer of /readyz.
 
 The attacker has a process for each core, and 128 connections, as many as listener.max_connections_per_uid allows. Its floods are
 pipelined requests that are refused for their heads, bodies of one-byte chunks, valid /v1/verify, and connections that are closed
-at once. Attacker, user and daemon share the machine's cores. So one more row is an attacker that only computes: no daemon can
-win back processor time that the kernel gives to another process. The ledger is in memory. Ratios are of one round, and their
-median counts.
+at once. Attacker, user and daemon share the machine's cores. For comparison, one more row has an attacker that only computes,
+because no daemon can regain processor time that the kernel gives to another process. The ledger is in memory. Each ratio is of
+one round, and the median of the rounds counts.
 
-The soak fails if the user's p99 in a flood is more than ten times its own alone, if an answer of /readyz took more than a second
-or was not 200, if a request was answered wrong, or if a non-blocking connect found the queue full for as long as the project's
-clients try again (full: those that found it full at first). --short compares no times.
+The soak fails if the user's p99 in a flood is more than ten times the one without a flood, if an answer of /readyz took more than
+a second or was not 200, or if a request got a wrong answer. It also fails if a non-blocking connect found the queue full in all
+attempts that the project's clients make. The column "full" counts the connects that found it full at first. --short compares no
+times.
 """
 import contextlib
 import errno
@@ -27,14 +28,14 @@ import service
 
 ATTACKER, OTHER = 8, 9
 CONNECTIONS = 128
-# The attacker's processes.
+# The number of the attacker's processes.
 PROCESSES = os.cpu_count()
-# As many as a body may have.
+# The maximum number of chunks of a body.
 CHUNKS = 1024
-# The attempts of the project's clients when a connect finds the queue full.
+# The number of attempts that the project's clients make when a connect finds the queue full.
 REPETITIONS = 10
 FLOODS = ("alone", "computing", "heads", "chunks", "verify", "connects")
-# The minimum of the user's requests.
+# The minimum number of the user's requests.
 REQUESTS = 200
 
 
@@ -43,7 +44,7 @@ def verify(token):
 
 
 def chunked():
-    """Returns white space, which the daemon parses to its end."""
+    """Returns a request whose body is white space in one-byte chunks, which the daemon parses to its end."""
     return (b"POST /v1/verify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * CHUNKS + b"0\r\n\r\n")
 
@@ -102,7 +103,7 @@ def come_and_go(path, ended):
 
 
 def attack(name, path, token, ended):
-    """Runs one attacker, in a process of its own."""
+    """Runs one attacker. Runs in a separate process."""
     become(ATTACKER)
     if name == "computing":
         while not ended.is_set():
@@ -127,8 +128,9 @@ def attempts_to_connect(path):
 
 
 def ask(path, request, seconds, result):
-    """Runs the user in a process of its own. Puts the times of its requests on one connection, and the number of wrong answers.
-    Between two requests it connects once more, and counts how often the queue was full, and stayed so."""
+    """Runs the user, in a separate process. Puts the times of its requests, which use one connection, and the number of wrong
+    answers into `result`. Between two requests it makes another connection, and counts how often the queue was full at first, and
+    in all attempts."""
     become(OTHER)
     times, wrong, full, lost, until = [], 0, 0, 0, time.monotonic() + seconds
     connection = load.Connection(path)
@@ -147,15 +149,15 @@ def ask(path, request, seconds, result):
 
 
 def measure(name, there, token, seconds):
-    """Runs one flood. Returns what the user noticed, and the longest time of /readyz, which root requests on connections of its
-    own."""
+    """Runs one flood. Returns the user's results, and the longest time of /readyz, which root requests on separate
+    connections."""
     ended, result = multiprocessing.Event(), multiprocessing.Queue()
     attackers = [multiprocessing.Process(target=attack, args=(name, there.socket, token, ended), daemon=True)
                  for _ in range(PROCESSES if name != "alone" else 0)]
     other = multiprocessing.Process(target=ask, args=(there.socket, verify(token), seconds, result), daemon=True)
     for attacker in attackers:
         attacker.start()
-    # The attackers have their connections, and the flood has begun.
+    # After this pause the attackers have their connections, and the flood has begun.
     time.sleep(0.5)
     other.start()
     longest, unready, spent = 0.0, 0, there.daemon.cpu()
@@ -186,7 +188,7 @@ def main(parser):
     floods = ["alone", *(options.flood or FLOODS[1:])]
     # The ledger is in memory, so that the pauses of a disk are not measured.
     directory = tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    # Both users must pass through to the socket.
+    # Both users must be able to reach the socket through this directory.
     os.chmod(".", 0o711)
     access = ('access:\n  - { name: owner, user: "0", roles: [decrypt, monitor, admin] }\n'
               + "".join(f'  - {{ name: {name}, user: "{number}", roles: [decrypt] }}\n'

@@ -1,12 +1,13 @@
-"""Breaks the HSM token, its worker and their surroundings under load, and prints what callers saw.
+"""Breaks the HSM token, its worker and their environment under load, and prints the effects on callers.
 
-Each row is a daemon of its own. Every answer is compared with what was minted: right; refused cleanly (503 with hsm_unavailable,
-ledger_unavailable, overloaded or deadline_exceeded); wrong (anything else: other bytes, another code, no answer); hung (no
-answer long after the request's deadline). "recovered" is the time from the fault, or from its end if it lasts, until every
-answer is right and soon again: within half a second, or five times the longest before the fault. Of several times it is the
-longest. A fault lasts until it has an effect: steps wait for events, and use the clock only to see that something does not
-happen. If calls can be made elsewhere or again, nothing may be refused: those rows say "none" under "may refuse". In the row of
-payment tokens that do not decrypt, these must be refused with decryption_failed, and no worker may be replaced because of them.
+Each row has a separate daemon. Every answer is compared with the minted content, and is right, refused, wrong or hung. Refused
+means 503 with hsm_unavailable, ledger_unavailable, overloaded or deadline_exceeded. Hung means no answer long after the request's
+deadline. Wrong means anything else, such as other bytes or another code. "recovered" is the time from the fault, or from its end
+if it lasts, until every answer is right and fast again: within half a second, or within five times the longest time before the
+fault. If a fault occurs several times, it is the longest. A fault lasts until it has an effect: the steps wait for events, and
+use the clock only to check that something does not happen. If calls can be made at another HSM token or repeated, no request may
+be refused. Such rows have "none" in the column "may refuse". Payment tokens that do not decrypt must be refused with
+decryption_failed, and no worker may be replaced because of them.
 """
 import collections
 import itertools
@@ -24,10 +25,10 @@ import load
 import outcome
 import service
 
-# The time that the daemon may take in addition to call_timeout: a repetition after a worker's start, and a minute for a busy
-# machine.
+# The seconds that the daemon may take in addition to call_timeout: ten for a repetition after a worker's start, and a minute for
+# a busy machine.
 BESIDE = 10 + 60
-# This many right and soon answers in a row are a recovery.
+# This number of right and fast answers in a row counts as a recovery.
 STREAK = 32
 
 Event = collections.namedtuple("Event", "name has_come")
@@ -39,13 +40,13 @@ class Run:
     def __init__(self, options, pool, there):
         self.options, self.pool, self.there = options, pool, there
         self.outcome, self.notes, self.wrong = outcome.Outcome(), [], []
-        # When faults began; when the time to recover starts to count; when the last step was done.
+        # The times at which faults began, the times from which recovery counts, and the time at which the last step was done.
         self.faults, self.marks, self.until = [], [], 0.0
         # A request that takes longer, in seconds, was delayed by the fault.
         self.held_up = None
 
     def mark(self):
-        """Starts to count the time to recover."""
+        """Marks the time from which the recovery counts."""
         self._compare()
         self.marks.append(time.monotonic())
 
@@ -55,7 +56,7 @@ class Run:
         self.faults.append(time.monotonic())
 
     def _compare(self):
-        """Measures, before the first fault, what is soon on this machine."""
+        """Determines from the answers before the first fault which answers count as fast on this machine."""
         if self.held_up is None:
             self.held_up = max(outcome.HELD_UP, 5 * self.outcome.longest)
 
@@ -78,7 +79,7 @@ class Run:
                    limit=self.options.call_timeout + BESIDE)
 
     def asked(self, name, question):
-        """Returns an event that asks the daemon at most ten times a second."""
+        """Returns an event that queries the daemon at most ten times a second."""
         return Event(name, service.seldom(question, 0.1))
 
     def right(self, count):
@@ -102,7 +103,7 @@ class Run:
         return self.asked(f"the replacement of {count} workers ({said})", lambda: self.there.restarts(**labels) >= count)
 
     def recovered(self):
-        """Waits until every answer since the last mark is right and soon again."""
+        """Waits until every answer since the last mark is right and fast again."""
         mark = self.marks[-1]
 
         def has_come():
@@ -124,7 +125,7 @@ class Run:
 
 
 def replaced(run, strike, reason, rounds):
-    """Strikes repeatedly; each time the worker is replaced for that reason."""
+    """Causes the fault repeatedly. Each time the worker must be replaced for this reason."""
     def steps():
         yield run.right(100)
         for number in range(rounds):
@@ -167,7 +168,8 @@ def away(run, strike, repair, rounds, rate):
 
 
 def moved(run):
-    """Changes nothing in the worker, which may go on with what it has in memory."""
+    """Moves the HSM token's directory away. A worker may continue with the data that it has in memory, so the workers are then
+    killed."""
     token = run.there.tokens[0]
 
     def strike():
@@ -187,7 +189,7 @@ def remote(run):
 
 
 def rotated(run):
-    """Changes the HSM token's PIN and not the file; then the worker dies, and the daemon restarts."""
+    """Changes the HSM token's PIN but not the PIN file. Then the worker is killed, and the daemon restarts."""
     token, daemon = run.there.tokens[0], run.there.daemon
     token.play(f"log {token.log}")
     logins = lambda: [result for result in token.calls("C_Login") if result != 0]
@@ -207,7 +209,7 @@ def rotated(run):
     def death():
         run.there.kill_workers()
         yield run.asked("a refused login", logins)
-        # Each of these would be a reason to try again.
+        # After each of these refusals, a daemon with a fault could try the PIN again.
         yield run.refused(100)
         yield run.passed(3)
         run.expect(len(logins()) == 1, f"{len(logins())} refused logins after the worker's death, not 1")
@@ -235,7 +237,7 @@ def rotated(run):
 
 
 def flooded(run):
-    """Lets the load keep its connections while the flood takes all others of both sockets."""
+    """The load keeps its connections while a flood takes all other connections of both sockets."""
     ended, there = multiprocessing.Event(), multiprocessing.Event()
     crowd = multiprocessing.Process(target=deployment.flood,
                                     args=([run.there.socket, run.there.daemon.admin], there, ended), daemon=True)
@@ -244,7 +246,7 @@ def flooded(run):
         yield run.right(100)
         run.breaks()
         crowd.start()
-        # The first of these events is also the end of a flood that failed, which is checked below.
+        # The wait also ends if the flood failed, which is checked below.
         yield Event("the flood", lambda: there.is_set() or not crowd.is_alive())
         yield run.right(300 if run.options.short else 3000)
         ended.set()
@@ -260,14 +262,15 @@ def flooded(run):
     run.expect(run.there.restarts() == 0, "workers were replaced")
 
 
-# Payment tokens that Apple's signature covers and no key decrypts, by the type of the merchant's key.
+# Deviations of payment tokens that have a valid signature but cannot be decrypted, by the type of the merchant's key.
 BAD = {"ec": ["point-off-curve", "bad-tag", "other-merchant-identifier"],
        "rsa": ["bad-tag", "wrapped-key-with-sha1", "wrapped-key-with-label", "wrapped-key-with-first-octet",
                "wrapped-key-for-other-key", "wrapped-key-with-pkcs1"]}
 
 
 def press(path, bad, ended, answers):
-    """Sends requests over eight connections until `ended` is set, in a process of its own. Puts the counted answers."""
+    """Sends requests over eight connections until `ended` is set. Puts the counted answers into the queue. Runs in a separate
+    process."""
     codes = collections.Counter()
 
     def answered(tag, status, body, began, now):
@@ -277,7 +280,8 @@ def press(path, bad, ended, answers):
 
 
 def stormed(run):
-    """Bad payment tokens are tried twice in the HSM token, since it answers nonsense and a fault of its own alike."""
+    """Payment tokens that do not decrypt, mixed with valid ones. The HSM token is called twice for each, because it returns the
+    same errors for its own faults."""
     bad = [(f"{kind} {deviation}", load.decrypt(token)) for kind, deviations in BAD.items() for deviation in deviations
            for token in service.mint(5 if run.options.short else 50, "--deviation", deviation, certificate=f"authority/{kind}.pem")]
     random.shuffle(bad)
@@ -305,8 +309,8 @@ def stormed(run):
 
 
 def one_of_two(run, fault, ends):
-    """Makes the second HSM token fail, and repairs it if the fault does not end by itself. Recovered means that no request is
-    delayed any more; then the HSM token must be used again."""
+    """Makes the second HSM token fail, and repairs it if the fault does not end by itself. The run has recovered when no request
+    is delayed any more. After that, the HSM token must be used again."""
     first, second = run.there.tokens
     well, back = [], []
 
@@ -344,7 +348,7 @@ def two_hangs(run):
 
 
 def limited(run):
-    """Four sessions are configured. The HSM token has room for three from the start, and later for no others."""
+    """Four sessions are configured, but the HSM token permits three from the start, and later no new ones."""
     token = run.there.tokens[0]
 
     def steps():
@@ -389,7 +393,7 @@ def answered_wrong(run):
 
 
 def leaking(run):
-    """Makes every second call lose 4 MiB: the worker is replaced when it has grown by 256 MiB."""
+    """Makes every second call leak 4 MiB. The worker must be replaced when it has grown by 256 MiB."""
     def steps():
         yield run.right(100)
         run.mark()
@@ -473,7 +477,7 @@ def main(parser):
                         help="requests a second where refusals would else be without number (200)")
     parser.add_argument("--log", action="store_true", help="prints the daemon's last lines after each row")
     options = parser.parse_args()
-    # So that a slow call, in a debug build or on a busy machine, does not count as a hang.
+    # The timeout is long enough that a slow call, in a debug build or on a busy machine, does not count as a hang.
     options.call_timeout = 3
     chosen = [fault for fault in FAULTS
               if (fault.name in options.fault if options.fault else fault.short or not options.short)]

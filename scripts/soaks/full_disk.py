@@ -1,9 +1,9 @@
-"""Fills the ledger's disk under load and frees it again: a tmpfs of 128 MiB that no other program sees.
+"""Fills the ledger's disk under load, and frees it again. The disk is a tmpfs of 128 MiB that no other program sees.
 
-While it is full nothing may be released without a record: new payment tokens get 503 ledger_unavailable, or 200 as long as their
-record still finds room. Refusals keep their own codes, readiness goes down, the log reports it in few lines, and the daemon
-recovers by itself when there is room again. Callers then get under their references what was refused. At the end the record must
-have every answer and verify.
+While the disk is full, no payment may be released without a record. New payment tokens get 503 ledger_unavailable, or 200 as long
+as there is still room for their record. Refusals must keep their own codes, the daemon must not be ready, and must report the
+fault in a few log lines. It must recover by itself when there is room again. Callers then repeat the refused requests with their
+references, which must succeed. At the end, the record must contain every answer, and verify.
 """
 import collections
 import contextlib
@@ -24,7 +24,7 @@ REFUSALS = {
 
 
 class Watch:
-    """Remembers when readiness changed; `look` is to be called repeatedly."""
+    """Keeps the times at which readiness changed. The caller must call `look` repeatedly."""
 
     def __init__(self, daemon):
         self.daemon, self.changes = daemon, []
@@ -35,12 +35,12 @@ class Watch:
             self.changes.append((time.monotonic(), ready))
 
     def first(self, ready, after):
-        """Returns the seconds from that moment until the change to this state, or None if it did not come."""
+        """Returns the seconds from `after` until the first change to this state, or None if there was none."""
         return next((moment - after for moment, state in self.changes if state == ready and moment >= after), None)
 
 
 class Caller:
-    """Sends the mixture, and keeps the answers by phase."""
+    """Sends releases, repeats and refused requests, and keeps the answers by phase."""
 
     def __init__(self, fresh):
         self.fresh, self.numbers = fresh, itertools.count()
@@ -49,13 +49,13 @@ class Caller:
                     "amount": service.mint(1)[0]}
         self.answers, self.phase = proof.Answers(), "before"
         self.outcomes = collections.defaultdict(collections.Counter)
-        # By reference: refused because of the disk; released.
+        # The payment tokens that were refused because of the disk, and those that were released, each with its reference.
         self.put_off, self.tokens = {}, collections.deque(maxlen=500)
         self.first = {}
         self.turn = self.refused = self.minutes_ended_while_full = 0
 
     def requests(self, count):
-        """Yields `count` requests; None while no fresh payment token is minted."""
+        """Yields `count` requests, and None while no fresh payment token is available."""
         kinds = ["fresh", "signature", "fresh", "replay", "fresh", "unknown key", "fresh", "repeat", "fresh", "amount",
                  "fresh", "envelope"]
         end = self.turn + count
@@ -124,7 +124,7 @@ def cycle(number, daemon, caller, watch, count):
     caller.phase = f"full {number}"
 
     def is_refused():
-        # The ledger goes on for a while if its own files have room. That is right: every release is in it.
+        # The ledger accepts releases for a while if its own files have room. This is correct, because every release is stored.
         service.fill(path)
         return caller.first.get((caller.phase, "ledger_unavailable"))
     refused = wait("a refusal while the disk was full", is_refused)
@@ -155,7 +155,7 @@ def main(parser):
         watch = Watch(daemon)
         with service.repeating(watch.look, 0.1):
             outage = sum(cycle(number, daemon, caller, watch, count) for number in range(1, cycles + 1))
-        # Every payment token that was put off is still good.
+        # Every payment token that was refused because of the disk must still be usable.
         caller.phase = "afterwards"
         put_off = list(caller.put_off.items())
         load.drive(daemon.socket, 8, [(("put off", reference, token), load.decrypt(token, reference.encode()))
@@ -172,14 +172,14 @@ def main(parser):
               f"{caller.refused} refusals")
         print(f"record      {counts['released']} releases, {counts['repeats']} repeats, {counts['refused']} refusals, and "
               f"{counts['dropped']} records dropped and counted while there was no room")
-        # A minute that ends while the disk is full may lose its summary, which counts as one dropped record.
+        # A summary of refusals whose minute ends while the disk is full may be lost. It counts as one dropped record.
         missing = caller.refused - counts["refused"] - counts["dropped"]
         if missing < 0 or missing > 0 and not caller.minutes_ended_while_full:
             wrong.append("refusals recorded and counted as dropped are not those that were answered")
         with open(daemon.log, encoding="utf-8", errors="replace") as log:
             said = sum(" error " in line and "component=ledger" in line for line in log)
         print(f"log         {said} lines about the ledger's faults")
-        # A few lines each time, and one more every ten seconds.
+        # Four lines are permitted for each cycle, and one more for every ten seconds of outage.
         if said > 4 * cycles + outage / 10:
             wrong.append(f"the log has {said} lines about {cycles} faults, {outage:.0f} s in all")
     return wrong

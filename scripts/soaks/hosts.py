@@ -1,17 +1,17 @@
 """Three daemons with a ledger on a PostgreSQL primary and its synchronous standby, under load, while both servers, the network
-between the hosts and the daemons fail. Each daemon has an HSM token of its own with the same merchant key, and each of the
-five a network namespace of its own.
+between the hosts and the daemons fail. Each daemon has a separate HSM token with the same merchant key, and each of the five
+programs has a separate network namespace.
 
-In a fail-over the primary is killed (SIGKILL), the standby is promoted, and the old primary rejoins as the standby, rewound or
-freshly copied. The other faults are spread among the fail-overs: `scripts/soak hosts --list` names them. In a race nothing
-fails: all daemons get the same payment tokens at the same moment, under one reference or under different ones, and only one may
-release each. In the middle of the run, a base backup that is some faults old replaces both servers. All nodes must hold until
-two people accept it, and payment tokens whose release it has forgotten must stay refused.
+In a fail-over, the primary is killed (SIGKILL), the standby is promoted, and the old primary rejoins as the standby, rewound or
+freshly copied. The other faults are spread among the fail-overs; `scripts/soak hosts --list` names them. In a race no component
+fails. All daemons get the same payment tokens at the same moment, with one reference or with different ones, and only one daemon
+may release each. In the middle of the run, a base backup from some faults earlier replaces both servers. All nodes must then
+release nothing until two people accept it. Payment tokens whose release is missing in the backup must stay refused.
 
-At the end every request must have been answered, once. Every answer must be in the record of the node that gave it, none may
-have taken longer than ledger.timeout and a margin, and every record must verify. The margin is another ledger.timeout (three
-more with --short), for everything except the ledger. Faults last longer than both together (with --short longer than one of
-them), so an answer without a deadline would come only after the fault. Time in which a daemon itself is stopped does not count.
+At the end every request must have been answered, once. Every answer must be in the record of the node that gave it, none may have
+taken longer than ledger.timeout and a margin, and every record must verify. The margin is another ledger.timeout (three more with
+--short), for everything except the ledger. Faults last longer than both together (with --short longer than one of them), so an
+answer without a deadline would come only after the fault. Time during which the daemon itself is stopped does not count.
 """
 import collections
 import itertools
@@ -34,9 +34,9 @@ FAIL_OVERS = ["fail-over", "leader-killed"]
 FAULTS = ["race", "fail-over", "vanished-primary", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server",
           "stopped-standby", "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
 RESTORES = ["restore", "restore-at-rest"]
-# The backup before a restore comes this many faults earlier.
+# The backup for a restore is made this number of faults earlier.
 BACK_UP, FORGOTTEN = "back-up", 4
-# Not with --short, because they take long.
+# --short omits these faults, because they take long.
 LONG = ["lost-daemon", "restore-at-rest"]
 ON_REQUEST = ["stopped-leader"]
 # The size of each server's file system, small enough to be filled.
@@ -55,7 +55,8 @@ def plan(faults, rounds, others):
             order.insert((number + 1) * (rounds + len(chosen)) // (len(chosen) + 1), fault)
     if "restore" in faults:
         order.insert((len(order) + 1) // 2, "restore")
-    # Thus most releases stay in the record, and are compared at the end.
+    # The backup is made only a few faults before the restore, so that most releases stay in the record and are compared at the
+    # end.
     for number in [number for number, fault in enumerate(order) if fault in RESTORES][::-1]:
         order.insert(max(0, number - FORGOTTEN), BACK_UP)
     return order
@@ -72,11 +73,12 @@ def missing(faults, there):
 
 
 class Hosts(service.Contexts):
-    """Servers, daemons and load. A context."""
+    """The servers, the daemons and the load. A context manager."""
 
     def __init__(self, timeout, margin, lasting, rate, seed, servers, faults, races):
-        """timeout: ledger.timeout, in seconds. margin: for everything else. lasting: how long a fault usually lasts. servers,
-        faults: the classes of the cluster and of its faults. races: the payment tokens of a race."""
+        """timeout: ledger.timeout in seconds. margin: the seconds that an answer may take in addition. lasting: the usual
+        duration of a fault. servers, faults: the classes of the cluster and of its faults. races: the number of payment tokens in
+        a race."""
         super().__init__()
         self.servers, self.faults, self.lasting, self.races = servers, faults, lasting, races
         self.timeout, self.rate, self.chance = timeout, rate, random.Random(seed)
@@ -84,7 +86,7 @@ class Hosts(service.Contexts):
         self.why = network.Network.missing()
 
     def begin(self):
-        # The security team's accounts must pass through to the sockets.
+        # The security team's accounts must be able to reach the sockets through this directory.
         os.chmod(".", 0o711)
         self.network = network.Machine()
         if not self.why:
@@ -99,7 +101,7 @@ class Hosts(service.Contexts):
     def _daemon(self, node):
         ledger = self.cluster.ledger.settings(
             node, self.cluster.hosts, timeout=f"{self.timeout}s", require_standby="true")
-        # HSM tokens are not under test here.
+        # This soak does not test HSM tokens, so they are in memory.
         there = deployment.Deployment(
             node, {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="60s",
             program=(*self.network.within(node), "paytokend", "--config"), listener={"admin_mode": '"0666"'},
@@ -197,7 +199,7 @@ def main(parser):
         if lacking := patroni_cluster.missing() or network.Network.missing():
             raise service.Failed(f"--patroni lacks: {lacking if isinstance(lacking, str) else ' '.join(lacking)}")
         servers, kind = patroni_cluster.Cluster, patroni_cluster.Outages
-    # Longer than an answer may take; at least long enough for callers to be refused.
+    # A fault lasts longer than an answer may take, or, with --short, at least until callers are refused.
     lasting = timeout + 1 if options.short else 2 * timeout + 1
     # A busy machine needs more than three seconds for everything except the ledger.
     margin = 3 * timeout if options.short else timeout
@@ -217,7 +219,7 @@ def main(parser):
             if fault == BACK_UP:
                 hosts.outages.back_up()
                 continue
-            # At a random moment of the load.
+            # The fault comes after a random number of releases.
             hosts.steady(hosts.chance.randint(1, rate))
             times[fault].append(hosts.strike(next(numbers), fault))
         hosts.steady(rate)

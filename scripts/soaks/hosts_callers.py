@@ -1,10 +1,10 @@
-"""Callers of several daemons that share a ledger, and the outcome of each payment. They repeat their requests under their
-references until they are answered, whichever component fails meanwhile.
+"""Callers of several daemons that share a ledger, and the outcome of each payment. They repeat their requests with their
+references until they are answered, regardless of which components fail.
 
-A payment token is offered to one daemon, to several under the same reference (as by a caller that tries several hosts), or to
-several under different references, of which only one may get it. After a 503 or no answer, a caller asks again, at the same
-daemon or another. Some released payment tokens are sent again under their reference, which must repeat them, and some under
-another, which must be refused.
+A payment token is sent to one daemon, to several daemons with the same reference (as by a caller that tries several hosts), or to
+several with different references, of which only one may get the payment. After a 503 or no answer, a caller repeats the request
+at the same daemon or another one. Some released payment tokens are sent again with their reference, which must repeat the
+payment, and some with another reference, which must be refused.
 """
 import collections
 import heapq
@@ -17,7 +17,7 @@ import load
 import outcome
 import service
 
-# The most requests at each daemon, and the most in all.
+# The maximum number of open requests at each daemon, and at all daemons together.
 TOGETHER, OPEN = 24, 150
 
 Answer = collections.namedtuple("Answer", "payment transaction reference node sequence repeated began")
@@ -29,7 +29,7 @@ class Payment:
 
     def __init__(self, number, token, era):
         self.number, self.token, self.era = number, token, era
-        # By reference: how often it was sent.
+        # The number of times that the payment token was sent, by reference.
         self.asked = collections.Counter()
         # The reference that got the payment.
         self.winner = self.transaction = None
@@ -44,9 +44,10 @@ class Ask:
 
 
 class Payments(load.Asking):
-    """Asks until `finish`, in a thread of its own.
+    """Sends requests until `finish`, in a separate thread.
 
-    sockets: by node. limit: an answer that takes longer, in seconds, is hung. rate: payment tokens a second at most.
+    sockets: the daemons' sockets by node. limit: the seconds after which a request counts as hung. rate: the maximum number of
+    payment tokens a second.
     """
 
     def __init__(self, sockets, limit, rate, seed):
@@ -55,24 +56,25 @@ class Payments(load.Asking):
         self.nodes, self.chance = list(sockets), random.Random(seed)
         self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
         self.queue, self.busy, self.following = [], collections.Counter(), 0.0
-        # This many of the next payment tokens are offered to all daemons at once.
+        # The number of the next payment tokens that are sent to all daemons at once.
         self.racing = 0
-        # By node: when each release was requested and answered, in order of the answers.
+        # The times at which each release was requested and answered, by node and in the order of the answers.
         self.releases = {node: [] for node in sockets}
-        # The times when a daemon was stopped, which do not count as waiting.
+        # The periods in which a daemon was stopped, which do not count as waiting.
         self.standstills, self.stopped = {node: [] for node in sockets}, {}
         self.recent = collections.deque(maxlen=500)
         self.payments, self.answers, self.counts = [], [], collections.Counter()
         self.wrong, self.twice, self.hung, self.longest = [], [], [], 0.0
-        # Restores: when the old server had ended, where each node's record ended in the copy, and the claims in it.
+        # For each restore: the time at which the old server had ended, the end of each node's record in the copy, and the claims
+        # in the copy.
         self.restores, self.held_since = [], None
-        # Payment tokens of an earlier era were signed before the newest fence.
+        # The era is counted up at each restore. Payment tokens of an earlier era were signed before the newest fence.
         self.era, self.fenced = 0, 0.0
 
     # Called by the soak's thread.
 
     def mint(self, *arguments):
-        """Uses payment tokens of this kind from now on."""
+        """Mints all later payment tokens with these options of token-forge."""
         minter = service.Minter(*arguments, certificate="authority/ec.pem")
         with self.lock:
             self.minter, before = minter, self.minter
@@ -92,7 +94,8 @@ class Payments(load.Asking):
         self.minter.__exit__()
 
     def wait_for_releases(self, nodes, since, what):
-        """Waits until each of these nodes has released a payment requested after `since`. Returns when, by node."""
+        """Waits until each of these nodes has released a payment that was requested after `since`. Returns the time for each
+        node."""
         found = {}
 
         def have_released():
@@ -110,7 +113,8 @@ class Payments(load.Asking):
         return sum(map(len, self.releases.values()))
 
     def race(self, count):
-        """Offers `count` payment tokens to all daemons at the same moment, as soon as they are minted. Returns with the last."""
+        """Sends `count` payment tokens to all daemons at the same moment, as soon as they are minted. Returns after the last
+        one."""
         with self.lock:
             self.racing = count
         service.wait(f"the last of {count} payment tokens", lambda: self.must_go_on() and not self.racing, pause=0.02)
@@ -125,10 +129,10 @@ class Payments(load.Asking):
     # Restores.
 
     def restored(self, ended, heads, claims):
-        """The ledger is a copy now. Returns the payments that were lost with it.
+        """Notes that the ledger is now a restored copy. Returns the payments whose releases the copy lacks.
 
-        ended: when the server that knew more had ended. heads: the sequence at which a node's record ends in the copy.
-        claims: the transactionIds in it.
+        ended: the time at which the replaced server had ended. heads: the sequence at which each node's record ends in the copy.
+        claims: the transactionIds of the claims in the copy.
         """
         with self.lock:
             self.restores.append((ended, heads, claims))
@@ -150,7 +154,7 @@ class Payments(load.Asking):
         before.__exit__()
 
     def ask_again(self, lost):
-        """Sends the payment tokens again, under the reference that had them and under another: neither may get them."""
+        """Sends the lost payment tokens again, with the reference that got the payment and with another. Neither may get it."""
         with self.lock:
             for payment in lost:
                 for reference in (payment.winner, f"lost-{payment.number}"):
@@ -181,7 +185,7 @@ class Payments(load.Asking):
             self._put(Ask(payment, reference, node))
         if self.recent and self.chance.random() < 0.2:
             known = self.chance.choice(self.recent)
-            # The caller that has it must get it again; another must not.
+            # The caller that got the payment must get it again, and no other caller may get it.
             reference = known.winner if self.chance.random() < 0.5 else f"another-{next(self.order)}"
             self._put(Ask(known, reference, self.chance.choice(self.nodes)))
 
@@ -264,7 +268,7 @@ class Payments(load.Asking):
             self.twice.append(f"{transaction} was released to {payment.winner}, and to {ask.reference}"
                               + (" after the restore" if payment.is_lost else ""))
         if is_repeated:
-            # An earlier or simultaneous request under the same reference got it.
+            # An earlier or simultaneous request with the same reference got the payment.
             if payment.winner is None and payment.asked[ask.reference] < 2:
                 self.wrong.append(f"{ask.node} repeated {ask.reference}, which had not been asked for")
         else:
@@ -280,7 +284,7 @@ class Payments(load.Asking):
             self.recent.append(payment)
 
     def _tell_loss(self, payment, began):
-        """Marks as lost an answer that was under way when the server ended."""
+        """Marks a payment as lost if its answer was under way when the server ended."""
         for ended, _, claims in self.restores:
             if began < ended and payment.transaction not in claims:
                 payment.is_lost = True
@@ -289,7 +293,7 @@ class Payments(load.Asking):
         payment = ask.payment
         self.counts["replayed"] += 1
         if payment.era < self.era:
-            # Before the fence, every payment token without a claim is refused.
+            # A payment token that was signed before the fence and has no claim is refused.
             if ask.reference == payment.winner and not payment.is_lost:
                 self.wrong.append(f"{ask.reference} was answered, has its claim, and is refused")
             return
@@ -314,6 +318,6 @@ class Payments(load.Asking):
         return released, repeated
 
     def unserved(self):
-        """Returns the payments that no caller got, although nothing was lost."""
+        """Returns the payments that no caller got, although they were not lost with a restore."""
         return [payment for payment in self.payments
                 if payment.winner is None and payment.asked and payment.era == self.era]

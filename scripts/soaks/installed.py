@@ -1,11 +1,11 @@
-"""Calls an installed daemon while its package is replaced, for scripts/test-install. Runs as root in the booted system, in a
-directory with `authority` that ACCOUNT can read. The callers run as ACCOUNT, which must be in the groups paytokend-socket and
-payments.
+"""Sends payments to an installed daemon while its package is replaced. scripts/test-install calls it. It runs as root in the
+booted system, in a directory that ACCOUNT can read and that contains `authority`. The callers run as ACCOUNT, which must be in
+the groups paytokend-socket and payments.
 
-Lines on standard input: `begin`, and `end LABEL` when the package is installed. Each is answered with `done`; the second one
-when payments are released again and the load is quiet. At the end of the input the payments under way are finished, and the
-answers are compared with the ledger and its record. Exit status: 0, or 1 if a payment was refused, lost, wrong or released
-twice.
+Standard input has the line `begin` before a replacement, and `end LABEL` when the package is installed. Each is answered with the
+line `done`, the second one once payments are released again and the load is quiet. At the end of the input, the program finishes
+the payments under way, and compares the answers with the ledger and its record. Exit status: 0, or 1 if a payment was refused,
+lost, wrong or released twice.
 """
 import argparse
 import os
@@ -29,7 +29,8 @@ def main():
     parser.add_argument("--quiet", type=float, default=3, help="seconds without a replacement before and after each")
     options = parser.parse_args()
     account = pwd.getpwnam(options.account)
-    # The socket's group decides which accounts can connect, and the daemon gets the account from the kernel.
+    # The socket's group decides which accounts can connect, and the daemon identifies the account by the kernel. So the callers
+    # really run as this account.
     os.initgroups(account.pw_name, account.pw_gid)
     os.setegid(account.pw_gid)
     os.seteuid(account.pw_uid)

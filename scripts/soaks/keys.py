@@ -2,8 +2,8 @@
 ledger are filled while the daemon is stopped. It measures start-up, memory, the import of one more key, and lists.
 scripts/bench has rows for the releases a second.
 
-SoftHSM slows with every object that it holds, so the figures of start-up and import are shown with the time of calls to the HSM
-tokens. A refused release is wrong, and so is an incomplete list.
+SoftHSM becomes slower with every object that it holds, so the figures of start-up and import are shown with the time of calls to
+the HSM tokens. The soak fails if a release is refused or a list is incomplete.
 """
 import collections
 import contextlib
@@ -27,7 +27,7 @@ class Keys:
         self.there = deployment.Deployment(tag, {f"{tag}-{number}": deployment.InMemoryToken for number in range(tokens)},
                                            merchants=(), call_timeout="60s")
         self.daemon, self.tokens = self.there.daemon, self.there.tokens
-        # Makes the audit key, while ledger and HSM token are both new.
+        # The first start makes the audit key, which requires that ledger and HSM token are both new.
         self.daemon.start()
         began = time.monotonic()
         self.there.fill(count)
@@ -45,7 +45,7 @@ class Keys:
         return time.monotonic() - began, status, body
 
     def calls(self):
-        """Returns the seconds that calls to all HSM tokens have taken so far, by operation."""
+        """Returns the total time of calls to all HSM tokens so far, in seconds by operation."""
         spent = collections.Counter()
         for line in self.ask("/metrics")[2].decode().splitlines():
             if line.startswith("paytokend_hsm_call_seconds_sum{"):
@@ -60,7 +60,7 @@ class Keys:
         return time.monotonic() - began, output
 
     def releases(self, wrong):
-        """Sends some payment tokens for a key of each HSM token."""
+        """Releases some payment tokens for a key of each HSM token."""
         def answered(name, status, body, began, ended):
             if status != 200:
                 wrong.append(f"{self.tag}: a payment token for a key in {name} was answered {status} {body[:200]}")
@@ -92,7 +92,7 @@ class Keys:
         return rows
 
     def measure_rest(self, wrong):
-        """Returns further rows; stops the daemon."""
+        """Measures the other rows, and stops the daemon."""
         rows = {}
         took, tokens = self.import_one()
         rows["import of one more"] = took, "s", None

@@ -1,10 +1,10 @@
-"""Kills the daemon with SIGKILL under load, repeatedly, and looks for what a crash must not cause: a release that was answered
-and is not in the ledger, or is in it twice; a payment that is released again after the restart; a broken chain.
+"""Kills the daemon repeatedly with SIGKILL under load, and checks that no crash has these effects: an answered release that is
+missing in the ledger or is in it twice, a payment that is released again after the restart, or a broken chain.
 
-In each round the daemon is started. Requests that the crash left unanswered are repeated with their reference and must be
-answered; released payment tokens are sent with another reference and must be refused as replays. Then comes load, and SIGKILL at
-a random answer. What a killed process has written stays in the kernel's cache, so this does not show what a power cut could
-lose.
+Each round starts the daemon. It repeats the requests that the crash left unanswered with their reference, which must be answered.
+It sends released payment tokens with another reference, which must be refused as replays. Then it puts load on the daemon, and
+kills it at a random answer. The kernel keeps the data that a killed process has written, so the soak does not show the losses of
+a power cut.
 """
 import collections
 import json
@@ -21,7 +21,7 @@ class Round:
 
     def __init__(self, answers, tokens, daemon):
         self.answers, self.tokens, self.daemon = answers, tokens, daemon
-        # Sent under the reference, and not answered.
+        # The unanswered payment tokens by their reference.
         self.open = {}
         self.outcomes = collections.Counter()
 
@@ -36,13 +36,13 @@ class Round:
         else:
             code = json.loads(body).get("code", status)
             self.outcomes[code] += 1
-            # The daemon refuses nothing here for good while it starts and ends.
+            # While it starts and ends, the daemon may refuse these requests only with 503.
             if status != 503:
                 self.answers.wrong.append(f"{reference} was refused with {code} under load")
             self.open[reference] = token
 
     def requests(self, fresh, chance):
-        """Yields fresh payment tokens; every eighth time one that was released, again under its reference."""
+        """Yields fresh payment tokens, and every eighth time a released one with its reference."""
         while fresh:
             known = list(self.tokens)[-200:]
             if known and chance.random() < 0.125:
@@ -54,7 +54,8 @@ class Round:
 
 
 def settle(daemon, answers, left, known):
-    """Checks after a restart that unanswered payment tokens are released once, and released ones not again."""
+    """Checks after a restart that each unanswered payment token is released once, and that released ones are not released
+    again."""
     counts = collections.Counter()
 
     def had(tag, status, body, began, ended):
@@ -62,7 +63,7 @@ def settle(daemon, answers, left, known):
             answers.wrong.append(f"{tag} was unanswered, and is refused under its reference: {status} {body[:200]}")
             return
         answers.take(tag, body)
-        # An unanswered repeat shows nothing, since it was released before.
+        # An unanswered repeat does not count, because its payment token was already released.
         if tag not in known:
             counts["claimed" if json.loads(body)["repeated"] else "not claimed"] += 1
     load.drive(daemon.socket, 4, [(reference, load.decrypt(token, reference.encode()))
@@ -83,7 +84,7 @@ def main(parser):
     unclaimed = claimed = replays = 0
     print(f"{rounds} rounds, {options.clients} clients, --seed {options.seed}")
     with service.Service() as daemon:
-        # The last start is without load, and all conditions must hold then.
+        # After the last start there is no load, and all conditions must hold.
         for number in range(1, rounds + 2):
             seconds = daemon.start()
             if number == 1:
@@ -91,7 +92,7 @@ def main(parser):
             counts, refused = settle(daemon, answers, left, tokens)
             tokens.update(left)
             known = list(tokens.items())
-            # A crash could have lost only the newest; at the end all are checked.
+            # A crash can lose only the newest releases, so only those are checked until the last round, which checks all.
             asked = known if number > rounds else known[-100:]
             load.drive(daemon.socket, 4, [(reference, load.decrypt(token, b"another")) for reference, token in asked],
                        refused)
@@ -99,8 +100,8 @@ def main(parser):
             replays += counts["replays refused"]
             if number > rounds:
                 break
-            # The crash comes after a number of answers, and thus under load however fast the machine is. No more payment tokens
-            # than those and the ones under way can be used until then.
+            # The kill comes after this number of answers, so the daemon is under load on any machine. Only these payment tokens
+            # and those under way can be used until then.
             last = chance.randint(1, 150 if options.short else 1000)
             fresh = collections.deque(enumerate(service.mint(last + options.clients), start=number * 10000))
             turn = Round(answers, tokens, daemon)

@@ -1,5 +1,5 @@
-"""Many HTTP connections to a Unix socket from one thread. It takes so little processor time that measured times are the
-daemon's. Requests are made before the clock starts."""
+"""Many HTTP connections to a Unix socket from one thread. It uses little processor time, so that measured times are those of the
+daemon. Requests are made before the clock starts."""
 import json
 import re
 import select
@@ -8,13 +8,13 @@ import subprocess
 import threading
 import time
 
-# Ends waits that would never end, in seconds. It measures nothing.
+# The limit in seconds for waits that would otherwise never end. No measurement depends on it.
 GUARD = 300
 LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.I)
 
 
 class Failed(Exception):
-    """An error after which the soak cannot go on."""
+    """An error after which the soak cannot continue."""
 
 
 def get(path, key=None):
@@ -55,7 +55,8 @@ class Connection:
         self.socket.sendall(request)
 
     def receive(self):
-        """Returns status, body, and True if the daemon closes the connection now; None while bytes are missing."""
+        """Returns status, body, and True if the daemon closes the connection after this answer. Returns None while bytes are
+        missing."""
         piece = self.socket.recv(262144)
         if not piece:
             raise ConnectionResetError
@@ -74,11 +75,10 @@ class Connection:
 def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
     """Keeps `clients` connections busy until the requests run out or `until` has come, and collects all answers.
 
-    requests: an iterator of (tag, request). None instead of a pair means that there is none at present.
-    answered: called with tag, status, body, began, ended; the status is None if the connection broke before.
-    tick: called at least every 20 ms, also while no answer comes; the load ends when it returns true.
-    limit: the time limit for an answer, in seconds; after it the status is 0.
-    A connection that broke is replaced as long as the socket accepts one; with a tick, also later.
+    requests: an iterator of (tag, request). None instead of a pair means that there is none at present. answered: called with
+    tag, status, body, began, ended; the status is None if the connection broke before the answer. tick: called at least every 20
+    ms, also while no answer comes; the load ends when it returns true. limit: the time limit for an answer, in seconds; after it
+    the status is 0. A connection that broke is replaced as long as the socket accepts one; with a tick, also later.
     """
     poll, busy, idle = select.epoll(), {}, []
     requests = iter(requests)
@@ -161,8 +161,8 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
 
 
 class Asking(threading.Thread):
-    """A thread that sends requests until `finish`. A subclass sends them in `turn`, which is called repeatedly, gets answers in
-    `answered`, and returns True from `is_idle` when it has nothing left to send."""
+    """A thread that sends requests until `finish`. A subclass sends them in `turn`, which the thread calls repeatedly, receives
+    answers in `answered`, and returns True from `is_idle` when it has no more requests to send."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -216,7 +216,7 @@ class Asking(threading.Thread):
 
 
 def once(path, request):
-    """Sends one request on a connection of its own. Returns status and body."""
+    """Sends one request on a separate connection. Returns status and body."""
     answers = []
     drive(path, 1, [(None, request)], lambda tag, status, body, began, ended: answers.append((status, body)), limit=GUARD)
     return answers[0] if answers else (None, b"")
@@ -239,7 +239,7 @@ def free_port():
 
 
 def generate(path, requests, connections, seconds, rate=None, priority=()):
-    """Sends the requests with the program load-generator, which takes less of the machine. Returns its report (see its --help).
+    """Sends the requests with the program load-generator, which needs less processor time. Returns its report (see its --help).
 
     priority: words before the command.
     """
@@ -270,5 +270,5 @@ def rounds(seconds, make, play):
 
 
 def percentile(ordered, share):
-    """Returns a percentile in milliseconds of seconds in ascending order."""
+    """Returns a percentile, in milliseconds, of a list of seconds in ascending order."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else 0.0

@@ -1,5 +1,5 @@
-"""Machines for one run, each an overlay of this one with a root directory, accounts and services of its own. Commands are typed
-there exactly as in an article. For root, in a mount namespace and a network of the run's own."""
+"""Machines for one run. Each is an overlay of this machine with a separate root directory, accounts and services. Commands run
+there exactly as an article has them. Needs root, and a mount namespace and a network namespace for the run."""
 import os
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Machine:
-    """name: of its directory. packages: the packages whose accounts and directories it gets."""
+    """One machine. name: the name of its directory. packages: the packages whose accounts and directories it gets."""
 
     def __init__(self, name, packages=()):
         self.name, place = name, pathlib.Path("machines", name).absolute()
@@ -23,14 +23,15 @@ class Machine:
         service.run("mount", "-t", "overlay", "-o", f"lowerdir=/,upperdir={place}/changes,workdir={place}/work", name, self.root)
         for directory in ("proc", "dev"):
             service.run("mount", "--rbind", f"/{directory}", self.root / directory)
-        # The toolchain, if it is mounted here: an overlay does not have what is mounted in its lower directory.
+        # If the toolchain is mounted on this machine, it is mounted on the overlay too, which does not contain mounts of its
+        # lower directory.
         for directory in os.environ.get("RESTORE_MOUNTED", "").split():
             (self.root / directory.lstrip("/")).mkdir(parents=True, exist_ok=True)
             service.run("mount", "--bind", directory, self.root / directory.lstrip("/"))
-        # As at its first start: without the processes and sockets of this machine.
+        # /run and /tmp are empty, as at a first start, without the sockets of this machine.
         for directory, mode in (("run", 0o755), ("tmp", 0o1777)):
             service.run("mount", "-t", "tmpfs", "-o", f"mode={mode:o}", name, self.root / directory)
-        # Replaces systemd.
+        # systemctl.py replaces systemd, and needs the other two files.
         for file in ("systemctl.py", "service.py", "load.py"):
             shutil.copy(REPOSITORY / "scripts/soaks" / file, self.root / "usr/local/bin")
         starter = self.root / "usr/local/bin/systemctl"
@@ -62,7 +63,7 @@ class Machine:
             self.type(f"chown {owner} {path}")
 
     def try_to_type(self, commands):
-        """Runs a command as root, in a shell that stops at the first failure. Returns exit status and output."""
+        """Runs commands as root, in a shell that stops at the first failure. Returns the exit status and the output."""
         try:
             done = subprocess.run(["chroot", self.root, "/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
                                    "/bin/bash", "-euo", "pipefail", "-c", commands],
@@ -73,19 +74,19 @@ class Machine:
         return done.returncode, done.stdout.decode(errors="replace")
 
     def type(self, commands):
-        """Runs a command that must succeed."""
+        """Runs commands that must succeed."""
         status, said = self.try_to_type(commands)
         if status != 0:
             raise service.Failed(f"{self.name}: exit {status}: {commands}\n{said}\n{self.log()}")
         return said
 
     def log(self):
-        """Returns the last lines of its daemon."""
+        """Returns the last log lines of its daemon."""
         path = self.path("/var/log/paytokend.log")
         return "\n".join(path.read_text(errors="replace").splitlines()[-12:]) if path.exists() else ""
 
     def give(self, other, *directories):
-        """Copies directories to another machine, as a disk that is mounted there."""
+        """Copies directories to another machine, as if a disk of this machine were mounted there."""
         for directory in directories:
             other.path(directory).mkdir(parents=True, exist_ok=True)
             service.run("cp", "-a", f"{self.path(directory)}/.", other.path(directory))

@@ -31,7 +31,7 @@ import service
 import shop
 
 RULES = pathlib.Path(os.environ.get("MONITORING_RULES", pathlib.Path(__file__).resolve().parents[2] / "hsm-config/monitoring"))
-# Requests a second of each caller: enough for rates, and few enough for a busy machine.
+# Each caller's requests per second: enough for the alerts' rates, and few enough for a busy machine.
 RATE = 8
 # The seconds that the daemons serve without a fault before the first one.
 HEALTHY = 20
@@ -41,7 +41,7 @@ HEADS = 20
 # Panels that may show nothing while no fault is injected, with the reason.
 EMPTY = {"Merchant sessions": "no client asks for one", "Refusals by key in 15 minutes": "nothing is refused yet",
          "Since old records were archived": "ledger.retain_records is not set"}
-# Those of them that must show something after the callers' faults.
+# The panels of these that must show a value after the callers' faults.
 AFTER_REFUSALS = ["Refusals by key in 15 minutes"]
 
 
@@ -66,7 +66,7 @@ def board():
 
 
 def check_form():
-    """Checks what needs no Prometheus: the texts and unit tests of each alert, and the panels of the board.
+    """Makes the checks that need no Prometheus: of the texts and unit tests of each alert, and of the board's panels.
 
     scripts/check-documents compares the alerts with their article.
     """
@@ -95,14 +95,14 @@ def check_form():
 
 
 def exporter(admin):
-    """Returns `paytokenctl metrics serve` for one admin socket. A context."""
+    """Returns a running `paytokenctl metrics serve` for one admin socket, as a context manager."""
     port = load.free_port()
     return service.Program(port, "paytokenctl", "metrics", "serve", "--socket", os.path.abspath(admin), "--listen",
                            f"127.0.0.1:{port}", log="exporters.log")
 
 
 class Prometheus(service.Program):
-    """Debian's Prometheus, under the account nobody if this is root. A context.
+    """Debian's Prometheus. It runs under the account nobody if this program runs as root. A context manager.
 
     targets: by job, the instance names and ports. patient: a port that is scraped less often, as the instance `frozen`.
     """
@@ -121,7 +121,7 @@ class Prometheus(service.Program):
         jobs = [{"job_name": job, "static_configs": [
             {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": instance}} for instance, port in instances.items()]}
             for job, instances in targets.items()]
-        # While a ledger hangs, a scrape takes the two seconds that the daemon waits for it.
+        # While a ledger hangs, a scrape takes two seconds, because the daemon waits that long for the ledger.
         jobs.append({"job_name": "patient", "scrape_interval": "4s", "scrape_timeout": "4s", "static_configs": [
             {"targets": [f"127.0.0.1:{patient}"], "labels": {"job": "paytokend", "instance": "frozen"}}]})
         pathlib.Path(f"{self.place}/prometheus.yaml").write_text(json.dumps({
@@ -158,7 +158,7 @@ class Prometheus(service.Program):
 
 
 class Caller:
-    """Sends payments, each on a connection of its own; `pay` is to be called repeatedly."""
+    """Sends payments, each on a separate connection. The caller must call `pay` repeatedly."""
 
     def __init__(self, path, certificate="authority/ec.pem"):
         self.path, self.statuses, self.is_paused, self.numbers = path, collections.Counter(), False, itertools.count()
@@ -175,7 +175,7 @@ class Caller:
 def ask_for_heads(daemons):
     """Requests heads, as paytokend-audit-head.timer does."""
     for daemon in daemons:
-        # While a fault keeps the daemon or its HSM token away, there is no head.
+        # While the daemon or its HSM token is unavailable, the request for a head fails.
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(["paytokenctl", "audit", "head", "--socket", os.path.abspath(daemon.admin)],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=service.GUARD)
@@ -212,14 +212,15 @@ class Test:
 
 
 def ledger_section(path):
-    """Lets two callers of a daemon with a ledger in a file cause faults: this account, and one that has never called."""
+    """Returns the configuration of a daemon with a ledger in a file, and with two callers for the faults: this account, and one
+    that has never called."""
     return (f"ledger:\n  url: sqlite:{os.path.abspath(path)}\n"
             f"access:\n  - {{ name: shop, user: \"{os.geteuid()}\", roles: [decrypt, monitor, audit, admin] }}\n"
             f"  - {{ name: newcomer, user: \"{NEWCOMER}\", roles: [decrypt] }}\n")
 
 
 def move_away(there, token):
-    """Moves away the HSM token's directory, and kills the workers that have it open. Returns a function that brings it back."""
+    """Moves the HSM token's directory away, and kills the workers that have it open. Returns a function that moves it back."""
     os.rename(token.tokens, token.tokens + ".away")
     there.kill_workers()
     return lambda: os.rename(token.tokens + ".away", token.tokens)
@@ -293,7 +294,7 @@ def faults_of_settings(test, main):
 def fault_of_the_disk(test, main):
     if not os.path.ismount("small"):
         return test.omit("PaytokendLedgerFull", "only root can mount a small disk")
-    # Otherwise the grown log has room for minutes of commits.
+    # Truncates the write-ahead log, whose file would otherwise have room for minutes of commits.
     with contextlib.closing(sqlite3.connect("small/ledger.sqlite")) as ledger:
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     service.fill("small/filler")
@@ -303,7 +304,7 @@ def fault_of_the_disk(test, main):
 
 
 def faults_of_the_clock_and_record(test, other):
-    """Breaks a daemon that nothing else needs."""
+    """Injects faults of the clock and the record into a daemon that no other test uses."""
     other.daemon.stop()
     path = f"{other.place}/ledger.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
@@ -313,7 +314,7 @@ def faults_of_the_clock_and_record(test, other):
                direction="behind")
     other.daemon.stop()
     with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
-        # One digit of its time.
+        # Changes one digit of the record's time.
         line = bytes(ledger.execute("SELECT line FROM audit_record WHERE sequence = 1").fetchone()[0])
         ledger.execute("UPDATE audit_record SET line = ? WHERE sequence = 1", (line.replace(b'"time":"2', b'"time":"3', 1),))
     other.daemon.start(ready=False)
@@ -323,7 +324,7 @@ def faults_of_the_clock_and_record(test, other):
 def faults_of_the_server(test, hosts, servers):
     """Makes the ledger's PostgreSQL slow, takes its standby away, and freezes it."""
     def slow_down():
-        # Half a second without a commit, repeatedly.
+        # Repeatedly blocks commits for half a second.
         with contextlib.suppress(service.Failed):
             servers.primary.sql("BEGIN; SET LOCAL search_path = paytokend; LOCK TABLE claim IN ACCESS EXCLUSIVE MODE; "
                                 "SELECT pg_sleep(0.6); COMMIT", "ledger")
@@ -340,7 +341,8 @@ def faults_of_the_server(test, hosts, servers):
 
 def faults_of_the_gateway(test, counter):
     payments = [shop.Payment(token, 1084, counter.key) for token in service.mint(1, "--amount", "1084", certificate="authority/ec.pem")]
-    # The simulator reads the request and keeps the connection open. After its end nothing can be asked of it.
+    # The simulator reads the request and keeps the connection open without an answer. After it has ended, payments cannot be
+    # queried.
     thread = threading.Thread(target=lambda: counter.send(payments, 1), daemon=True)
     since = time.monotonic()
     thread.start()
@@ -353,7 +355,7 @@ def faults_of_the_gateway(test, counter):
 
 
 class TLSGateway(service.Program):
-    """A second gateway, for its certificate."""
+    """A second gateway with a TLS certificate, which the test later replaces by certificates that end soon."""
 
     def __init__(self, counter):
         self.certify(90)
@@ -397,8 +399,8 @@ def ask_the_board(test, when, titles=None):
 
 
 def healthy(test, expected):
-    """Checks that no alert fires except those that this test itself causes. Callers that are an hour old (here a minute) are no
-    longer new."""
+    """Checks that no alert fires except those that this test itself causes. It first waits until the callers no longer count as
+    new: an hour, which is a minute here."""
     def others():
         return [(labels, summary) for labels, summary in test.prometheus.firing() if not expected(labels)]
     service.wait("the first callers' alert", lambda: {"main", "hosts"} <= {
@@ -425,7 +427,7 @@ def main():
         os.chmod("main", 0o711)
         sealing = enter(deployment.Deployment("sealing", {"first": softhsm, "second": softhsm}))
         other = enter(deployment.Deployment("other", {"first": softhsm}, merchants=("ec",)))
-        # The daemon loses the capability to lock memory: root has it in spite of the limit.
+        # The daemon also loses the capability to lock memory, because root could otherwise exceed the limit.
         limited = ["prlimit", "--memlock=0:0"]
         if os.geteuid() == 0:
             limited = ["setpriv", "--bounding-set=-ipc_lock", *limited]
@@ -455,18 +457,19 @@ def main():
         enter(service.repeating(lambda: ask_for_heads(headed), HEADS))
         counter.send([shop.Payment(token, 1000, counter.key) for token in service.mint(5, certificate="authority/ec.pem")], 1)
 
-        # This takes long, so it is broken from the beginning: the HSM token with the audit key, while another one serves.
+        # The alert about a late audit checkpoint takes long. So the HSM token with the audit key is broken from the beginning,
+        # while another HSM token serves.
         service.wait("payments", lambda: callers["sealing"].statuses[200] > 5)
         move_away(sealing, sealing.tokens[0])
         late = time.monotonic()
 
         def expected(labels):
-            # The daemons' root is not Apple's, and one daemon may lock no memory.
+            # These alerts fire because the daemons' trusted root is not Apple's, and because one daemon may lock no memory.
             return (labels.get("instance") == "sealing" or labels["alertname"] == "PaytokendInsecureSettings"
                     or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendSecretsNotLocked"
-                    # Its ledger is on a small disk, so this alert fires from the beginning.
+                    # This daemon's ledger is on a small disk, so the alert fires from the beginning.
                     or labels.get("instance") == "main" and labels["alertname"] == "PaytokendLedgerDiskLow"
-                    # No head is requested from this daemon.
+                    # The test requests no head from this daemon.
                     or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendHeadNotKept")
         healthy(test, expected)
         ask_the_board(test, "under load")

@@ -1,4 +1,4 @@
-"""Hosts in network namespaces of their own, around a router that can drop the packets between two of them."""
+"""Hosts in separate network namespaces, connected by a router that can drop the packets between two of them."""
 import contextlib
 import itertools
 import os
@@ -8,10 +8,10 @@ import service
 
 
 class Network(service.Contexts):
-    """A context; needs root. Nothing outside of it changes: the namespaces live as long as the processes that hold them, and
-    these end with this program.
+    """A context manager that makes the hosts; needs root. Nothing outside the namespaces changes. They last as long as the
+    processes that hold them, and these end with this program.
 
-    hosts: names; each gets an address of its own. Sockets in the file system are reached from all of them.
+    hosts: the hosts' names, each of which gets an address. All hosts can reach sockets in the file system.
     """
 
     def __init__(self, hosts):
@@ -21,7 +21,7 @@ class Network(service.Contexts):
 
     @staticmethod
     def missing():
-        """Returns the reason why there can be no network, or None."""
+        """Returns the reason why namespaces cannot be made on this machine, or None."""
         if os.geteuid() != 0:
             return "network namespaces need root"
         with contextlib.ExitStack() as ending, contextlib.suppress(service.Failed):
@@ -44,7 +44,7 @@ class Network(service.Contexts):
             self._in(host, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
 
     def _hold(self):
-        """Starts a process in a network namespace of its own."""
+        """Starts a process that holds a new network namespace."""
         holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"],
                                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.callback(holder.wait)
@@ -59,7 +59,7 @@ class Network(service.Contexts):
         return holder
 
     def within(self, host):
-        """Returns the words before a command that make it run there."""
+        """Returns the words that make a following command run on this host."""
         return ["nsenter", f"--net=/proc/{self.holders[host].pid}/ns/net"]
 
     def _in(self, host, *command):
@@ -71,7 +71,7 @@ class Network(service.Contexts):
                      "blackhole", "priority", "100")
 
     def separate(self, *pair):
-        """Drops the packets between the two from now on, without an error to either."""
+        """Drops all packets between the two hosts from now on, without an error to either."""
         self._rules("add", pair)
         self.cut.append(pair)
 
@@ -82,7 +82,7 @@ class Network(service.Contexts):
 
 
 class Machine:
-    """A substitute without namespaces: all hosts are this one. Has no addresses."""
+    """A substitute for Network without namespaces, in which all hosts are this machine. It has no addresses."""
 
     def __init__(self):
         self.addresses = {}

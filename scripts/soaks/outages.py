@@ -1,4 +1,4 @@
-"""The faults of the hosts of one service, each by its name, and what must hold while it lasts."""
+"""The faults of the hosts of one service, one method for each, and the conditions that must hold during the fault."""
 import collections
 import datetime
 import json
@@ -16,26 +16,26 @@ import service
 LEASE = 15
 # The signing-time window of a deployment, in seconds.
 WINDOW = 86_400
-# The security team's accounts: the uids of Debian's accounts mail and news. Across hosts a person needs an account name.
+# The security team's accounts, with the uids of Debian's accounts mail and news. Approvals across hosts need account names.
 STAFF = {"alice": 8, "bob": 9}
 
-# struck: after the fault. repaired: when the servers were in order again. since: releases requested from then on show the recovery.
-# what: a few words.
+# struck: the time after the fault. repaired: the time at which the servers worked again. since: releases that were requested
+# after this time show the recovery. what: a short description.
 Event = collections.namedtuple("Event", "struck repaired since what")
 
 
 class Outages:
     """The faults of a primary and its standby with the daemons that use them.
 
-    daemons: deployments by node. lasting: seconds that a fault lasts if nothing else ends it. past: seconds after which every
-    answer must have come; at least one fault lasts longer. races: the number of payment tokens in a race.
+    daemons: the deployments by node. lasting: the seconds that a fault lasts if no event ends it. past: the seconds after which
+    every answer must have come; at least one fault lasts longer. races: the number of payment tokens in a race.
     """
 
     def __init__(self, cluster, network, daemons, payments, chance, lasting, past, races):
         self.cluster, self.network, self.daemons = cluster, network, daemons
         self.payments, self.chance, self.lasting, self.past, self.races = payments, chance, lasting, past, races
         self.fail_overs, self.wrong, self.lost = 0, [], []
-        # The backup, and the nodes that were started after it was made.
+        # The backup, and the nodes that were started after the backup was made.
         self.backup, self.later = None, set()
 
     @property
@@ -46,7 +46,7 @@ class Outages:
         time.sleep(max(0.0, struck + max(self.lasting, seconds) - time.monotonic()))
 
     def _nothing_since(self, struck, why, node=None):
-        """Must be called before the fault ends."""
+        """Checks that no payment was released since `struck`. Must be called before the fault ends."""
         now = time.monotonic()
         for each in [node] if node else self.nodes:
             released = sum(began >= struck and ended <= now for began, ended in self.payments.releases[each][-5000:])
@@ -61,12 +61,12 @@ class Outages:
         self.cluster.primary.kill()
         struck = time.monotonic()
         self.cluster.promote()
-        # Now and then from a fresh copy, as after the loss of a disk.
+        # Every tenth time the server rejoins from a fresh copy, as after the loss of a disk.
         how = self.cluster.rejoin(is_fresh=self.fail_overs % 10 == 0)
         return Event(struck, time.monotonic(), struck, how)
 
     def two_primaries(self):
-        """Stops the primary's processes, promotes the standby, and then lets both run for a while."""
+        """Stops the primary's processes (SIGSTOP), promotes the standby, and then lets both run for a while."""
         stopped = self.cluster.primary.freeze()
         struck = time.monotonic()
         self.cluster.promote()
@@ -77,7 +77,7 @@ class Outages:
         return Event(struck, time.monotonic(), struck, how)
 
     def _without(self, what, strike, repair, seconds=0.0):
-        """Strikes; nothing may be released until the repair."""
+        """Causes a fault. No payment may be released until its repair."""
         struck_by, struck = strike(), time.monotonic()
         self._last(struck, seconds)
         self._nothing_since(struck, f"without the {what}")
@@ -98,11 +98,11 @@ class Outages:
 
         def is_felt():
             primary.fill()
-            # The server reuses files of its log; a new one needs the disk.
+            # The server reuses files of its write-ahead log, so it has to begin a new file, which needs space.
             primary.try_sql("SELECT pg_switch_wal()")
             return self.payments.counts["ledger_unavailable"] >= before + 10
         service.wait("a refusal for the full disk", is_felt, pause=0)
-        # Space that the server frees by itself is filled too.
+        # The server frees space by itself, which must be filled as well.
         until = time.monotonic() + self.lasting
         while time.monotonic() < until:
             primary.fill()
@@ -115,13 +115,13 @@ class Outages:
         return Event(struck, repaired, repaired, "the server had ended" if has_ended else "the server went on")
 
     def flood(self):
-        """Takes all connections of the server, and breaks the daemons'."""
+        """Takes all connections of the server, and breaks those of the daemons."""
         primary, taken = self.cluster.primary, []
         struck = time.monotonic()
         try:
             while time.monotonic() < struck + self.lasting:
                 taken += all_connections(primary)
-                # For a moment, the few connections reserved for a superuser may be taken too.
+                # For a moment, even the connections that are reserved for a superuser may be taken.
                 primary.try_sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{database.DAEMON}'")
         finally:
             for connection in taken:
@@ -132,7 +132,7 @@ class Outages:
     # The network.
 
     def partitioned_daemon(self):
-        """Separates one daemon and the primary; the others go on."""
+        """Separates one daemon from the primary. The other daemons must continue."""
         node = self.chance.choice(self.nodes)
         self.network.separate(node, self.cluster.primary.name)
         struck = time.monotonic()
@@ -147,8 +147,8 @@ class Outages:
         return self._without("standby", lambda: self.network.separate(*pair), lambda _: self.network.join())
 
     def vanished_primary(self):
-        """The primary's machine leaves the network: it refuses nothing, it only falls silent. The standby is promoted, and names
-        no standby of its own until the machine is back."""
+        """Separates the primary's machine from the network, so that connections to it get no answer. The standby is promoted, and
+        has no standby until the machine is back."""
         old, new = self.cluster.primary, self.cluster.standby
         for other in [*self.nodes, new.name]:
             self.network.separate(old.name, other)
@@ -165,14 +165,14 @@ class Outages:
     # The daemons.
 
     def race(self):
-        """Causes no fault: all daemons get the same payment tokens at the same moment, as fast as they answer."""
+        """Causes no fault. All daemons get the same payment tokens at the same moment, as fast as they answer."""
         struck = time.monotonic()
         self.payments.race(self.races)
         repaired = time.monotonic()
         return Event(struck, repaired, repaired, f"{self.races} payment tokens at all daemons at once")
 
     def stopped_daemon(self):
-        """Stops a daemon's processes for longer than its lease; the others go on."""
+        """Stops a daemon's processes (SIGSTOP) for longer than its lease. The other daemons must continue."""
         node = self.chance.choice(self.nodes)
         stopped = service.stop(self.daemons[node].daemon.process.pid)
         struck = time.monotonic()
@@ -184,8 +184,8 @@ class Outages:
         return Event(struck, time.monotonic(), struck, node)
 
     def lost_daemon(self):
-        """Kills a daemon and the primary at once with SIGKILL, and starts the daemon later. The others wait no longer than its
-        lease."""
+        """Kills a daemon and the primary at the same time with SIGKILL, and starts the daemon later. The other daemons must not
+        wait longer than the killed daemon's lease."""
         node = self.chance.choice(self.nodes)
         others = [other for other in self.nodes if other != node]
         self.daemons[node].daemon.kill()
@@ -209,20 +209,21 @@ class Outages:
         self.later.clear()
 
     def restore(self):
-        """Loses both servers and puts the backup in their place while the daemons run: all hold until two people accept it."""
+        """Replaces both servers with the backup while the daemons run. All daemons must release nothing until two people accept
+        it."""
         for member in self.cluster.members:
             member.kill()
         struck = time.monotonic()
 
         def start():
-            # The backup does not know that these daemons took their names again, so they must be restarted.
+            # These daemons took their node names after the backup was made, so they must be restarted.
             for node in self.later:
                 self.daemons[node].daemon.stop()
                 self._await_restore(node)
         return self._go_on_from_backup(struck, start)
 
     def restore_at_rest(self):
-        """Does the same as planned work: the daemons are stopped first, and started with --await-restore."""
+        """Restores the backup as planned work. The daemons are stopped first, and then started with --await-restore."""
         for there in self.daemons.values():
             self.wrong += there.daemon.stop()
         for member in self.cluster.members:
@@ -248,12 +249,12 @@ class Outages:
         start()
         service.wait("all nodes' findings",
                      lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])
-        # People read what each node has found before they accept it; a daemon itself checks once a second.
+        # Each daemon checks the ledger once a second. After this pause, people can read every node's findings before they accept.
         time.sleep(2)
         self.payments.accept()
         self._accept()
         service.wait("the end of the holds", lambda: ledger.sql("SELECT count(*) FROM hold") == ["0"])
-        # Payment tokens that were signed a second after the fence, as soon as the window admits them.
+        # Payments use payment tokens that are signed a second after the fence, as soon as the window admits them.
         signed = int(ledger.sql("SELECT restore_fence FROM ledger_state")[0]) // 1000 + 1
         time.sleep(max(0.0, signed - WINDOW - time.time()))
         repaired = time.monotonic()
@@ -263,7 +264,8 @@ class Outages:
         return Event(struck, repaired, repaired, f"{len(lost)} releases lost")
 
     def _accept(self):
-        """Requests the acceptance as one person, and approves it as another on another host; root needs no other."""
+        """Requests the acceptance as one person, and approves it as another one on another host. If the staff cannot act as
+        several persons here, root accepts alone."""
         first, second = (self.daemons[node].daemon for node in self.nodes[:2])
         asking = ["ledger", "accept-restore", "--reason", "both servers lost"]
         if not can_be_several():
@@ -289,18 +291,18 @@ def can_be_several():
 
 
 def as_person(name, daemon, *arguments):
-    """Runs paytokenctl as one of them."""
+    """Runs paytokenctl as one person of the security team."""
     number = str(STAFF[name])
     command = ["setpriv", "--reuid", number, "--regid", number, "--clear-groups", "paytokenctl", *arguments]
     with open("/proc/self/loginuid") as file:
         if file.read() != str(2**32 - 1):
-            # Otherwise both would be the person who has logged in here.
+            # Sets the login uid. Otherwise both would count as the person who is logged in on this machine.
             command = ["sh", "-c", f'echo {number} >/proc/self/loginuid && exec "$@"', "sh", *command]
     return subprocess.run(command, env=daemon.environment, capture_output=True)
 
 
 def all_connections(server):
-    """Takes every connection that the server still gives to an account that is not its superuser."""
+    """Opens connections, without a superuser's rights, until the server refuses more."""
     words = b"user\0" + database.OWNER.encode() + b"\0database\0ledger\0\0"
     startup, taken = struct.pack("!ii", len(words) + 8, 3 << 16) + words, []
     while True:
@@ -308,7 +310,8 @@ def all_connections(server):
         connection.settimeout(service.GUARD)
         connection.connect(f"{server.directory}/.s.PGSQL.{database.PORT}")
         connection.sendall(startup)
-        # Messages have a type, a length and a content; they end when the server is ready for a query or reports an error.
+        # Each message has a type, a length and a content. The loop ends when the server is ready for a query (Z) or reports an
+        # error (E).
         kind = b""
         with connection.makefile("rb") as answer:
             while kind not in (b"Z", b"E") and (head := answer.read(5)):

@@ -1,4 +1,4 @@
-"""Payment tokens whose content is known, and the outcomes of the requests made with them."""
+"""Payment tokens with known content, and the outcomes of the requests with them."""
 import collections
 import contextlib
 import itertools
@@ -25,11 +25,11 @@ def lines(plaintexts, kind):
 
 
 class Pool(contextlib.AbstractContextManager):
-    """Payment tokens with their contents, each with a request under a reference of its own. Some of each kind are in use in
-    turn; a payment token that was used often is replaced by a fresh one. So each is released and repeated, none more often
-    than a claim may be repeated, and they never run out. A context."""
+    """Payment tokens with their contents, each with a request and its own reference. Some of each kind are used in turn, and a
+    payment token that was used often is replaced by a fresh one. So each is released and then repeated, never more often than a
+    claim permits, and the pool never runs out. A context manager."""
 
-    # Far below the limit of repeats for a claim, even if some answers were 503, which count too.
+    # The number of uses is far below the limit of repeats for a claim, because answers with 503 may count as repeats too.
     USES = 50
 
     def __init__(self, **counts):
@@ -60,13 +60,13 @@ class Pool(contextlib.AbstractContextManager):
 def opened(body):
     """Returns the bytes of paymentData in an answer, unchanged."""
     start = body.index(b'"paymentData":') + len(b'"paymentData":')
-    # The bytes begin with one JSON value; the rest belongs to the answer.
+    # The text begins with the JSON value of paymentData. The rest belongs to the answer.
     _, count = json.JSONDecoder().raw_decode(body[start:].decode())
     return body[start:].decode()[:count].encode()
 
 
 class Outcome:
-    """Counts answers, and compares what was decrypted with what was minted."""
+    """Counts answers, and compares decrypted content with minted content."""
 
     def __init__(self, keeps_history=True):
         self.keeps_history = keeps_history
@@ -101,7 +101,7 @@ class Outcome:
             self.history.append((began, ended, right))
 
     def recovered(self, event, until, held_up=HELD_UP):
-        """Returns the seconds from the event until every answer is right and soon again, or None if that did not happen."""
+        """Returns the seconds from the event until every answer is right and fast again, or None if that did not happen."""
         troubled = [ended for began, ended, right in self.history
                     if event <= ended <= until and (not right or ended - began > held_up)]
         last = max(troubled, default=event)
@@ -122,7 +122,7 @@ def paced(pool, rate=None, count=None):
             yield None
             continue
         if rate is not None:
-            # After a late request no burst follows.
+            # A late request must not cause a burst of later ones.
             following = max(following + 1 / rate, now - 0.05)
         known = pool.take()
         index += 1

@@ -50,7 +50,7 @@ class Member(cluster.Member):
                 "parameters": {"unix_socket_directories": self.directory}}})
 
     def start(self):
-        """Starts Patroni, which does the rest. Returns at once."""
+        """Starts Patroni, which then starts PostgreSQL. Returns at once."""
         file = f"{self.directory}/patroni.yaml"
         with open(file, "w") as written:
             written.write(self.configuration())
@@ -64,7 +64,7 @@ class Member(cluster.Member):
                                f"http://{self.host}:8008/{path}"]).returncode == 0
 
     def server(self):
-        """Returns PostgreSQL's own process, which is not Patroni's child, or None while there is none."""
+        """Returns PostgreSQL's main process, which is not a child of Patroni, or None if PostgreSQL is not running."""
         with contextlib.suppress(OSError, IndexError, ValueError):
             with open(f"{self.data}/postmaster.pid") as file:
                 process = int(file.readline())
@@ -123,8 +123,8 @@ class Cluster(cluster.Cluster):
         self.ledger = self.primary.ledger("ledger")
 
     def has_standby(self):
-        """Returns True if Patroni knows the standby too; otherwise it would not promote it. The leader may change meanwhile,
-        since Patroni restarts a server that it doubts."""
+        """Returns True if Patroni knows the standby as synchronous, without which it would not promote it. The leader may change
+        at any time, because Patroni restarts a server whose state is uncertain."""
         self.find_primary()
         return super().has_standby() and self.standby.ask("synchronous")
 
@@ -142,7 +142,7 @@ class Cluster(cluster.Cluster):
             self.ledger.server = self.primary
 
     def wait_for_leader(self):
-        """Waits until the primary's Patroni says that it leads: the server accepts writes a moment before."""
+        """Waits until the primary's Patroni reports that it leads. The server accepts writes slightly earlier."""
         service.wait("Patroni's leader", lambda: self.primary.ask("leader"))
 
 
@@ -173,7 +173,7 @@ class Outages(outages.Outages):
         return outages.Event(struck, repaired, repaired, f"another one led after {led:.1f} s")
 
     def stopped_leader(self):
-        """Stops all processes of the primary's host until another member leads, and then lets them go on."""
+        """Stops all processes of the primary's host (SIGSTOP) until another member leads, and then lets them continue."""
         old = self.cluster.primary
         stopped = old.freeze()
         struck = time.monotonic()
@@ -185,8 +185,9 @@ class Outages(outages.Outages):
         while not self.cluster.has_standby() and time.monotonic() < until:
             time.sleep(0.2)
         if not self.cluster.has_standby():
-            # The old leader may get the lock back while the other member is being promoted. That one is then ahead by a timeline,
-            # which pg_rewind before PostgreSQL 16 does not see, so an administrator has it copied again (patronictl reinit).
+            # The old leader may get the lock back while the other member is being promoted. The other member then has a newer
+            # timeline, which pg_rewind before PostgreSQL 16 does not detect. It has to be copied again, as an administrator would
+            # do with `patronictl reinit`.
             self.cluster.standby.ask("reinitialize", "--data", '{"force": true}')
             what += "; the standby was copied again by hand"
         self.cluster.wait_for_standby()

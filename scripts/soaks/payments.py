@@ -1,5 +1,5 @@
-"""Payments through paytoken-gateway to processor-simulator, whose log decides: no payment may be submitted twice, and the result of
-each must be known.
+"""Payments through paytoken-gateway to processor-simulator, whose log is the reference. No payment may be submitted twice, and
+the result of each must be known.
 
 The load loses one payment in ten in some way at the simulator (not answered, cut off, answered with another's answer or with one that
 cannot be read). There are six kinds of rounds:
@@ -11,7 +11,7 @@ cannot be read). There are six kinds of rounds:
   rate     payments a second, compared with paytokend's own releases
   pair     two gateways share a store in PostgreSQL, and the same client sends every payment token to both at the same time; one
            of both gateways, paytokend, the simulator and the database's server are killed in turns, as above
-Every payment without an answer, or with a 503, is sent again unchanged to the same gateway until it has an answer.
+Every payment without an answer, or with a 503, is sent again unchanged to the same gateway until it is answered.
 
 These are wrong: a payment that was submitted twice; one that was submitted although the client got a refusal; one whose client got
 authorized, captured or declined although its result is another; one for which two gateways give different results; one that is
@@ -36,17 +36,17 @@ import load
 import service
 from shop import Payment, Shop
 
-# The results for the simulator's outcomes, if they are not authorized.
+# The results that the gateway must give for the simulator's outcomes, without `authorized`.
 FATES = {"captured": "captured", "insufficient_funds": "declined", "do_not_honor": "declined", "error": "error"}
-# The steps at which a gateway's kill can meet a payment: before paytokend's release is stored, before the simulator has it, after
-# that.
+# The steps at which a kill of the gateway can interrupt a payment: before paytokend's release is stored, before the simulator has
+# the payment, and after that.
 STEPS = ("received", "submitting", "submitted")
-# Roles of the store that two gateways share.
+# The database roles of the store that two gateways share.
 OWNER, GATEWAY = "payments_owner", "paytoken_gateway"
 
 
 class At:
-    """Acts once, at a random one of the first half of the answers; to be called with every answer."""
+    """Acts once, at a random answer in the first half of all answers. The caller must call it for every answer."""
 
     def __init__(self, chance, answers, action):
         self.number, self.action = chance.randint(1, answers // 2), action
@@ -84,7 +84,8 @@ def crash(shops, programs, number, victim, clients, short):
 
 
 def steps(shop):
-    """Counts the steps of the killed gateway's payments. It reads a copy of the store, since opening the store would repair it."""
+    """Counts the steps of the killed gateway's payments. It reads a copy of the store, because opening the store would repair
+    it."""
     found, submitted = collections.Counter(), shop.submissions()
     shutil.rmtree("copied", ignore_errors=True)
     shutil.copytree("store", "copied")
@@ -96,7 +97,7 @@ def steps(shop):
 
 
 def leave(shop, payments):
-    """Sends payments as clients that do not wait for their answers."""
+    """Sends payments like clients that do not wait for their answers."""
     for payment in payments:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(shop.gateway.socket)
@@ -131,7 +132,7 @@ def disk(shop, number, clients, short):
     left, extra = shop.send(payments, clients, at), []
 
     def is_refused():
-        # The store goes on for a while if its own file has room. That is right.
+        # The store accepts payments for a while if its own file has room, which is correct.
         if any(payment.code == "503 store_unavailable" for payment in left):
             return True
         service.fill("small/filler")
@@ -178,7 +179,7 @@ def restore(shop, number, clients, short):
     shop.gateway.start()
     shop.settle(shop.send(payments, clients))
     refused = sum(payment.result == "refused" for payment in payments)
-    # The copy has the results that it knew. A payment that it does not know is refused, although its client got a result before.
+    # The copy still has the results from before it was made. A later payment is refused, although its client got a result.
     for payment in payments:
         if payment.result == "refused":
             payment.result, payment.code = before[payment.identifier], None
@@ -187,7 +188,7 @@ def restore(shop, number, clients, short):
 
 
 def check(shop):
-    """Returns what is wrong, by the simulator's log."""
+    """Compares the clients' results with the simulator's log, and returns what is wrong."""
     wrong, submitted = list(shop.wrong), shop.submissions()
     for identifier, outcomes in submitted.items():
         if len(outcomes) > 1:
@@ -212,10 +213,11 @@ def check(shop):
 
 
 def resolve(shop):
-    """Gives everything that is pending in the end a result: by the simulator if it knows it, else by a person."""
+    """Gives every payment that is pending at the end a result, from the simulator if it has the payment, otherwise by hand."""
     until = time.monotonic() + service.GUARD
     known, by_hand = shop.submissions(), 0
-    # At most the newest thousand are listed. Those that no processor knows must be resolved before the others are listed.
+    # A list has at most the newest thousand payments. So those that the simulator does not have must be resolved before older
+    # ones are listed.
     while pending := shop.pending():
         waiting = [identifier for identifier in pending if identifier in known]
         if len(pending) < shop.PAGE and not waiting or time.monotonic() > until:
@@ -231,7 +233,7 @@ def resolve(shop):
 
 
 def resolve_by_hand(shop, identifiers):
-    """Returns their number."""
+    """Resolves these payments with the command, and returns their number."""
     count = 0
     for count, identifier in enumerate(identifiers, 1):  # noqa: B007 (the function returns count)
         service.run("paytoken-gateway", "payment", "resolve", identifier, "--status", "error", "--reason",

@@ -1,4 +1,5 @@
-"""Compares a ledger after a soak, while the daemon uses it, with the callers' answers, and runs the verifiers on its record."""
+"""Compares a ledger after a soak with the callers' answers, while the daemon still uses it, and runs the verifiers on its
+record."""
 import contextlib
 import json
 import pathlib
@@ -11,10 +12,10 @@ VERIFIER = pathlib.Path(__file__).parent.parent / "verify-audit"
 
 
 class Answers:
-    """The answers that callers got, to be compared with the record."""
+    """The answers that callers got, for comparison with the record."""
 
     def __init__(self):
-        # The transactionId, mapped to (reference, node, sequence).
+        # Reference, node and sequence of each release, by transactionId.
         self.released = {}
         self.repeated = []
         self.wrong = []
@@ -69,9 +70,9 @@ class LedgerFile:
 
 
 def compare(ledger, answers):
-    """Compares claims and record with the answers, in both directions. Returns what is wrong, and counts: of claims and records,
-    of transactions that the record shows as released twice, of answers that are not recorded, and of answers without a claim.
-    Summaries of refusals are complete when the daemon has stopped.
+    """Compares claims and record with the answers, in both directions. Returns what is wrong, and the numbers of claims, of
+    records, of transactions that the record shows as released twice, of answers without a record, and of answers without a claim.
+    Summaries of refusals are complete only once the daemon has stopped.
 
     ledger: a LedgerFile, or one of database.py.
     """
@@ -113,8 +114,8 @@ def compare(ledger, answers):
 
 
 def commands(export="record.jsonl", archives=()):
-    """Returns, by name, the command for an export of the record, and those that verify it, live and from the export. archives:
-    files of old records."""
+    """Returns, by name, the commands that export the record and that verify it, live and from the export. archives: the files of
+    old records."""
     options = [word for file in archives for word in ("--archive", file)]
     pathlib.Path(export).unlink(missing_ok=True)
     return {"audit export": ["paytokenctl", "audit", "export", "--out", export],

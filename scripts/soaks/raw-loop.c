@@ -5,8 +5,9 @@
  *
  *   raw-loop MODULE LABEL PIN-FILE PUBLIC-KEY-HASH-HEX
  *
- * For each line "object|copy THREADS SECONDS" of standard input it prints a line in the format of samples.h: with the token's key, or
- * with a session copy of it (CKA_TOKEN false), which saves SoftHSM's file locking and which the worker uses. */
+ * For each line "object|copy THREADS SECONDS" of standard input it prints a line in the format of samples.h. "object" uses the HSM
+ * token's key. "copy" uses a session copy of it (CKA_TOKEN false), which the worker also uses, because it saves SoftHSM's file
+ * locking. */
 #include <p11-kit/pkcs11.h>
 
 #include <dlfcn.h>
@@ -16,7 +17,7 @@
 
 #include "samples.h"
 
-/* P-256's generator: any point on the curve costs the token the same. */
+/* The generator of P-256. The HSM token takes the same time for any point on the curve. */
 static CK_BYTE point[65] = {
     0x04, 0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5, 0x63, 0xa4, 0x40, 0xf2,
     0x77, 0x03, 0x7d, 0x81, 0x2d, 0xeb, 0x33, 0xa0, 0xf4, 0xa1, 0x39, 0x45, 0xd8, 0x98, 0xc2, 0x96, 0x4f,
@@ -28,7 +29,7 @@ static CK_SLOT_ID slot;
 static CK_OBJECT_HANDLE key;
 static CK_KEY_TYPE key_type;
 static CK_BBOOL decrypts = CK_TRUE;
-/* The modulus of an RSA key, and as many bytes below it: the operation's time depends on nothing else. */
+/* The modulus of an RSA key, and a value of the same length below it. The operation's time does not depend on the value. */
 static CK_ULONG modulus_size;
 static CK_BYTE block[1024];
 static double until;
@@ -70,7 +71,7 @@ static void decrypt(CK_SESSION_HANDLE session) {
     check(hsm->C_Decrypt(session, block, modulus_size, opened, &count), "C_Decrypt");
 }
 
-/* The length of a SHA-256 digest, and of the salt, as in TLS (RFC 8446 §4.2.3). */
+/* Signs once. Digest and salt have the length of SHA-256, as in TLS (RFC 8446 §4.2.3). */
 static void sign(CK_SESSION_HANDLE session) {
     CK_RSA_PKCS_PSS_PARAMS parameters = {CKM_SHA256, CKG_MGF1_SHA256, 32};
     CK_MECHANISM mechanism = {CKM_RSA_PKCS_PSS, &parameters, sizeof parameters};

@@ -6,7 +6,8 @@ import os
 
 import service
 
-# Operations a second; the processor time of one, and the 50th and 99th percentile of their times, in microseconds.
+# The operations a second, the processor time of one operation, and the 50th and 99th percentile of their times. All times are in
+# microseconds.
 Figures = collections.namedtuple("Figures", "rate processor p50 p99")
 
 
@@ -17,11 +18,13 @@ def public_key_hash(certificate):
 
 
 class RawLoop(service.Answering):
-    """The operations of one payment token on the key of a certificate, in a process that has the HSM token open. A context."""
+    """A process that has the HSM token open, and repeats the operations of one payment token with a certificate's key. A context
+    manager."""
 
     def __init__(self, label, certificate, pin="pin", environment=None):
         super().__init__("./raw-loop", os.environ["SOAK_MODULE"], label, pin, public_key_hash(certificate), env=environment)
 
     def measure(self, threads, seconds, kind="copy"):
-        """kind: "object" for the HSM token's own key, "copy" for a session copy of it, which the worker uses."""
+        """Runs the operations, and returns Figures. kind: "object" for the HSM token's own key, "copy" for a session copy of it,
+        which the worker uses."""
         return Figures(*map(float, self.ask(kind, threads, seconds)))

@@ -1,10 +1,11 @@
-"""Measures the cost of reading a long record. While the daemon is stopped, its ledger, a file or a database on a PostgreSQL
-server, is filled with records as releases make them, sealed every 1,000 by the audit key in its HSM token; then the daemon
-serves it. For each length it measures the export, verification live and of the export, scripts/verify-audit, and a page of
-`audit list`: times, and the largest memory of the reader and of the daemon. Then it releases payments while an export runs.
+"""Measures the cost of reading a long record. While the daemon is stopped, its ledger, a file or a PostgreSQL database, is filled
+with records like those of releases. The audit key in the HSM token seals them every 1,000 records. Then the daemon serves the
+ledger. For each length, the soak measures the export, verification live and of the export, scripts/verify-audit, and a page of
+`audit list`. It measures times, and the largest memory of the reader and of the daemon. Then it releases payments while an export
+runs.
 
-These are wrong: a record that does not verify, memory that grows with the record, and releases that an export delays. While the
-reader of an export has stopped reading, so that the export cannot end, releases must be answered.
+The soak fails if a record does not verify, if memory grows with the record, or if an export delays releases. Releases must also
+be answered while an export cannot end because its reader has stopped reading.
 """
 import contextlib
 import os
@@ -19,7 +20,7 @@ import load
 import proof
 import service
 
-# More memory than at the smallest length that counts as growth, in MiB.
+# The additional memory in MiB, compared with the smallest length, that counts as growth.
 GROWTH = 48
 
 
@@ -40,7 +41,8 @@ def measure(daemon, ledger, wrong):
 
 
 def opened(engine, ending):
-    """Returns the configuration's ledger, and its file or URL. engine: sqlite, or postgresql, whose server ends with the stack."""
+    """Returns the configuration's ledger section, and the ledger's file or URL. engine: sqlite, or postgresql, whose server ends
+    with the exit stack."""
     if engine == "sqlite":
         return proof.LedgerFile(), "ledger.sqlite"
     ledger = ending.enter_context(database.Server()).ledger("ledger")
@@ -52,7 +54,7 @@ def opened(engine, ending):
 
 
 def releases(daemon, tokens, wrong):
-    """Returns the times of releases, one after the other on four connections, in order."""
+    """Releases payments on four connections, one after another on each, and returns their times in ascending order."""
     times = []
 
     def answered(tag, status, body, began, ended):
@@ -82,14 +84,15 @@ def releases_with_export(daemon, count, wrong):
 
 
 def held_open(daemon, count, wrong):
-    """Releases payments while an export makes no progress, because its reader does not read: none may wait for its end."""
+    """Releases payments while an export makes no progress because its reader does not read. No release may wait for the export's
+    end."""
     tokens, taken = service.mint(count), 0
     with socket.socket(socket.AF_UNIX) as export:
         export.settimeout(service.GUARD)
         export.connect(daemon.admin)
         export.sendall(load.get("/v1/audit/export").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         for token in tokens:
-            # The reader takes a little, so that the export does not count as abandoned.
+            # The reader reads a little, so that the export does not count as abandoned.
             piece = export.recv(8192)
             taken += len(piece)
             if not piece:

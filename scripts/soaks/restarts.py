@@ -1,24 +1,25 @@
-"""The effect of replaced daemons on callers: a table with a row for each replacement, and what is wrong."""
+"""The effect of daemon replacements on callers: a table with a row for each replacement, and what is wrong."""
 import collections
 
 import load
 import proof
 
-# The seconds after a restart until the load counts as quiet again, and the length of windows by the time at which payments were
-# due.
+# The seconds after a restart until the load counts as quiet again, and the length in seconds of the windows into which payments
+# are grouped by their due times.
 SETTLING, WINDOW = 3.0, 0.1
 
 Restart = collections.namedtuple("Restart", "label nodes struck ended released")
 
 
 class Restarts:
-    """callers: a callers.Callers that runs. quiet: seconds without a restart before and after each."""
+    """The replacements during a load. callers: a running callers.Callers. quiet: the seconds without a restart before and after
+    each one."""
 
     def __init__(self, callers, quiet, heads=("drained", "serves")):
         self.callers, self.quiet, self.heads, self.all = callers, quiet, heads, []
 
     def note(self, label, nodes, struck, ended):
-        """Notes a replacement between these moments. Returns when each node has released something since, and the load is quiet
+        """Notes a replacement between these times. Returns once each node has released a payment since, and the load is quiet
         again."""
         self.all.append(Restart(label, nodes, struck, ended, self.callers.wait_for_releases(nodes, ended)))
         self.callers.steady(SETTLING + self.quiet)
@@ -27,7 +28,7 @@ class Restarts:
         return load.percentile(sorted(payment.ended - payment.due for payment in payments), 0.99)
 
     def _doubled(self, payments, limit):
-        """Returns the seconds in which p99 had doubled."""
+        """Returns the seconds during which p99 was more than the limit, which is twice that of quiet times."""
         windows = collections.defaultdict(list)
         for payment in payments:
             windows[int(payment.due / WINDOW)].append(payment)

@@ -1,4 +1,4 @@
-"""Types the articles' commands for backups and restores at lost machines, for scripts/test-restore."""
+"""Runs the articles' commands for backups and restores on machines that lose their data. scripts/test-restore calls it."""
 import datetime
 import itertools
 import json
@@ -13,15 +13,15 @@ import service
 
 ARTICLES = machines.REPOSITORY / "Sources/Daemon/Daemon/Documentation.docc"
 MODULE = os.environ["SOAK_MODULE"]
-# The signing-time window, in seconds: so wide that no payment token of the run leaves it, and every refusal is the ledger's.
-# Payment tokens for the time after a restore are signed in the future, after the fence.
+# The signing-time window in seconds. It is so wide that no payment token of the run leaves it, and every refusal comes from the
+# ledger. Payment tokens for the time after a restore are signed in the future, after the fence.
 WINDOW = 86_400
 SERVER = "db1.example"
 
 
 def block(name, script="test-restore"):
-    """Returns the fenced block after the comment that names it and the script, in any article, with today's date for the
-    article's."""
+    """Returns an article's fenced block, which follows the comment with the name of the block and the script. Today's date
+    replaces the article's."""
     mark = f"<!-- scripts/{script} runs this as {name} -->\n```sh\n"
     found = {text.partition(mark)[2].partition("\n```\n")[0] for article in ARTICLES.glob("*.md")
              if mark in (text := article.read_text())}
@@ -46,7 +46,7 @@ class Host(machines.Machine):
         super().__init__(name, ["paytokend"])
         self.socket = str(self.path("/run/paytokend/paytokend.sock"))
         self.write("/etc/hosts", f"127.0.0.1 localhost {SERVER}\n")
-        # The files of the package and its administrator, with the tests' authority instead of Apple's.
+        # The host has the files of the package and of its administrator, but trusts the tests' authority instead of Apple.
         shutil.copy("authority/root.pem", self.path("/etc/ssl/certs/test-root.pem"))
         for directory in ("/backup", "/safe"):
             self.path(directory).mkdir(mode=0o700)
@@ -88,11 +88,12 @@ log: {{ format: text }}
         return status, answer.get("repeated") if status == 200 else answer.get("code")
 
     def waits_for_acceptance(self):
-        """Waits until only the acceptance is missing."""
+        """Waits until the daemon reports the missing acceptance as its only reason not to be ready."""
         service.wait("the wait for an acceptance", lambda: "accept-restore" in self.try_to_type("paytokenctl status")[1])
 
     def ends_with(self, exit_status):
-        """Starts its daemon, which must end by itself with this status: at once, or after it has compared ledger and HSM token."""
+        """Starts its daemon, which must exit by itself with this status, at once or after it has compared ledger and HSM
+        token."""
         self.try_to_type("systemctl start paytokend.service")
         ended = self.path("/run/paytokend.ended")
         service.wait(f"the end of the daemon of {self.name}", ended.exists)
@@ -116,13 +117,13 @@ def mint(count, signed=None):
 
 
 class Shop:
-    """Releases payments, and checks what is released again. hosts: are asked in turn."""
+    """Releases payments, and checks whether they are released again. hosts: the hosts to which requests go in turn."""
 
     def __init__(self, hosts):
         self.hosts, self.fence = hosts, None
 
     def release(self, count=4):
-        """Releases fresh payment tokens, each once; after an accepted restore they are signed after the fence."""
+        """Releases fresh payment tokens, each once. After an accepted restore, they are signed after the fence."""
         payments = mint(count, self.fence)
         for number, payment in enumerate(payments):
             host, answer = self.hosts[number % len(self.hosts)], None
@@ -130,7 +131,7 @@ class Shop:
             def is_answered():
                 nonlocal answer
                 answer = host.pay(payment)
-                # The payment token's time has not come yet, or a host has not learnt of the acceptance.
+                # The payment token's signing time is still in the future, or a host does not know the acceptance yet.
                 return answer[1] not in ("signing_time_outside_window", "ledger_unavailable", "hsm_unavailable")
             service.wait("a release", is_answered)
             require(answer == (200, False), f"{host.name}: a fresh payment", *answer)
@@ -142,22 +143,22 @@ class Shop:
             require(answer == wanted, f"{host.name}: {what}", *answer)
 
     def is_held(self, *payments):
-        """Checks that nothing is released, neither fresh payment tokens nor those released before."""
+        """Checks that the hosts release neither fresh payment tokens nor released ones."""
         self._must_answer([*mint(2), *payments], "a held ledger", (503, "ledger_unavailable"))
 
     def is_kept(self, payments):
-        """Checks that each is repeated under its reference and refused under another."""
+        """Checks that each payment is repeated with its reference and refused with another."""
         self._must_answer(payments, "a released payment repeated", (200, True))
         self._must_answer(payments, "a replay", (409, "transaction_replayed"), "other")
 
     def is_forgotten(self, payments):
-        """Checks that each, which was released and is not in the ledger any more, is refused under any reference."""
+        """Checks that each payment, whose release the ledger no longer contains, is refused with any reference."""
         for reference in (None, "other"):
             self._must_answer(payments, "a forgotten payment", (409, "transaction_replayed"), reference)
 
     def accepted(self, count=1):
-        """Reads the fence from the records: each host's record has this many acceptances, and that of the host that was asked
-        has the time. Verifies the records."""
+        """Reads the fence from the records, and verifies the records. Each host's record must contain this number of acceptances,
+        and the record of the host that accepted has the fence's time."""
         fences = []
         for host in self.hosts:
             found = []
@@ -214,12 +215,12 @@ END
                          ).strip()
 
     def archive(self):
-        """Waits until all of the log is in the archive."""
+        """Waits until the complete write-ahead log is in the archive."""
         last = self.sql("SELECT pg_walfile_name(pg_switch_wal())")
         service.wait("the archive", lambda: self.path(f"/archive/{last}").exists())
 
     def lose(self, leaves_log=False):
-        """Ends the server as a power cut would; without leaves_log also its disk is lost."""
+        """Ends the server as a power cut would. Unless `leaves_log` is true, its disk is lost too."""
         first = int(self.path(f"{self.data}/postmaster.pid").read_text().split()[0])
         service.end(first)
         if not leaves_log:
@@ -240,7 +241,7 @@ END
                 f"  password_file: /etc/paytokend/ledger-password\n  node: {node}")
 
     def admit(self, host):
-        """Gives a host what it needs to log in."""
+        """Gives a host the files that it needs to log in to the server."""
         shutil.copy(self.path("/etc/postgresql/server.pem"), host.path("/etc/paytokend/db-ca.pem"))
         host.write("/etc/paytokend/ledger-password", self.passwords["paytokend"] + "\n", owner="paytokend", mode=0o400)
 
@@ -251,7 +252,7 @@ END
 
 
 def try_file():
-    """Loses a host with a ledger in a file, and restores it on another one."""
+    """Loses a host with a ledger in a file, and restores the host on another machine."""
     node = "ledger:\n  node: backend-1"
     old = Host("old", node)
     old.set_up()
@@ -290,13 +291,14 @@ def try_file():
 
 
 def try_copy():
-    """Replaces files with older ones without `ledger restore`, and checks what the daemon notices and what it does not."""
+    """Replaces the ledger's files with older ones without `ledger restore`, and checks which of these replacements the daemon
+    detects."""
     host = Host("copied", "ledger:\n  node: backend-1")
     host.set_up()
     shop = Shop([host])
     stop, start = "systemctl stop paytokend.service", "systemctl start paytokend.service"
     kept = shop.release()
-    # Stopped in order, so the file is complete, and the HSM token remembers its end.
+    # The daemon is stopped in order, so the file is complete and the HSM token remembers the end of the record.
     host.type(f"""{stop}
         tar --create --file /backup/tokens.tar --directory / var/lib/paytokend/tokens
         cp -p /var/lib/paytokend/ledger.sqlite /backup/
@@ -314,7 +316,7 @@ def try_copy():
         {start}
         until paytokenctl status; do sleep 0.1; done""")
     shop.verify()
-    # The articles warn of this: this payment token is released twice.
+    # The articles warn that this payment token is released twice.
     answer = host.pay(lost[0], "other")
     require(answer == (200, False), "with its token the older ledger should not be noticed", *answer)
     status, said = host.try_to_type("paytokenctl audit head --directory /safe/heads")
@@ -328,7 +330,7 @@ def try_copy():
 
 
 def replace(old, shop):
-    """Loses the host some payments after its backup; another machine takes its name."""
+    """Loses the host some payments after its backup. Another machine takes over its name."""
     old.type(block("back-up-host.sh"))
     kept = shop.release()
     service.end(int(old.path("/run/paytokend.pid").read_text()))
@@ -341,7 +343,8 @@ def replace(old, shop):
 
 
 def try_cluster():
-    """Loses one of two hosts, then a cluster's disk, then its server but not its log, then the tables."""
+    """Loses one of two hosts, then the cluster's disk, then its server but not its write-ahead log, and then the ledger's
+    tables."""
     server = Server()
     server.do("archive-log.sh")
     hosts = [Host(f"backend-{number}", server.settings(f"backend-{number}")) for number in (1, 2)]

@@ -1,4 +1,4 @@
-/* Times of single operations, and a report on many of them: one line of four figures. */
+/* Measures the times of single operations, and reports on many of them in one line of four figures. */
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
@@ -9,20 +9,20 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* Times in nanoseconds. */
+/* The times of single operations in nanoseconds. */
 struct samples {
     uint32_t *times;
     size_t count, room;
 };
 
-/* Seconds. */
+/* Returns the time of a monotonic clock in seconds. */
 static inline double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Seconds of this process's processor time. */
+/* Returns the processor time of this process in seconds. */
 static inline double processor_time(void) {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
@@ -53,8 +53,8 @@ static int by_time(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Prints operations a second, the processor time of one, and the 50th and 99th percentile of their times; all but the first in
- * microseconds. Frees the samples. */
+/* Prints the operations a second, the processor time of one operation, and the 50th and 99th percentile of their times. All but the
+ * first figure are in microseconds. Frees the samples. */
 static inline void report(struct samples *samples, double seconds, double processor) {
     size_t count = samples->count;
     if (count == 0) {
@@ -69,7 +69,7 @@ static inline void report(struct samples *samples, double seconds, double proces
     *samples = (struct samples){0};
 }
 
-/* Runs the operation once, then repeatedly for some seconds, and reports on these. */
+/* Runs the operation once without measuring it, then repeatedly for some seconds, and reports on the repetitions. */
 static inline void repeat(void (*operation)(void), double seconds) {
     operation();
     struct samples samples = {0};

@@ -18,14 +18,15 @@ GET_READY = load.get("/readyz")
 
 
 def add_options(parser):
-    """Adds the options that scripts/soak and scripts/bench handle themselves."""
+    """Adds the options that scripts/soak and scripts/bench evaluate before they start Python, so that --help lists them."""
     parser.add_argument("--short", action="store_true", help="as scripts/test runs it")
     parser.add_argument("--debug", action="store_true", help="a debug build instead of a release one")
     parser.add_argument("--skip-build", action="store_true", help="uses an existing build")
 
 
 def parse(parser, seed=None, **numbers):
-    """Parses the arguments. numbers: by option, its default, its default with --short, and its help. seed: help of --seed."""
+    """Parses the arguments. numbers: for each option, its default, its default with --short, and its help. seed: the help of
+    --seed."""
     if seed:
         parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help=seed)
     for name, (usual, short, text) in numbers.items():
@@ -48,7 +49,8 @@ def verdict(wrong):
 
 
 def wait(what, has_come, limit=GUARD, pause=0.05):
-    """Waits until `has_come` returns a true value, and returns it. what: words for a failure, or a function that returns them."""
+    """Waits until `has_come` returns a true value, and returns that value. what: the awaited event, for a failure's message, or a
+    function that returns it."""
     until = time.monotonic() + limit
     while not (found := has_come()):
         if time.monotonic() > until:
@@ -58,7 +60,7 @@ def wait(what, has_come, limit=GUARD, pause=0.05):
 
 
 def seldom(question, pause):
-    """Returns a function that asks `question` at most once in `pause` seconds, and answers False in between."""
+    """Returns a function that calls `question` at most once in `pause` seconds, and returns False in between."""
     following = 0.0
 
     def answer():
@@ -72,7 +74,7 @@ def seldom(question, pause):
 
 
 class Contexts(contextlib.ExitStack):
-    """Several contexts as one: those that `begin` enters end together, even if it fails."""
+    """Several context managers as one. Those that `begin` enters end together, even if `begin` fails."""
 
     def __enter__(self):
         try:
@@ -85,7 +87,7 @@ class Contexts(contextlib.ExitStack):
 
 @contextlib.contextmanager
 def repeating(action, pause):
-    """Calls `action` repeatedly in a thread of its own, with `pause` seconds between calls, until the context is left."""
+    """Calls `action` repeatedly in a separate thread, with `pause` seconds between calls, until the context ends."""
     ended = threading.Event()
 
     def run():
@@ -103,7 +105,7 @@ def repeating(action, pause):
 
 @contextlib.contextmanager
 def cleaning(name="soak"):
-    """Turns SIGTERM and SIGINT into an exit that runs every `finally`, and Failed into exit status 1."""
+    """Makes SIGTERM and SIGINT exit through every `finally`, and makes Failed end the program with exit status 1."""
     def leave(number, frame):
         sys.exit(128 + number)
     signal.signal(signal.SIGTERM, leave)
@@ -136,8 +138,8 @@ def mint(count, *arguments, certificate="authority/merchant.pem"):
 
 
 class Minter(contextlib.AbstractContextManager):
-    """Payment tokens that `token-forge mint --endless` mints when they are used: it waits when the pipe is full. They never run
-    out, and none was signed long before its use. A context."""
+    """Payment tokens that `token-forge mint --endless` mints as they are used, because it waits while the pipe is full. So they
+    never run out, and none is signed long before its use. A context manager."""
 
     def __init__(self, *arguments, certificate="authority/merchant.pem", with_payloads=False):
         self.forge = subprocess.Popen(
@@ -178,7 +180,8 @@ class Minter(contextlib.AbstractContextManager):
 
 
 def fill(path):
-    """Fills the file system with this file. To allocate all at once would fail as a whole if another program writes meanwhile."""
+    """Fills the file system with this file, in parts. A single allocation of all free space would fail if another program wrote
+    at the same time."""
     with open(path, "ab", buffering=0) as file:
         for size in (1 << 20, 4096, 512):
             with contextlib.suppress(OSError):
@@ -192,7 +195,7 @@ def last_lines(path, count=1):
 
 
 class Program(contextlib.AbstractContextManager):
-    """A program that serves on a socket. A context: leaving it kills the program if it still runs.
+    """A program that serves on a socket. A context manager, which kills the program if it still runs at the end.
 
     place: the socket's path, or a port of this host. log: a file for what it writes.
     """
@@ -227,7 +230,7 @@ class Program(contextlib.AbstractContextManager):
         self.process.wait()
 
     def stop(self):
-        """Sends SIGTERM. Returns what is wrong: that the program did not exit 0."""
+        """Sends SIGTERM. Returns what is wrong, which is an exit status other than 0."""
         if self.process is None or self.process.poll() is not None:
             return []
         self.process.terminate()
@@ -244,7 +247,7 @@ class Program(contextlib.AbstractContextManager):
 
 
 class Answering(contextlib.AbstractContextManager):
-    """A program that answers lines on its standard input with lines on its standard output. A context."""
+    """A program that answers lines on its standard input with lines on its standard output. A context manager."""
 
     def __init__(self, *command, env=None):
         self.command = command
@@ -269,7 +272,7 @@ class Answering(contextlib.AbstractContextManager):
 
 
 class Service(Program):
-    """A paytokend. A context: leaving it stops the daemon."""
+    """A paytokend. A context manager, which stops the daemon at the end."""
 
     def __init__(self, configuration="paytokend.yaml", socket="paytokend.sock", admin="admin.sock", log="paytokend.log",
                  command=None):
@@ -277,7 +280,8 @@ class Service(Program):
         self.admin = admin
 
     def start(self, limit=GUARD, ready=True, more=()):
-        """Returns after how many seconds the daemon was ready, or answered at all. more: further arguments for this start."""
+        """Starts the daemon. Returns the seconds until it was ready, or, with `ready` false, until it answered at all. more:
+        additional arguments for this start."""
         began, command = time.monotonic(), self.command
         self.command = (*command, *more)
         self.spawn()
@@ -299,7 +303,7 @@ class Service(Program):
         return {**os.environ, "PAYTOKEND_SOCKET": self.socket, "PAYTOKEND_ADMIN_SOCKET": self.admin}
 
     def import_merchant(self, name="merchant", identifier="merchant.com.example.soak", tokens=(), **options):
-        """Imports authority/NAME.pem into these HSM tokens, and makes it with token-forge's options if it does not exist."""
+        """Imports authority/NAME.pem into these HSM tokens. If it does not exist, makes it with these options of token-forge."""
         make_merchant(name, identifier, **options)
         self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem",
                  *[word for token in tokens for word in ("--token", token)])
@@ -317,7 +321,7 @@ class Service(Program):
         return memory(self.process.pid, "VmHWM")
 
     def kill(self):
-        """Sends SIGKILL, as a crash. Returns True if the workers ended by themselves."""
+        """Sends SIGKILL, which is like a crash. Returns True if the workers then ended by themselves."""
         processes = self.processes()
         super().kill()
         with contextlib.suppress(Failed):
@@ -331,7 +335,7 @@ class Service(Program):
 
 @contextlib.contextmanager
 def serving():
-    """A paytokend with a merchant. A context."""
+    """A paytokend with a merchant, as a context manager."""
     with Service().started() as daemon:
         daemon.import_merchant()
         yield daemon
@@ -356,7 +360,7 @@ def family(process):
 
 
 def stop(process):
-    """Sends SIGSTOP to the process and its children. Returns them all, for go_on."""
+    """Sends SIGSTOP to the process and its children. Returns all of them, for `go_on`."""
     os.kill(process, signal.SIGSTOP)
     # A stopped process makes no more children.
     stopped = family(process)
@@ -389,13 +393,13 @@ def is_running(process):
 
 
 def processor_time(process):
-    """Returns the seconds of processor time that the process has taken, including threads that have ended."""
+    """Returns the processor time of the process in seconds, including threads that have ended."""
     fields = stat(process)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(process, field="VmRSS"):
-    """Returns the resident memory in MiB, or that field of /proc/PID/status; 0 if the process has ended."""
+    """Returns the resident memory in MiB, or another field of /proc/PID/status. Returns 0 if the process has ended."""
     with contextlib.suppress(OSError), open(f"/proc/{process}/status") as status:
         return next((int(line.split()[1]) for line in status if line.startswith(field + ":")), 0) / 1024
     return 0.0

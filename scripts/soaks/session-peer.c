@@ -1,5 +1,5 @@
-/* Plays Apple's host for merchant sessions as fast as OpenSSL can: TLS that requires a client's certificate, and the same session
- * for every client. scripts/soaks/sessions.py measures gateways with it.
+/* Simulates Apple's host for merchant sessions as fast as OpenSSL can. It requires a client's TLS certificate, and returns the same
+ * session to every client. scripts/soaks/sessions.py measures gateways with it.
  *
  *   session-peer CERTIFICATE KEY CLIENT-AUTHORITIES close|keep
  *

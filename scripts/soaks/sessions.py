@@ -1,17 +1,17 @@
-"""Measures merchant sessions a second through paytoken-gateway, from 1, 8 and 32 clients, against a server that plays Apple:
-with the TLS key in the HSM token, with the same gateway and the key in a file, and for comparison the HSM token's bare RSA
-signatures and paytokend's own (POST /v1/tls-signatures). If the server ends each connection, each session costs a handshake
-and a signature; if it keeps them, most sessions cost neither.
+"""Measures merchant sessions a second through paytoken-gateway, from 1, 8 and 32 clients, with a server that simulates Apple. The
+TLS key is first in the HSM token, and then in a file. For comparison, the soak measures the HSM token's bare RSA signatures and
+those through paytokend (POST /v1/tls-signatures). If the server ends each connection, each session needs a handshake and a
+signature. If the server keeps connections open, most sessions need neither.
 
-Then it measures the effect of sessions on decryption: payment tokens at a steady rate alone, with as many sessions with a key in
-a file (which use the machine and not the HSM token), with sessions with the key in the HSM token, and with 32 callers that
-request nothing but signatures. It does so once on SoftHSM, where everything shares the machine's cores, and once on an HSM token
-that takes 20 ms for each operation without using them, as an HSM does: there the HSM token's sessions are shared.
+Then it measures the effect of sessions on decryption. Payment tokens are decrypted at a steady rate alone, with sessions whose
+key is in a file (which use the machine but not the HSM token), with sessions whose key is in the HSM token, and with 32 callers
+that request only signatures. It does so first on SoftHSM, where everything shares the machine's cores. The second HSM token takes
+20 ms for each operation without using the cores, like a real HSM, so only its sessions are shared.
 
 Everything runs on this machine. While decryption is measured, the server and the sessions' load have the lowest priority (nice
-19), since in practice they are other machines. These are wrong: every answer but 200; a session for which the server has no
-answer, or no handshake where it should have one; and, except with --short, a p99 of decryption with signatures of more than 2
-times its own on the HSM token that takes 20 ms.
+19), because in practice they run on other machines. The soak fails if an answer is not 200, or if the server has counted fewer
+answers or handshakes than the sessions need. Except with --short, it also fails if signatures more than double the p99 of
+decryption on the HSM token that takes 20 ms.
 """
 import base64
 import concurrent.futures
@@ -28,14 +28,14 @@ import service
 
 MERCHANTS = ["merchant.com.example.first", "merchant.com.example.second"]
 CLIENTS = (1, 8, 32)
-# Put before commands that would run on other machines.
+# The words before commands that would run on other machines in practice.
 ELSEWHERE = ("nice", "-n", "19")
-# Callers of the gateway: each may have sixteen sessions under way.
+# The number of the gateway's callers, each of which may have sixteen sessions under way.
 CALLERS = 4
 
 
 class Peer(service.Answering):
-    """The server that plays Apple. A context. ends: if true it ends each connection after its answer."""
+    """The server that simulates Apple. A context manager. ends: true to end each connection after its answer."""
 
     def __init__(self, ends, priority=()):
         super().__init__(*priority, "./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep")
@@ -134,7 +134,7 @@ def throughput(rounds, seconds, wrong, keys):
                                                           in_files).started())
                     ways.append((name, peer, gateway, ends))
             for _, _, gateway, _ in ways:
-                # Fills the gateway's TLS contexts and lists of identities first.
+                # The first sessions fill the gateway's caches of TLS contexts and identities.
                 generate("at first", gateway.socket, gateway.requests, 2, 10, wrong, count=20)
             loops = []
             for _ in range(rounds):
@@ -146,7 +146,7 @@ def throughput(rounds, seconds, wrong, keys):
                         figures = generate(name, gateway.socket, gateway.requests, clients, seconds, wrong)
                         take(name, clients, figures)
                         shaken, answered = (after - before for before, after in zip((shaken, answered), peer.counts()))
-                        # A kept connection serves many sessions; some are opened at each beginning.
+                        # A persistent connection serves many sessions, but each measurement begins with some new ones.
                         if answered != figures[0] or (shaken < answered if ends else shaken > answered / 4 + 2 * clients):
                             wrong.append(f"{name}: {figures[0]} sessions, of which the server knows {answered}, on {shaken} "
                                          "connections")
@@ -179,7 +179,7 @@ def decrypt_with(title, kind, delay, sessions, rounds, seconds, wrong, keys):
 
         def decrypt(requests, clients, rate=None):
             return generate("decryption", there.socket, requests, clients, 60, wrong, rate, len(requests))
-        # Finds its maximum, to use half of it.
+        # Measures the maximum rate, of which the rest uses half.
         most = decrypt(mint(1000 if seconds > 1 else 300), 16 if delay else 8)[1]
         rate = most / (2 if delay else 4)
         loads = {"alone": None, "with sessions, key in a file": (outside.socket, outside.requests),
@@ -187,7 +187,7 @@ def decrypt_with(title, kind, delay, sessions, rounds, seconds, wrong, keys):
                  "with signatures": (there.socket, signatures(hashes))}
         results = {name: [] for name in loads}
         for turn in range(rounds):
-            # So that none is always the first.
+            # The order rotates, so that no load is always the first.
             for name, pressure in [*loads.items()][turn % len(loads):] + [*loads.items()][:turn % len(loads)]:
                 requests = mint(int(rate * seconds))
                 with concurrent.futures.ThreadPoolExecutor() as pool:

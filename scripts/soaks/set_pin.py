@@ -1,5 +1,6 @@
-"""set_pin.py MODULE PIN-FILE NEW-PIN-FILE: changes the user PIN of the first token, as its owner would with the vendor's tool;
-SoftHSM has no such tool. SOFTHSM2_CONF selects the token. Sizes and order as in PKCS#11 2.40's header."""
+"""set_pin.py MODULE PIN-FILE NEW-PIN-FILE: changes the user PIN of the first HSM token, as its owner would with the vendor's
+tool. SoftHSM has no such tool. SOFTHSM2_CONF selects the HSM token. Sizes and order of the functions are those of PKCS#11 2.40's
+header."""
 import ctypes
 import pathlib
 import sys
@@ -14,7 +15,7 @@ def main(module, pin_file, new_file):
     library.C_GetFunctionList(ctypes.byref(functions))
 
     def call(index, *arguments):
-        # The version precedes the functions, padded to a pointer.
+        # The function list begins with the version, which is padded to the size of a pointer.
         function = ctypes.CFUNCTYPE(ctypes.c_ulong, *[type(argument) for argument in arguments])(functions[index + 1])
         result = function(*arguments)
         if result != 0:

@@ -8,7 +8,7 @@ import pathlib
 import load
 import service
 
-# The simulator's amounts, in cents, and how many in a hundred have them.
+# The number of payments in a hundred for each of the simulator's amounts, which are in cents.
 PLAIN = {1000: 80, 1080: 5, 1081: 5}
 LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 
@@ -25,13 +25,13 @@ class Payment:
         self.request = load.post(b"/payments/apple-pay", body, key)
 
     def again(self):
-        """Returns the same payment token and order, to be sent to another gateway as well."""
+        """Returns a payment with the same payment token and order, for another gateway."""
         other = copy.copy(self)
         other.result = other.code = None
         return other
 
     def take(self, status, body):
-        """Returns True if that was an answer; 503 and no answer are not."""
+        """Stores the result. Returns False after a 503 or no answer, since the payment must then be sent again."""
         if status == 200:
             self.result = json.loads(body)["status"]
         elif status == 422 and json.loads(body)["code"] in ("payment_declined", "payment_failed"):
@@ -50,8 +50,8 @@ class Shop:
     PAGE = 1000
 
     def __init__(self, daemon, chance, name="gateway", database=None, like=None):
-        """name: of the gateway's files. database: the URL of a store in PostgreSQL. like: another shop, whose client and
-        simulator this one shares."""
+        """name: the name of the gateway's files. database: the URL of a store in PostgreSQL; by default, the store is a file.
+        like: another shop, whose client and simulator this one shares."""
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
@@ -88,7 +88,7 @@ class Shop:
         return minted
 
     def send(self, payments, clients, tick=None):
-        """Sends each of them once. Returns those without an answer."""
+        """Sends each payment once. Returns those without an answer."""
         left = []
 
         def answered(payment, status, body, began, ended):
@@ -99,7 +99,7 @@ class Shop:
                 tick()
         load.drive(self.gateway.socket, clients, [(payment, payment.request) for payment in payments], answered)
         seen = {id(payment) for payment in left}
-        # Those that were not even sent, since no gateway accepted connections.
+        # The result includes payments that were not sent, because no gateway accepted connections.
         return left + [payment for payment in payments if payment.result is None and id(payment) not in seen]
 
     def settle(self, payments):
@@ -113,7 +113,7 @@ class Shop:
         service.wait(lambda: f"answers to {len(left)} payments", are_answered, pause=0.2)
 
     def await_readiness(self, wanted, code=""):
-        """Waits until the gateway's GET /readyz answers so, with that code among its reasons."""
+        """Waits until the gateway's GET /readyz has the status `wanted`, with this code among its reasons."""
         def answers():
             status, body = load.once(self.admin, service.GET_READY)
             return status == wanted and code.encode() in body

@@ -1,5 +1,5 @@
-"""The systemctl of a machine without systemd. It starts and stops paytokend as its unit and drop-ins say (command, user,
-environment, directories, readiness; not its sandbox), and PostgreSQL with Debian's own program."""
+"""A systemctl for a machine without systemd. It starts and stops paytokend according to its unit and drop-ins: command, user,
+environment, directories and readiness, but not the sandbox. It starts and stops PostgreSQL with Debian's program."""
 import grp
 import os
 import pathlib
@@ -13,7 +13,8 @@ import time
 import service
 
 LOG = pathlib.Path("/var/log/paytokend.log")
-# The pid of the running daemon; how the last one ended: an exit status, or a signal below zero.
+# The file with the pid of the running daemon, and the file with the last one's exit status, or the negative number of the signal
+# that ended it.
 PIDS, ENDED = pathlib.Path("/run/paytokend.pid"), pathlib.Path("/run/paytokend.ended")
 SOCKETS = ["paytokend.socket", "paytokend-admin.socket"]
 
@@ -33,7 +34,7 @@ def settings(unit):
 
 
 def watch(command, environment):
-    """Runs the daemon in a process of its own, and stores how it ended."""
+    """Runs the daemon in a separate process, and stores its exit status."""
     os.setsid()
     with open(LOG, "ab") as log:
         for descriptor in (1, 2):
@@ -44,7 +45,7 @@ def watch(command, environment):
     partial = ENDED.with_suffix(".new")
     partial.write_text(str(status))
     partial.rename(ENDED)
-    # Last, since the next daemon can start after this.
+    # This is the last step, because the next daemon can start as soon as the file is gone.
     PIDS.unlink(missing_ok=True)
     os._exit(0)
 
@@ -76,7 +77,7 @@ def start(unit):
         os.chown(directory, account.pw_uid, account.pw_gid)
         environment["RUNTIME_DIRECTORY" if name == "RuntimeDirectory" else "STATE_DIRECTORY"] = directory
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
-        # Abstract, so that it is in no file system.
+        # The socket is in the abstract namespace, so that it needs no place in a file system.
         notified.bind(f"\0paytokend-{os.getpid()}")
         notified.settimeout(0.05)
         environment["NOTIFY_SOCKET"] = f"@paytokend-{os.getpid()}"
@@ -104,7 +105,7 @@ def main(verb, *units):
             fast = ["-m", "fast"] if verb in ("stop", "restart") else []
             done = subprocess.run(["pg_ctlcluster", "--skip-systemctl-redirect", *fast,
                                    unit.removeprefix("postgresql@").removesuffix(".service"), verb], stdin=subprocess.DEVNULL)
-            # 2: it is stopped already, or runs already.
+            # Status 2 means that the cluster is already stopped, or already running.
             if done.returncode not in (0, 2):
                 sys.exit(f"Job for {unit} failed: exit status {done.returncode}")
         elif unit == "paytokend.service":

@@ -6,16 +6,17 @@ both, which tries only the procedure. To build the version before:
 
     git worktree add ../before REVISION && cd ../before && swift build -c release
 
-Programs are replaced on the disk while the daemon runs, as a package manager does; then the daemon is drained and started again, as
-systemd does. With the same schema the versions alternate, on three hosts one after the other, so that both serve at once. With
-another schema the way back must be refused, with exit status 78 and an unchanged ledger. In PostgreSQL `paytokenctl ledger create`
-must refuse while an older daemon serves, and daemons of the new version must wait for it.
+Programs are replaced on the disk while the daemon runs, as a package manager does. Then the daemon is drained and started again,
+as systemd does. With the same schema the versions alternate, on three hosts one after the other, so that both versions serve at
+once. With another schema, the older version must refuse to start, with exit status 78 and an unchanged ledger. In PostgreSQL
+`paytokenctl ledger create` must refuse while an older daemon serves, and daemons of the new version must wait for it.
 
-A caller replaces a connection that was closed before its answer, and repeats the payment under its reference; after a 503 it asks
-again. Both are counted. These are wrong: a payment that was refused, had no answer or another's content, or was released twice; an
-answer that is not in the record; and a record that does not verify. `doubled` is the number of tenths of a second, from the signal to
-three seconds after the first release, in which the 99th percentile of the payments due then was more than twice that of the quiet
-times before; its last line has the same figure for the quiet times themselves. No verdict depends on it.
+A caller replaces a connection that was closed before its answer, and repeats the payment with its reference. After a 503 it
+repeats the request. Both are counted. The soak fails if a payment was refused, had no answer or another payment's content, or was
+released twice. It also fails if an answer is not in the record, or if a record does not verify. `doubled` is the number of tenths
+of a second, from the signal to three seconds after the first release, in which the 99th percentile of the payments due then was
+more than twice that of the quiet times before; its last line has the same figure for the quiet times themselves. No verdict
+depends on it.
 """
 import collections
 import concurrent.futures
@@ -42,9 +43,10 @@ NODES = ["node-1", "node-2", "node-3"]
 
 
 class Upgrade(service.Contexts):
-    """Daemons with their callers, and the restarts. A context.
+    """Daemons with their callers, and the restarts. A context manager.
 
-    there: by node, the deployments. old, new: directories with programs. start: of the first daemons, which are the old ones.
+    there: the deployments by node. old, new: the directories with the programs. start: starts the first daemons, which are the
+    old ones.
     """
 
     def __init__(self, there, old, new, rate, quiet):
@@ -64,7 +66,7 @@ class Upgrade(service.Contexts):
         self.callers.steady(self.quiet)
 
     def stop(self, nodes):
-        """Runs all at the same time."""
+        """Stops these nodes' daemons, all at the same time."""
         for node in nodes:
             self.units[node].process.terminate()
         for node in nodes:
@@ -82,8 +84,8 @@ class Upgrade(service.Contexts):
         self.restarts.note(f"{version}, {node}", [node], struck, ended)
 
     def go_back_refused(self, nodes, content):
-        """Starts the old version on a ledger that it does not know. content: returns the part of the ledger that must not
-        change."""
+        """Starts the old version on a ledger with a newer schema, which it must refuse. content: returns the part of the ledger
+        that must not change."""
         for node in nodes:
             activated.install(self.versions["old"], self.units[node].programs)
         struck = time.monotonic()
@@ -188,11 +190,12 @@ def in_database(options, old, new):
 
 
 class Knocks:
-    """Connects to a gateway and asks for a payment that does not exist; `knock` is to be called repeatedly."""
+    """Connects to a gateway, and requests the status of a payment that does not exist. The caller must call `knock`
+    repeatedly."""
 
     def __init__(self, port, key):
         self.address, self.request = ("127.0.0.1", port), load.get("/payments/apple-pay/" + "0" * 64, key)
-        # The start of each request, and its status; None if it was not answered.
+        # The start of each request with its status, which is None without an answer, and the counts of refusals.
         self.answers, self.refused = [], collections.Counter()
 
     def knock(self):
@@ -220,8 +223,8 @@ class Knocks:
 
 
 def at_gateway(options, old, new):
-    """Measures how long a gateway's address does not answer during a restart. It pays nothing: `scripts/soak payments` shows
-    that an unanswered payment is not paid twice."""
+    """Measures how long a gateway's address does not answer during a restart. It sends no payments. `scripts/soak payments`
+    checks that an unanswered payment is not paid twice."""
     name = "paytoken-gateway"
     if not os.path.exists(f"{old}/{name}"):
         old = new

@@ -52,7 +52,7 @@ extension CallQueue {
             events: events, refusedInputs: refusedInputs, recycleDue: recycleDue)
     }
 
-    /// A worker that serves from now on.
+    /// Adds a worker to the queue that serves from now on.
     @discardableResult
     func serve(_ number: UInt64) -> FakeWorker {
         let worker = FakeWorker(number)
@@ -73,7 +73,7 @@ extension CallQueue {
 }
 
 extension WorkerRequest {
-    /// A decryption, distinguished from others by its number.
+    /// Returns a decryption whose input contains this number.
     static func input(_ number: UInt8) -> WorkerRequest {
         .decrypt(
             Decryption(

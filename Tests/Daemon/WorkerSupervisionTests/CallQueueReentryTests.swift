@@ -4,7 +4,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Resumes tasks inside `enqueue`, as an executor may: a caller then continues before the queue's function has
+/// An executor that resumes tasks inside `enqueue`. A caller therefore continues before the queue's function has
 /// returned.
 private final class InlineExecutor: TaskExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
@@ -13,8 +13,8 @@ private final class InlineExecutor: TaskExecutor {
     }
 }
 
-/// A queue called again on the same thread by the callers it resumes and the workers it ends. A queue that kept its
-/// lock meanwhile would deadlock.
+/// A queue that is called again on the same thread, by callers that it resumes and workers that it ends. It would
+/// deadlock if it held its lock at that time.
 @Suite struct CallQueueReentryTests {
     enum Answer: CaseIterable {
         case answered, failed, workerEnded, refused, givenUp, expired, callerLeft
@@ -50,7 +50,7 @@ private final class InlineExecutor: TaskExecutor {
         }
         let (result, isIdle) = await call.value
         #expect((result.failure == nil) == (answer == .answered))
-        // An abandoned call stays with its worker.
+        // The worker still holds an abandoned call, so the queue is not idle.
         #expect(isIdle == ![.givenUp, .expired].contains(answer))
     }
 

@@ -37,7 +37,7 @@ import WorkerProtocol
                 return kind
             }
         }
-        // Without a worker two calls wait, whichever came first: a single caller may use half of the room.
+        // A single caller may use half of the queue's room, so two of its calls wait and three are refused.
         try await wait { refused.current == 3 }
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         var kinds: [WorkerFailure.Kind?] = []
@@ -171,7 +171,7 @@ import WorkerProtocol
                 .zero, .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(16), .seconds(30), .seconds(30),
             ])
         #expect(delay.afterDeath(served: .seconds(31)) == .zero)
-        // A worker that answered calls before it ended is soon replaced, however often that happens.
+        // A worker that answered calls before it ended is replaced soon, even if workers end repeatedly.
         let useful = (0..<4).map { _ in delay.afterDeath(served: .seconds(1), wasUseful: true) }
         #expect(useful == Array(repeating: RespawnDelay.useful, count: 4))
         #expect(RespawnDelay.useful < .seconds(1))

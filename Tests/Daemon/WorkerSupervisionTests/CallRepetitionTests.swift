@@ -4,8 +4,8 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Calls that their HSM token fails: where they are repeated, which inputs are refused, and how they end at the
-/// deadline. The workers only record the calls they receive.
+/// Calls that fail at their HSM token: their repetition at another one, the refusal of inputs that end workers, and the
+/// deadline. The tests' workers only record the calls that they receive.
 @Suite struct CallRepetitionTests {
     @Test("fails a call that another HSM token can take when its worker ends, and states whether the worker had it")
     func failsForAnotherToken() async throws {
@@ -26,10 +26,10 @@ import WorkerProtocol
             #expect(failure.kind == .hsmTokenUnavailable)
             reaches.append(failure.reach)
         }
-        // The window contained two calls; the order of the tasks decides which of the four.
+        // The worker held two of the four calls. The order of the tasks decides which two.
         let held = reaches.filter { $0 == .endedWorker }.count
         #expect((1...2).contains(held) && reaches.filter { $0 == .queue }.count == 3 - held)
-        // The call without another HSM token waits for the next worker.
+        // The last call waits for the next worker, because it has no other HSM token.
         let second = FakeWorker(2)
         queue.add(second.connected)
         _ = queue.serve(with: 2)
@@ -174,7 +174,7 @@ import WorkerProtocol
         try await wait { first.count == 2 }
         queue.ended(1)
         try await wait { queue.waitingCount == 2 }
-        // Either may be tried first; the input at fault ends its second worker in both cases.
+        // The queue may try either input first. In both cases, the input at fault ends its second worker.
         let second = queue.serve(2)
         try await wait { second.count == 1 }
         if try second.requests[0].request == .input(1) {

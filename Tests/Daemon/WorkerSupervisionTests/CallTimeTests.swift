@@ -4,15 +4,15 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Start of a call's time, the number of calls that a worker holds, and calls that wait for a worker. The tests pass
-/// times instead of measuring them.
+/// The time limit of calls, the number of calls that a worker holds, and the wait for a worker. The tests pass times as
+/// arguments instead of measuring them.
 @Suite struct CallTimeTests {
     private static func queue(window: Int = 16, sessions: Int = 2) -> CallQueue {
         CallQueue.forTest(window: window, waiting: 200, sessions: sessions)
     }
 
-    /// Makes a queue and its serving worker, which holds `held` calls while the rest wait. The worker is added when all
-    /// calls wait, so that their time counts from `began`, however long it took to make them.
+    /// Starts calls, and adds a worker that must then hold `held` of them. The worker is added once all calls wait, so
+    /// that their time counts from `began`.
     private func load(
         _ queue: CallQueue, calls: Int, held: Int
     ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>], began: ContinuousClock.Instant) {
@@ -31,7 +31,7 @@ import WorkerProtocol
         let queue = Self.queue()
         let (worker, calls, began) = try await load(queue, calls: 4, held: 3)
         let sent = try worker.requests
-        // Two sessions; the third call waits in the worker until the first is answered.
+        // The worker has two sessions, so its third call waits until the first is answered.
         for call in sent[..<2] {
             #expect(queue.received(.plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(4)))
         }
@@ -64,7 +64,7 @@ import WorkerProtocol
         let hung = try worker.requests[0].identifier
         for second in 1...20 where worker.killed == nil {
             let now = began + .seconds(second)
-            // The oldest call that does not hang.
+            // This is the oldest call that does not hang.
             let next = try worker.requests[second].identifier
             #expect(next != hung && queue.received(.plaintext([], tier: .c), for: next, from: 1, now: now))
             queue.expire(now: now)
@@ -104,7 +104,7 @@ import WorkerProtocol
         #expect(window(after: [1.3]) == 3)
         #expect(window(after: [1.3], sessions: 1) == 2)
         #expect(window(after: [1.3], sessions: 64) == 65)
-        // A slowdown is noticed at the first slow answer; a speed-up soon.
+        // The window shrinks at the first slow answer, and grows again after many fast ones.
         let fast = [Double](repeating: 0.00015, count: 1000)
         #expect(window(after: fast + [1.3]) == 3)
         #expect(window(after: [1.3] + fast) == 16)
@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(worker.killed == .timeout)
         queue.ended(1)
         try await wait { queue.waitingCount == 8 }
-        // Each call's limit has passed, and there is no worker yet.
+        // No worker serves at this time, at which each call's limit has passed.
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
         let next = FakeWorker(2)
@@ -171,7 +171,7 @@ import WorkerProtocol
                 queue.received(.plaintext([], tier: .c), for: try worker.requests[number].identifier, from: 1, now: at))
             queue.expire(now: at)
         }
-        // 12 s have passed; the fourth call was handed over then, and the other four had waited for more than 10 s.
+        // After 12 s, the worker received the fourth call, and the other four had waited for more than 10 s.
         var kinds: [WorkerFailure.Kind?] = []
         try await wait { queue.load == 1 }
         #expect(

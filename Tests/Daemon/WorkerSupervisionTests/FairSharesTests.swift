@@ -4,7 +4,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Fair shares of an HSM token: a caller's flood delays others by one round, and not by the whole flood.
+/// Fair shares of an HSM token. A caller's flood delays other callers by one round, and not by the whole flood.
 @Suite struct FairSharesTests {
     private static let window = 3
 
@@ -37,7 +37,7 @@ import WorkerProtocol
         _ = queue.serve(with: 1)
         var calls = (0..<300).map { submit($0, of: "flood", 1, to: queue) }
         try await wait { queue.load == 300 }
-        // A share of its own: administration, audit checkpoints.
+        // Calls without a caller, such as administration and audit checkpoints, have a separate share.
         calls += (0..<20).map { submit($0, of: nil, 2, to: queue) }
         try await wait { queue.load == 320 }
         let before = worker.count
@@ -49,7 +49,7 @@ import WorkerProtocol
             #expect(queue.received(.done, for: sent[answered].identifier, from: 1))
         }
         let flood = try worker.requests[before...].count { Self.mark($0.request) == 1 }
-        // The worker's calls come first, then one call of each caller.
+        // The calls that the worker already holds come first, and then one call of each caller.
         #expect(before == Self.window)
         #expect(flood <= 3, "\(flood) calls of the flood came first")
         queue.ended(1)
@@ -61,7 +61,7 @@ import WorkerProtocol
     func alternately() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
-        // All of one before the first of the other.
+        // All calls of caller a are queued before the first call of caller b.
         for (mark, caller, count) in [(UInt8(1), "a", 20), (2, "b", 10)] {
             for number in 0..<count {
                 calls.append(submit(number, of: caller, mark, to: queue))
@@ -117,7 +117,7 @@ import WorkerProtocol
                 return result
             }
         }
-        // Half of the room.
+        // The flood may use half of the queue's room, so 68 of its 100 calls are refused.
         try await wait { refused.current == 68 }
         #expect(queue.waitingCount == 32)
         var calls: [Task<CallResult, Never>] = []

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Two HSM tokens with the same keys. Both are SoftHSM, each with its own directory and worker, because SoftHSM takes
+/// Two HSM tokens with the same keys. Both are SoftHSM, each with its own directory and worker, because SoftHSM reads
 /// one configuration per process.
 @Suite struct HSMTokenPoolTests {
     private static let names = ["north", "south"]
@@ -147,7 +147,7 @@ import WorkerProtocol
         try await wait(for: "the restarts to be told", within: 60) { pair.restarts(of: "north").count >= 4 }
         #expect(Set(pair.restarts(of: "north")) == [.died])
         #expect(pair.restarts(of: "south").isEmpty)
-        // It takes part again.
+        // The victim receives calls again.
         try await wait(for: "the token to be open", within: 60) { victim.isServing }
         #expect(try await load(pair.pool) { true }.values.reduce(0, +) > 0)
         await pair.pool.shutdown()
@@ -160,7 +160,7 @@ import WorkerProtocol
         let north = pair.pool.all[0]
         let began = ContinuousClock.now
         _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
-        // Away and back at once; the library's reaction ends a worker at most.
+        // The directory is moved away and back at once. The library's reaction ends at most one worker.
         for (from, to) in [("tokens", "away"), ("away", "tokens")] {
             try FileManager.default.moveItem(atPath: directory.path(from), toPath: directory.path(to))
             let moved = ContinuousClock.now
@@ -168,7 +168,7 @@ import WorkerProtocol
         }
         try await wait(for: "the token to be open", within: 60) { north.isServing }
         try FileManager.default.moveItem(atPath: directory.path("tokens"), toPath: directory.path("away"))
-        // A library that has read its keys may not notice; the next worker does.
+        // A library that has already read its keys may not notice the missing directory, but the next worker does.
         kill(try #require(north.processIdentifier), SIGKILL)
         let left = ContinuousClock.now
         _ = try await load(pair.pool) {
@@ -253,7 +253,7 @@ import WorkerProtocol
         let south = pair.directories[1].directory
         try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
         try await wait(for: "the token to be open", within: 60) { pair.pool.all[1].isServing }
-        // Serving and ready begin together: calls are accepted from the first moment.
+        // An HSM token that serves is also ready, so calls are accepted from the first moment.
         guard case .ready = pair.pool.all[1].condition else {
             Issue.record("\(pair.pool.all[1].condition)")
             return

@@ -10,7 +10,8 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// An HSM token through its supervised worker: the real program, with SoftHSM in a fresh directory.
+/// An HSM token that the daemon uses through a supervised worker. The worker is the real program, with SoftHSM in a
+/// fresh directory.
 @Suite struct HSMTokenTests {
     /// The events that the worker reported.
     private final class Told: Sendable {
@@ -59,7 +60,7 @@ import WorkerProtocol
             events: told.events, memoryGrowth: memoryGrowth)
     }
 
-    /// A started worker with the EC merchant's key.
+    /// Starts a worker whose HSM token has the EC merchant's key.
     private func serving(
         _ hsmToken: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         _ change: (inout HSMTokenSettings) -> Void = { _ in }
@@ -70,7 +71,7 @@ import WorkerProtocol
         return worker
     }
 
-    /// Returns true if the process exists, as a zombie too.
+    /// Returns true if the process exists, even as a zombie.
     private func exists(_ process: Int32) -> Bool {
         FileManager.default.fileExists(atPath: "/proc/\(process)")
     }
@@ -136,7 +137,7 @@ import WorkerProtocol
             for try await right in group { #expect(right) }
         }
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.died] }
-        try await wait(for: "the key to be told anew", within: 120) { told.keyListings.last?.count == 1 }
+        try await wait(for: "the key to be reported again", within: 120) { told.keyListings.last?.count == 1 }
         await worker.shutdown()
     }
 
@@ -173,7 +174,7 @@ import WorkerProtocol
         try await worker.opened()
         var made: Set<[UInt8]> = []
         for delay in [0, 5, 10, 20, 40, 80, 160, 320] {
-            // RSA takes long enough for the kills to hit different steps.
+            // The generation of an RSA key takes long enough for the kills to hit different steps.
             let known = made
             let generation = Task { () -> Result<KeyDescription, WorkerFailure> in
                 do throws(WorkerFailure) {
@@ -194,13 +195,13 @@ import WorkerProtocol
                 #expect(failure.kind == .hsmTokenUnavailable)
             }
             let listed = try await worker.listKeys()
-            // SoftHSM rewrites an object's file in place: a kill at that moment leaves half a pair, which is listed as
-            // inconsistent and never used.
+            // SoftHSM rewrites an object's file in place. A kill at that moment leaves an incomplete key pair, which
+            // the worker lists as inconsistent and never uses.
             #expect(Set(listed.filter { $0.inconsistency == nil }.map(\.identifier)) == made)
         }
         let key = try await worker.generateKey(.ec, use: .processing, merchantIdentifier: "merchant.test", known: made)
         kill(try #require(worker.processIdentifier), SIGKILL)
-        // Signing may be repeated: the caller does not notice the death.
+        // The daemon may repeat a signature, so the caller does not notice the worker's death.
         let request = try await CertificateRequest(
             subjectPublicKeyInfo: key.subjectPublicKeyInfo, merchantIdentifier: "merchant.test"
         ) { information throws(WorkerFailure) in
@@ -237,7 +238,8 @@ import WorkerProtocol
     @Test("replaces a worker that has grown too much, and loses no call")
     func outgrown() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
-        // Smaller than the leak of a thousand derivations in SoftHSM, and so than the growth of the first calls.
+        // This limit is smaller than the memory that SoftHSM leaks in a thousand derivations, so the worker soon
+        // exceeds it.
         let worker = try await serving(hsmToken, told, memoryGrowth: 256 * 1024)
         let first = worker.processIdentifier
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -265,14 +267,14 @@ import WorkerProtocol
         let first = worker.processIdentifier
         try hsmToken.directory.write("31415926\n", to: "pin")
         for _ in 0..<10 { try await worker.probe() }
-        // Time for the successor to be refused.
+        // The pause leaves time for the successor to be refused.
         try await Task.sleep(for: .seconds(3))
         try await worker.probe()
         #expect(worker.processIdentifier == first)
         #expect(told.restartReasons.isEmpty)
         try hsmToken.directory.write(TokenDirectory.pin + "\n", to: "pin")
         worker.retry()
-        // Sooner than the retry of a successor that failed for another reason.
+        // The successor comes sooner than after a failure for another reason.
         try await wait(for: "a successor", within: 25) { told.restartReasons == [.recycled] }
         await worker.shutdown()
     }
@@ -300,7 +302,7 @@ import WorkerProtocol
         }
         await worker.start()
         try await worker.opened()
-        // CKR_DEVICE_REMOVED when the worker checks its session.
+        // The worker's check of its session fails with CKR_DEVICE_REMOVED (0x32).
         try hsmToken.play("fault C_GetSessionInfo from=1 return=0x32")
         await #expect(throws: WorkerFailure.self) { try await worker.probe() }
         try hsmToken.play()
@@ -319,7 +321,7 @@ import WorkerProtocol
         }
         let hash = try #require(PublicKeyHash(bytes: SharedForge.ecMerchant.merchant.publicKeyHash))
         #expect(try await worker.attributes(of: hash).map(\.extractable) == [false])
-        // CKA_EXTRACTABLE.
+        // The attribute 0x162 is CKA_EXTRACTABLE.
         try hsmToken.play("template C_GetAttributeValue 0x162 1")
         #expect(try await worker.attributes(of: hash).map(\.extractable) == [true])
         await worker.shutdown()

@@ -49,7 +49,7 @@ struct KeyPagesTests {
     @Test(
         "requests as many pages at a time as there are sessions, and returns every key once", arguments: [1, 2, 4])
     func together(_ readers: Int) async throws {
-        // Enough keys that the readers continue, and end together.
+        // The number of keys makes all readers continue and end at the same page.
         let worker = Worker(1 + 3 * readers, together: readers)
         let keys = try await KeyPages.all(readers: readers) { await worker.answer($0) }
         #expect(worker.most.withLock { $0 } == readers)

@@ -6,7 +6,7 @@ import TokenForge
 
 @testable import WorkerSupervision
 
-/// Replacement of the worker's program by a package manager under a running daemon.
+/// The replacement of the worker's program by a package manager while the daemon runs.
 @Suite("Replacement of the worker's program")
 struct ReplacedWorkerTests {
     @Test("keeps starting workers from the program present when the daemon started")
@@ -18,7 +18,7 @@ struct ReplacedWorkerTests {
             .softHSM(hsmToken), executable: try WorkerExecutable(path: path), logger: .silent)
         await worker.start()
         try await worker.importMerchantKey()
-        // Another version's program, which is another file; this one could serve no call.
+        // The upgrade puts another file at the program's path. This one could serve no call.
         try FileManager.default.removeItem(atPath: path)
         try FileManager.default.copyItem(atPath: "/bin/false", toPath: path)
 

@@ -5,10 +5,10 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// The bounded share of an HSM token's sessions for signatures: one of four, and at least one.
+/// The share of an HSM token's sessions that signatures may use: a quarter of the sessions, and at least one.
 @Suite("Signatures' share of the sessions")
 struct SignatureShareTests {
-    /// A call at an HSM token that ends when the test says so.
+    /// A call to an HSM token that ends when the test opens the gate.
     private final class Gate: Sendable {
         private let state = Mutex(
             (open: false, waiting: [CheckedContinuation<Void, Never>](), begun: 0, most: 0, now: 0))
@@ -85,7 +85,7 @@ struct SignatureShareTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await sign("many") }
             try await wait(for: "the first") { gate.begun == 1 }
-            // Half of the places; the fifth waiting signature is refused.
+            // One caller may use half of the places, so its fifth waiting signature is refused.
             for _ in 0..<4 { group.addTask { try await sign("many") } }
             try await wait(for: "four that wait") { share.waiting == 4 }
             await #expect(throws: WorkerFailure.self) { try await sign("many") }
@@ -96,7 +96,8 @@ struct SignatureShareTests {
         }
         let served = order.names
         #expect(served.count == 6)
-        // It is the third of the six at the latest: one of the others was under way, and one precedes it in the round.
+        // The other caller's signature is the third of six at the latest. One of the flood was under way, and one
+        // precedes it in the round.
         #expect((served.firstIndex(of: "few") ?? 6) <= 2, "\(served)")
     }
 
@@ -134,7 +135,7 @@ struct SignatureShareTests {
                     }
                 }
             }
-            // One is under way and three wait.
+            // One signature is under way and three wait, so the other six are refused.
             var refused: [WorkerFailure.Kind?] = []
             for _ in 0..<6 { refused.append(await group.next() ?? nil) }
             gate.open()

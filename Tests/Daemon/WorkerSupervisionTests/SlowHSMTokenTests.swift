@@ -28,7 +28,7 @@ import WorkerProtocol
             try await worker.importMerchantKey()
         }
 
-        /// Decrypts one payment through the daemon's path of a call and the pool.
+        /// Decrypts one payment through the HSM token pool, as the daemon does.
         func open(for caller: String? = nil) async throws {
             let payment = try EncryptedPayment.forMerchant()
             let opened = try await HSMTokenPool(first: worker, others: []).decrypt(
@@ -54,7 +54,7 @@ import WorkerProtocol
     @Test("answers calls that waited through a hanging worker with the next one that opens the HSM token")
     func hangUnderLoad() async throws {
         let place = try await Place(callTimeout: .seconds(10))
-        // More calls than a worker holds; the next worker takes a second longer to open the HSM token.
+        // Forty calls are more than a worker holds. The next worker needs an additional second to open the HSM token.
         try place.hsmToken.play("fault C_Login always delay=1000")
         try await stop(process: try #require(place.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -76,7 +76,7 @@ import WorkerProtocol
         }
         let first = try #require(place.worker.processIdentifier)
         let before = place.hsmToken.calls("C_Initialize").count
-        // The fourth check of a session is the first for a further page.
+        // The worker checks its session for the fourth time when it reads the second page.
         try place.hsmToken.play("fault C_GetSessionInfo nth=4 close-sessions once")
         kill(first, SIGKILL)
         try await wait(for: "another worker", within: 120) {
@@ -95,7 +95,7 @@ import WorkerProtocol
         try place.hsmToken.play("fault C_DeriveKey always delay=5")
         for _ in 0..<10 { try await place.open(for: "shop") }
         let process = try #require(place.worker.processIdentifier)
-        // Stopped, so that all calls are there before the first is served.
+        // The worker is stopped, so that all calls wait before the first is served.
         try await stop(process: process)
         let (answered, before) = (Shared(0), Shared(Int.max))
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -114,7 +114,7 @@ import WorkerProtocol
             kill(process, SIGCONT)
             try await group.waitForAll()
         }
-        // The widest window of two sessions and the number of callers.
+        // The bound is the largest window of two sessions (16) plus one call of each of the two callers.
         #expect(before.current <= 16 + 2, "\(before.current) calls of the flood came first")
         #expect(place.restarts.current.isEmpty)
         await place.worker.shutdown()

@@ -45,11 +45,11 @@ struct UseLogProgramTests {
         #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(200))) {
             try run("exec sleep 600", timeout: .milliseconds(200))
         }
-        // Its child processes are not waited for either.
+        // The run does not wait for the program's child processes either.
         #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(200))) {
             try run("sleep 600; true", timeout: .milliseconds(200))
         }
-        // However much it writes, the run does not wait for it.
+        // The run does not wait for the reading of a large output on standard error.
         #expect(throws: UseLogRun.Failure.self) { try run("head -c 3000000 /dev/zero >&2; exit 1") }
         struct Left: Error {}
         #expect(throws: Left.self) { try run("yes") { _ in throw Left() } }
@@ -60,7 +60,7 @@ struct UseLogProgramTests {
         final class Lease: Sendable {}
         var lease: Lease? = Lease()
         weak let kept = lease
-        // The program prints its own and its child's identifier; the child keeps the output open.
+        // The program prints its own and its child's process identifier. The child keeps the output open.
         let run = try started("sleep 600 & echo $$ $!; exec sleep 600", timeout: .seconds(3600))
         var pieces = run.pieces(keeping: lease).makeAsyncIterator()
         lease = nil
@@ -73,7 +73,7 @@ struct UseLogProgramTests {
         await #expect(throws: UseLogRun.Failure.stopped) { _ = try await pieces.next() }
         #expect(!exists(processes[0]))
         try await wait(for: "the lease to be given back") { kept == nil }
-        // Its parent is gone, so init reaps the other one.
+        // The child's parent is gone, so init reaps the child.
         try await wait(for: "what it started to be gone") { !exists(processes[1]) || isZombie(processes[1]) }
     }
 
@@ -89,7 +89,7 @@ struct UseLogProgramTests {
         await #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(500))) {
             for try await _ in pieces { count += 1 }
         }
-        // What was read ahead, and nothing more.
+        // The run reads a few pieces in advance, and no more until the reader takes them.
         #expect((1...4).contains(count))
     }
 
@@ -126,13 +126,13 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: path) == nil)
         try mode(0o775, path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
-        // Also by a name that other users cannot change.
+        // The program is also refused through a link that other users cannot change.
         let own = try FreshDirectory()
         try FileManager.default.createSymbolicLink(atPath: own.path("uses"), withDestinationPath: path)
         #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
         #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
-        // A link in the middle of the path, in a directory that other users can write to.
+        // The path contains a link in a directory that other users can write to.
         let (open, safe) = (try FreshDirectory(), try FreshDirectory())
         try FileManager.default.createSymbolicLink(atPath: open.path("link"), withDestinationPath: directory.path)
         try FileManager.default.createSymbolicLink(

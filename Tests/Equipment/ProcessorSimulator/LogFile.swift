@@ -19,7 +19,7 @@ package final class LogFile: LogStorage {
         case notRegular(path: String)
         /// Another simulator has locked the file.
         case inUse(path: String)
-        /// The line with this number cannot be one that a simulator wrote there.
+        /// No simulator can have written the line with this number: it is malformed or contradicts earlier lines.
         case damaged(path: String, line: Int)
 
         package var description: String {
@@ -69,8 +69,8 @@ package final class LogFile: LogStorage {
 
     /// Reads all complete lines.
     ///
-    /// - Returns: the payments by these lines, the lines' size in bytes, and the number of bytes after them. Those
-    ///   belong to a line that was being written when the simulator or the machine stopped.
+    /// - Returns: the payments that these lines describe, the lines' size in bytes, and the number of bytes after them.
+    ///   The bytes after them belong to a line that was being written when the simulator or the machine stopped.
     package func read() throws(Failure) -> (records: PaymentRecords, size: Int, tornBytes: Int) {
         var records = PaymentRecords()
         var (size, count) = (0, 0)

@@ -3,18 +3,18 @@ package import Foundation
 import HostSystem
 import Synchronization
 
-/// The log of everything that reached the processor. Each submission, and each answer that begins, is a line on disk
-/// before the first byte of the answer is sent.
+/// The log of all requests that reached the simulated processor. Each submission, and each answer that begins, is a
+/// line on disk before the first byte of the answer is sent.
 ///
 /// One thread writes all lines. During an fdatasync, further lines gather and share the next one, so the disk's sync
-/// time does not limit the rate of submissions. If lines cannot be written, the thread removes any part of them, and
-/// their callers receive an error.
+/// time does not limit the rate of submissions. If lines cannot be written, the thread removes what it wrote of them,
+/// and the callers receive an error.
 package final class SubmissionLog: Sendable {
     package typealias Record = PaymentRecords.Record
     package typealias Reply<Value> = @Sendable (Result<Value, LogUnavailable>) -> Void
 
-    /// An operation that waits for the writing thread. Their number is limited, because each connection waits for at
-    /// most one.
+    /// An operation that waits for the writing thread. Each connection waits for at most one operation, so the queue
+    /// cannot grow beyond the number of connections.
     private enum Entry: Sendable {
         case submission(Submission, Reply<Record>)
         case answer(Record, Reply<Void>)
@@ -52,7 +52,7 @@ package final class SubmissionLog: Sendable {
     /// Continues a log whose lines have already been read.
     ///
     /// - Parameters:
-    ///   - records: the payments by the lines already in `storage`.
+    ///   - records: the payments that the lines already in `storage` describe.
     ///   - size: the size of these lines in bytes.
     ///   - warn: called with a message when the log cannot be written.
     package init(

@@ -4,10 +4,10 @@ import Testing
 
 /// The scenarios that an amount's last two digits choose, each tested over a connection.
 @Suite struct ScenarioTests {
-    /// The answer to a submission that the client receives.
+    /// The answer that a client receives to its submission.
     enum Wire: Sendable {
         case status(Int, String)
-        /// Status 200, with a body that contains this payment status.
+        /// An answer with HTTP status 200 and a body that contains this payment status.
         case says(String)
         case nothing
         case cut

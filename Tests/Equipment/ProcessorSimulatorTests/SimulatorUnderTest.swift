@@ -85,7 +85,7 @@ struct SubmissionRequest {
     var message: String { RawConnection.head("/authorizations", length: body.utf8.count) + body }
 }
 
-/// Storage for a log that fails or hangs as the test requires.
+/// Log storage that fails or hangs when the test requires it.
 final class ScriptedStorage: LogStorage {
     struct State {
         var bytes: [UInt8] = []

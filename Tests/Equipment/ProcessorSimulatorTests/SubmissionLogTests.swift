@@ -135,7 +135,8 @@ import Testing
         let whole = String(decoding: try await bytesOfALog(payments: 3), as: UTF8.self)
         let lines = whole.split(separator: "\n").map(String.init)
         let texts = [
-            // In these logs one line is missing, repeated, changed, not JSON, or too long.
+            // In each of these logs, one line is missing, repeated, changed, not JSON, or too long. The number is the
+            // first line that the reader must reject.
             (1, lines[1...].joined(separator: "\n")), (2, [lines[0], lines[0]].joined(separator: "\n")),
             (1, lines[0].replacingOccurrences(of: "\"number\":1", with: "\"number\":2")),
             (1, lines[0].replacingOccurrences(of: "\"authorized\"", with: "\"captured\"")),

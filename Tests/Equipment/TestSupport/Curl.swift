@@ -38,12 +38,12 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     }
 }
 
-/// An identity under which tests run programs. No account needs to exist for its numbers.
+/// The user and group identifiers under which tests run programs. The system needs no account with these identifiers.
 public struct PeerIdentity: Sendable {
     public var uid: UInt32
     public var gid: UInt32
     public var supplementaryGroups: [UInt32] = []
-    /// The audit system's login uid (/proc/PID/loginuid); nil keeps that of the tests.
+    /// The audit system's login uid (/proc/PID/loginuid); nil to keep the one of the test process.
     public var loginUID: UInt32?
 
     public init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = [], loginUID: UInt32? = nil) {
@@ -142,7 +142,8 @@ extension Curl {
         for (index, body) in bodies.enumerated() {
             try files.write(body, to: "request\(index)")
             if index > 0 { line.append("--next") }
-            // curl would reuse a connection for several transfers to one host name, so each transfer has another one.
+            // curl reuses a connection for several transfers to one host name, so each transfer uses a different host
+            // name.
             line += [
                 "--silent", "--max-time", String(Int(seconds)), "--unix-socket", socket, "--output",
                 files.path("body\(index)"), "--write-out", "\(index) %{http_code}\\n", "--header", "Expect:",

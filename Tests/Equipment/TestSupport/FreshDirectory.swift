@@ -73,11 +73,12 @@ extension FreshDirectory {
     }
 }
 
-/// Ends programs and removes directories when the test process exits. Those that static values own are never
-/// deinitialised, so nothing else would.
+/// Ends programs and removes directories when the test process exits. Swift never deinitialises static values, so the
+/// programs and directories that they own would otherwise remain.
 enum ExitCleanup {
     private struct Remains {
-        /// Database servers, which must be stopped, because a kill would leave their shared memory.
+        /// Database servers. They are stopped rather than killed, because a killed server leaves its shared memory in
+        /// the system.
         var servers: Set<Int32> = []
         var programs: Set<Int32> = []
         var directories: Set<String> = []

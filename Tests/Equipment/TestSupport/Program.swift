@@ -30,8 +30,8 @@ public enum ProgramFailure: Error, CustomStringConvertible {
     }
 }
 
-/// A running program. Its output goes to files instead of pipes. So it needs no reader, a descriptor that another child
-/// inherits blocks no reader, and a test can search the output at any time.
+/// A running program. Its output goes to files instead of pipes, so that a test can search the output at any time. A
+/// pipe would need a reader, and the reader would hang if another child inherited the pipe's descriptor.
 ///
 /// Foundation's Process is not used. Up to Swift 6.3, its `run()` copies 256 bytes from each entry of /proc/self/fd,
 /// which are more than the entry has. From 1355 open descriptors on, the copy passes the end of readdir's buffer, and
@@ -149,8 +149,8 @@ public final class RunningProgram: Sendable {
 public enum Program {
     /// Runs a program to its end.
     ///
-    /// - Parameter waitsForTurn: true to wait until fewer than the maximum number of programs run; false to run at
-    ///   once, because a deadline depends on it.
+    /// - Parameter waitsForTurn: true to wait until fewer than the maximum number of programs run; false to start at
+    ///   once, for a test whose deadline depends on the start.
     public static func run(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
         waitsForTurn: Bool = true, within seconds: Double = 180

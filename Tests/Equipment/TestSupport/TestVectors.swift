@@ -54,7 +54,8 @@ public enum Fixtures {
         }
     }
 
-    /// Builds the paymentData dictionary from Radial's XML, whose elements have the members' values.
+    /// Builds the paymentData dictionary from Radial's XML, whose elements contain the values of the dictionary's
+    /// members.
     private static func paymentData(radial xml: String) throws -> [UInt8] {
         func element(_ name: String) throws -> String {
             guard let open = xml.range(of: "<\(name)>"), let close = xml.range(of: "</\(name)>") else {
@@ -79,7 +80,8 @@ public enum Fixtures {
     }
 }
 
-/// Published test vectors in the checkouts of dependencies. Wycheproof's JSON files come with swift-crypto.
+/// Published test vectors in the checkouts of this package's dependencies. swift-crypto contains Wycheproof's JSON
+/// files.
 public enum PublishedVectors {
     private static let swiftCryptoTests = ProjectFiles.url(".build/checkouts/swift-crypto/Tests")
 
@@ -93,7 +95,7 @@ public enum PublishedVectors {
     }
 }
 
-// These functions do not use Encodings, because tests compare the results of Encodings with theirs.
+// Tests compare the results of the module Encodings with those of these functions, so these functions do not use it.
 extension Sequence<UInt8> {
     /// The bytes in lower-case hexadecimal digits.
     public var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }

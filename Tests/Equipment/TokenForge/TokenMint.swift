@@ -81,8 +81,8 @@ public struct TokenMint: Sendable {
 
     private func deviantPoint(_ recipe: TokenRecipe, _ point: [UInt8]) -> [UInt8]? {
         if recipe.has(.pointOffCurve) {
-            // The other point with this x has p − y. A flipped lowest bit of y gives that only if y is (p ± 1) / 2,
-            // which does not happen by chance.
+            // The only other point of the curve with this x has p − y as its y coordinate. Flipping the lowest bit of y
+            // gives p − y only if y is (p ± 1) / 2, which does not happen by chance.
             return Array(point.dropLast()) + [point[64] ^ 1]
         }
         if recipe.has(.pointCompressed) { return [point[64] & 1 == 1 ? 0x03 : 0x02] + point[1..<33] }

@@ -55,7 +55,7 @@ import TokenForge
 
     @Test("issues a Payment Processing certificate that names the merchant in UID, common name and extension")
     func paymentProcessing() async throws {
-        // With this identifier the common name exceeds X.520's limit of 64 characters, as real ones do.
+        // With this identifier, the common name exceeds X.520's limit of 64 characters, as real common names do.
         let identifier = "merchant.com.example." + String(repeating: "long.", count: 12) + "shop"
         let authority = try SharedForge.authority
         let merchant = try ForgedMerchant(
@@ -82,7 +82,7 @@ import TokenForge
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.basistheory.sales"))
-        // The value is that of this merchant's published certificate.
+        // The expected value comes from this merchant's published certificate.
         let value = [0x0c, 0x40] + Array("774D916D4C83F5F32B528D0D23576B18D6795BE8250BAD7E5998B5F1414740A1".utf8)
         #expect(merchant.certificate.contains(value))
     }

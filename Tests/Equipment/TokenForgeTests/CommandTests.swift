@@ -89,8 +89,8 @@ import TokenForge
         #expect(try await forge("authority", directory).status == 0)
         let made = try await forge("merchant", directory, "--merchant-identifier", "merchant.endless", "--name", "ec")
         #expect(made.status == 0, "\(made)")
-        // The shell reports token-forge's exit status, both if it inherits an ignored SIGPIPE and if it inherits the
-        // default action.
+        // The shell reports token-forge's exit status. token-forge inherits an ignored SIGPIPE in the first run, and
+        // the default action in the second.
         for sigpipe in ["trap '' PIPE", "trap - PIPE"] {
             let script = """
                 \(sigpipe); { "$0" mint "$1" --certificate "$1/ec.pem" --endless; echo "forge: $?" >&2; } | head -n 60
@@ -105,7 +105,8 @@ import TokenForge
             }
             #expect(Set(identifiers.compactMap(\.self)).count == 60)
         }
-        // With the option for payloads, each line also has the payload, by which a reader can check the plaintext.
+        // With the option for payloads, each line also contains the payload, with which a reader can compare the
+        // decrypted plaintext.
         let both = try await Program.run(
             Program.installed("bash"),
             [

@@ -43,7 +43,7 @@ import TokenForge
         for wire in [WireForm.since2014, .since2019, .since2023] {
             minted.append(try await skeleton(of: mint(version, wire: wire).signature))
         }
-        // The structures of the years must differ, or the comparison would show nothing.
+        // Each year's structure must differ from the others. Otherwise the comparison could not fail.
         #expect(Set(minted).count == 3)
         for paymentToken in try Fixtures.paymentTokens() where paymentToken.version == version {
             let real = try await skeleton(of: paymentToken.signature)

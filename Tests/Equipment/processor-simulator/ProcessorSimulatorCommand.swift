@@ -12,21 +12,21 @@ import UnixSignals
 struct ProcessorSimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "processor-simulator",
-        abstract: "Test equipment: plays a payment processor, and keeps a log of what was submitted to it.",
+        abstract: "Test equipment: simulates a payment processor, and logs the submissions that it receives.",
         discussion: """
-            For tests and demonstrations only; no money moves. It serves HTTP/1.1 on this machine:
+            For tests and demonstrations only: it moves no money. It serves HTTP/1.1 on this machine:
 
               POST /authorizations             submits a payment
-              GET  /authorizations/{payment}   what became of it; 404 for one that was never submitted
+              GET  /authorizations/{payment}   returns its status; 404 for a payment that was never submitted
               GET  /healthz
 
-            The last two digits of the amount in minor units say what happens to a submission:
+            The last two digits of the amount in minor units choose the result of a submission:
 
             \(amounts)
 
-            Each submission is a line of the log, and so is each answer that is begun, on disk before anything is answered. A \
-            submission that is repeated is treated and logged like the first: the log shows it, the answer does not. The log \
-            has no account number and no cryptogram, and they are kept nowhere else.
+            Each submission, and each answer that begins, is a line of the log, and is on disk before the first byte of the \
+            answer is sent. A repeated submission is answered and logged like the first, so only the log shows the \
+            repetition. The simulator stores no account numbers and no cryptograms, neither in the log nor elsewhere.
 
             EXAMPLES
               processor-simulator --listen unix:processor.sock --log submissions.jsonl
@@ -34,7 +34,7 @@ struct ProcessorSimulatorCommand: AsyncParsableCommand {
               processor-simulator summary --log submissions.jsonl
 
             EXIT STATUS
-              0   stopped by SIGTERM or SIGINT, after what was under way
+              0   stopped by SIGTERM or SIGINT, after the requests under way
               1   summary: a payment was submitted twice
               64  wrong usage
               65  the log is damaged
@@ -92,7 +92,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Signals are trapped first, so that an early one also ends the program in order.
+        // Signals are trapped first, so that a signal during startup also causes an orderly shutdown.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         guard let address = SimulatorAddress(listen) else { throw ExitCode(64) }
         let submissions: SubmissionLog

@@ -16,8 +16,8 @@ struct MerchantCommand: ParsableCommand {
         abstract: "Makes a merchant's key and certificate, or certifies a request.",
         discussion: """
             Writes NAME.key.pem and NAME.key.der (PKCS#8, mode 0600) and NAME.pem and NAME.der (the certificate) \
-            into DIR, where NAME is the merchant identifier unless --name is given. With --csr or --private-key no \
-            key is made.
+            into DIR. NAME is the merchant identifier unless --name is given. With --csr or --private-key, the \
+            command makes no key.
             """)
 
     @Argument(help: ArgumentHelp("The authority's directory.", valueName: "DIR"))
@@ -29,10 +29,10 @@ struct MerchantCommand: ParsableCommand {
     @Option(help: "The key's type: ec (P-256, for EC_v1) or rsa (2048 bits, for RSA_v1).")
     var type: MerchantKeyType = .ec
 
-    @Option(help: "payment-processing, or merchant-identity: the wrong one, as people import it.")
+    @Option(help: "payment-processing, or merchant-identity, which operators import by mistake.")
     var kind: ForgedCertificateKind = .paymentProcessing
 
-    @Option(help: ArgumentHelp("The files' name.", valueName: "NAME"))
+    @Option(help: ArgumentHelp("The name of the files.", valueName: "NAME"))
     var name: String?
 
     @Option(help: ArgumentHelp("Certify the key of this PKCS#10 request, PEM or DER.", valueName: "FILE"))
@@ -41,16 +41,16 @@ struct MerchantCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Certify this private key (PEM) instead of a new one.", valueName: "FILE"))
     var privateKey: String?
 
-    @Flag(help: "A certificate that expired yesterday.")
+    @Flag(help: "Make a certificate that expired yesterday.")
     var expired = false
 
-    @Option(help: ArgumentHelp("A certificate that ends in so many days, 1 at least.", valueName: "DAYS"))
+    @Option(help: ArgumentHelp("Make a certificate that ends in this number of days, at least 1.", valueName: "DAYS"))
     var daysLeft: Int?
 
-    @Flag(help: "A certificate without the merchant identifier, in the subject and in the extension.")
+    @Flag(help: "Omit the merchant identifier in the subject and in the extension.")
     var withoutMerchantIdentifier = false
 
-    @Option(help: ArgumentHelp("Another merchant identifier for the extension than for the subject.", valueName: "ID"))
+    @Option(help: ArgumentHelp("The merchant identifier in the extension, if it must differ.", valueName: "ID"))
     var extensionMerchantIdentifier: String?
 
     func validate() throws {
@@ -89,9 +89,9 @@ struct CertifyCommand: ParsableCommand {
         commandName: "certify",
         abstract: "Certifies a PKCS#10 request, as Apple's developer portal does.",
         discussion: """
-            The request's signature is checked; the subject that it asks for is ignored: the merchant is the one that \
-            is named here, as it is chosen in the portal. The certificate is written in DER, or in PEM or PKCS#7 when \
-            the file's name ends so.
+            The command verifies the request's signature, and ignores the requested subject. The merchant is the one \
+            that is named here, as a user chooses it in the portal. The certificate is written in DER, PEM or PKCS#7, \
+            which the ending of the file's name decides.
 
               token-forge certify forge --csr request.pem --merchant-identifier merchant.com.example --out merchant.cer
             """)
@@ -107,13 +107,13 @@ struct CertifyCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Where to: .pem for PEM, .p7b for PKCS#7 with the issuer, anything else for DER.", valueName: "FILE"))
+            "The output: .pem for PEM, .p7b for PKCS#7 with the issuer, other names for DER.", valueName: "FILE"))
     var out: String
 
-    @Option(help: "payment-processing, or merchant-identity: the wrong one, as people import it.")
+    @Option(help: "payment-processing, or merchant-identity, which operators import by mistake.")
     var kind: ForgedCertificateKind = .paymentProcessing
 
-    @Flag(help: "A certificate that expired yesterday.")
+    @Flag(help: "Make a certificate that expired yesterday.")
     var expired = false
 
     func run() throws {

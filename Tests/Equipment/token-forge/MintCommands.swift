@@ -30,32 +30,32 @@ enum WireYears: String, ExpressibleByArgument, CaseIterable {
 struct MintCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mint",
-        abstract: "Prints a token for a merchant as JSON.",
-        discussion: "Account number and cryptogram are made up. `token-forge deviations` lists what can be wrong.")
+        abstract: "Prints a payment token for a merchant as JSON.",
+        discussion: "Account number and cryptogram are fictitious. `token-forge deviations` lists the possible faults.")
 
     @Argument(help: ArgumentHelp("The authority's directory.", valueName: "DIR"))
     var directory: String
 
     @Option(
-        help: ArgumentHelp("The merchant's certificate, PEM or DER: its key and its identifier.", valueName: "FILE"))
+        help: ArgumentHelp("The merchant's certificate, PEM or DER, with its key and identifier.", valueName: "FILE"))
     var certificate: String
 
     @Option(help: ArgumentHelp("The identifier, if the certificate has none.", valueName: "ID"))
     var merchantIdentifier: String?
 
-    @Option(help: "transactionAmount, as it is to stand in the JSON.")
+    @Option(help: "transactionAmount, as JSON text.")
     var amount = "1099"
 
     @Option(help: "currencyCode, three digits.")
     var currency = "840"
 
-    @Flag(help: "An EMV payload instead of 3DSecure.")
+    @Flag(help: "Mint an EMV payload instead of 3DSecure.")
     var emv = false
 
-    @Option(help: ArgumentHelp("The payload's bytes, instead of one made up.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("A file with the payload's bytes, instead of a fictitious payload.", valueName: "FILE"))
     var payload: String?
 
-    @Option(help: ArgumentHelp("The request's applicationData; the header carries its hash.", valueName: "TEXT"))
+    @Option(help: ArgumentHelp("The request's applicationData, whose hash is in the header.", valueName: "TEXT"))
     var applicationData: String?
 
     @Option(help: ArgumentHelp("RFC 3339, such as 2026-01-31T12:00:00Z; default: now.", valueName: "TIME"))
@@ -67,13 +67,13 @@ struct MintCommand: ParsableCommand {
     @Option(help: "The wire form of these years (2014, 2019, 2023), or der.")
     var wire: WireYears = .since2023
 
-    @Option(help: ArgumentHelp("The version to write, such as RSA_v2; default: the key's.", valueName: "VERSION"))
+    @Option(help: ArgumentHelp("The stated version, such as RSA_v2; default: by key type.", valueName: "VERSION"))
     var version: String?
 
-    @Option(help: ArgumentHelp("One thing to be wrong; may be repeated.", valueName: "NAME"))
+    @Option(help: ArgumentHelp("A fault of the payment token; may be repeated.", valueName: "NAME"))
     var deviation: [Deviation] = []
 
-    @Option(help: "What to print: token, payment-data, or a whole body for /v1/decrypt or /v1/verify.")
+    @Option(help: "The output: token, payment-data, or a complete body for /v1/decrypt or /v1/verify.")
     var body: MintedBody = .token
 
     @Option(help: ArgumentHelp("With --body decrypt: the reference.", valueName: "TEXT"))
@@ -82,16 +82,16 @@ struct MintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("With --body decrypt: the expected member, JSON.", valueName: "JSON"))
     var expected: String?
 
-    @Option(help: ArgumentHelp("How many tokens, each on a line of its own.", valueName: "N"))
+    @Option(help: ArgumentHelp("The number of payment tokens, each on a separate line.", valueName: "N"))
     var count = 1
 
-    @Option(help: ArgumentHelp("A payload on each line: a token for each of them.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("A payload on each line, each for one payment token.", valueName: "FILE"))
     var payloads: String?
 
-    @Flag(help: "Tokens without end, each minted shortly before it is read: into a pipe, until its reader closes it.")
+    @Flag(help: "Mint payment tokens without end, as the reader of the pipe reads them, until it closes the pipe.")
     var endless = false
 
-    @Flag(help: "With --endless: before each token, on a line of its own, the payload that it holds.")
+    @Flag(help: "With --endless: print each payload on a separate line before its payment token.")
     var withPayloads = false
 
     func validate() throws {
@@ -200,10 +200,10 @@ struct MintCommand: ParsableCommand {
 struct OpenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "open",
-        abstract: "Decrypts tokens with the merchant's private key, in software.",
+        abstract: "Decrypts payment tokens with the merchant's private key, in software.",
         discussion: """
-            A token on each line of standard input, and what it holds on each line of standard output, byte for byte; \
-            an empty line for one that does not open. Signature and time are not checked: paytokend does that.
+            Standard input has a payment token on each line. Standard output has its payload on the same line, byte for \
+            byte, or an empty line if it cannot be decrypted. The command checks neither signature nor time.
             """)
 
     @Option(help: ArgumentHelp("The merchant's certificate, PEM or DER.", valueName: "FILE"))

@@ -37,7 +37,7 @@ extension ProcessorExchange {
     }
 }
 
-/// Outcomes of a request whose connection fails: certainly not sent, or possibly sent.
+/// The outcome of a request whose connection fails: certainly not sent, or possibly sent.
 @Suite struct ProcessorExchangeTests {
     /// Sends `answer` to any request, and closes.
     private final class Answerer: ChannelInboundHandler {
@@ -98,7 +98,7 @@ extension ProcessorExchange {
             ("HTTP/1.1 302 Found\r\nLocation: http://evil.example\r\nContent-Length: 0\r\n\r\n", "302 "),
             ("", "unknown: connection_lost"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "unknown: connection_lost"),
-            // Without a length a truncated answer would look complete.
+            // Without a length, a truncated answer would look complete.
             ("HTTP/1.1 200 OK\r\n\r\nok", "unknown: not_http"), ("no HTTP at all\r\n\r\n", "unknown: not_http"),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + String(repeating: "x", count: 100_000),
@@ -148,7 +148,7 @@ extension ProcessorExchange {
             exchange.names = names
             return await exchange.post(before: .now + limit)
         }
-        // Connections to it wait on every event loop.
+        // Sixteen connections wait for this name's lookup, so that every event loop has at least one.
         let waiting = (0..<16).map { _ in Begun { try? await send(to: "hangs.example", within: .seconds(120)) } }
         try await hang.hold()
         for _ in 0..<16 {
@@ -189,14 +189,15 @@ extension ProcessorExchange {
         if ending != "ok" { try await connection.close() }
         try await wait(for: "the late answer") { !late.current.isEmpty }
         #expect(late.current == [ending == "ok" ? "200 ok" : "unknown: connection_lost"])
-        // It was sent once.
+        // The request was sent only once.
         #expect(heard.current.components(separatedBy: "POST ").count == 2)
         try await server.close()
     }
 
     @Test("sends each payment once under a name with several addresses, and never reports it as not sent")
     func severalAddresses() async throws {
-        // Silent at both addresses, then at one while the other refuses connections.
+        // In the first round, both addresses accept connections without answering. In the second round, one address
+        // refuses connections.
         let heard = Shared<[Int]>([])
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in

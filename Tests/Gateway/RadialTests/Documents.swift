@@ -12,7 +12,8 @@ enum Documents {
         return Array(PublishedExamples.request.replacing(old, with: new).utf8)
     }
 
-    /// The published request with the first `old` replaced: the billing party precedes the shipping party.
+    /// The published request with only the first `old` replaced. The billing party comes first, so this changes it and
+    /// not the shipping party.
     static func request(first old: String, _ new: String) -> [UInt8] {
         precondition(PublishedExamples.request.contains(old), "the example has no such text")
         return Array(PublishedExamples.request.replacing(old, with: new, maxReplacements: 1).utf8)
@@ -47,7 +48,7 @@ enum Documents {
 }
 
 extension DocumentError {
-    /// The same error without its line.
+    /// A copy of the error without its line number, for comparison.
     var somewhere: DocumentError { DocumentError(reason, element) }
 }
 

@@ -1,8 +1,8 @@
 import Radial
 import Testing
 
-/// Documents that are accepted or refused with a typed error, and cause nothing else. The compiler ensures the type:
-/// the readers throw only ``DocumentError``.
+/// Documents from an attacker. The readers accept them or throw ``DocumentError``; they never crash or hang. The
+/// compiler ensures that they throw no other error.
 @Suite("Hostile documents")
 struct HostileDocumentTests {
     private func isRequest(_ bytes: [UInt8]) -> Bool { Documents.fault(of: bytes) == nil }
@@ -30,7 +30,7 @@ struct HostileDocumentTests {
         #expect(isReply(Documents.reply))
     }
 
-    /// Bytes with a meaning in XML or UTF-8.
+    /// Bytes that are special in XML or UTF-8.
     private static let values: [UInt8] = [0x00, 0x22, 0x26, 0x3C, 0x41, 0xFF]
 
     @Test("reads or refuses a request with one byte changed, anywhere", arguments: values)
@@ -65,7 +65,7 @@ struct HostileDocumentTests {
             request.remove(at: index)
             _ = isRequest(request)
         }
-        // A tag without its end makes the request invalid.
+        // A request without its last byte has an incomplete tag, and must be refused.
         #expect(!isRequest(Array(Documents.request.dropLast())))
     }
 
@@ -130,11 +130,12 @@ struct HostileDocumentTests {
                 != nil)
     }
 
-    /// Each hides a tag from a reader that takes these for whole comments and therefore reads a CDATA section.
+    /// A wrong reader takes each argument for a complete comment. It then reads a CDATA section, in which it does not
+    /// see the tag that follows.
     @Test("ends a comment at its end, not within its beginning", arguments: ["<!-->", "<!--->"])
     func overlappingComment(_ beginning: String) {
         let hidden = beginning + "<![CDATA[-->"
-        // libxml2 would report that they share one name, if it had read them.
+        // libxml2 would report duplicate attributes, so the other error shows that it did not read the tag.
         let many = String(repeating: " x=''", count: 9_000)
         #expect(refusal("\(hidden)<a\(many)/>") == .notXML(.tooManyAttributes(limit: 16)))
         #expect(refusal("<a>\(hidden)<b\(many)/></a>") == .notXML(.tooManyAttributes(limit: 16)))
@@ -145,7 +146,7 @@ struct HostileDocumentTests {
         "reads nothing after the first error, above all no document type",
         arguments: ["<?xml version='1.0' x?>", "<!-- -- -->", "<?xml version='1.0'?><?xml version='1.0'?>", "<a b=c' "])
     func afterError(_ error: String) {
-        // The last error would be that of the entity.
+        // If reading continued, the undeclared entity would be the last error.
         let declared = "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&undeclared;</a>"
         #expect(refusal(error + declared) == .notXML(.notWellFormed))
     }

@@ -1,5 +1,5 @@
-/// The examples of Radial's integration page for Apple Pay, "Credit Card Auth API". Their payment token is Apple's
-/// public one of 2015; people and cards are fictitious.
+/// The examples of Radial's integration page for Apple Pay, "Credit Card Auth API". They contain a publicly known
+/// payment token of 2015. Persons and cards are fictitious.
 enum PublishedExamples {
     static let request = #"""
         <?xml version="1.0" encoding="UTF-8" standalone="yes"?>

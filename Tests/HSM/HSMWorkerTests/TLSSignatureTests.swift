@@ -204,8 +204,9 @@ import WorkerProtocol
     func oneKey() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
-        // The same error comes three times in succession. The attempts between them close a session that a failed call
-        // left in the middle of a signature. The worker then signs with a test key, which succeeds.
+        // The same error comes three times in succession. Between these attempts, the worker closes the session,
+        // because the failed call left it in the middle of a signature. The worker then signs with a test key, which
+        // succeeds.
         try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .overloaded)

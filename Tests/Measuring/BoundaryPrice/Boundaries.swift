@@ -5,12 +5,13 @@ import HSMWorker
 import Synchronization
 import WorkerProtocol
 
-/// Makes calls within this process, in two ways: handed over between threads, or bare.
+/// Restores keys within this process, in two ways: through a queue between threads, or directly in each session's
+/// thread.
 final class WithinProcess: Sendable {
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
-    /// Receives answers on the session's thread. If nil, answers are handed over to another thread.
+    /// A function that receives answers on the session's thread; nil to hand answers over to another thread.
     private let kept = Mutex<(@Sendable (UInt64, WorkerAnswer) -> Void)?>(nil)
 
     init(_ opening: HSMTokenOpening) throws {
@@ -24,8 +25,8 @@ final class WithinProcess: Sendable {
         if case .failed(let failure)? = answers.take().first?.1 { throw failure }
     }
 
-    /// Makes calls from one thread, which keeps `inFlight` of them under way, while the sessions' threads execute them.
-    /// A daemon would do so in one process, because its threads must not block.
+    /// Makes calls from one thread, which keeps `inFlight` calls under way while the sessions' threads execute them. A
+    /// daemon that loaded the library itself would do this, because its threads must not block.
     /// - Returns: the number of answers, all of them right.
     func handedOver(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
         var (sent, answered) = (0, 0)
@@ -47,8 +48,8 @@ final class WithinProcess: Sendable {
         return answered
     }
 
-    /// Makes calls in every session's thread, which puts its next request into the queue itself. No other thread takes
-    /// part.
+    /// Makes calls in every session's thread, which puts its next request into the queue itself. No other thread is
+    /// involved.
     /// - Returns: the number of answers, all of them right.
     func bare(_ work: Work, until end: ContinuousClock.Instant) throws -> Int {
         let tally = Tally()
@@ -70,7 +71,7 @@ final class WithinProcess: Sendable {
 }
 
 private final class Tally: Sendable {
-    /// Each session's thread signals this once it makes no more calls.
+    /// A semaphore that each session's thread signals after its last call.
     let left = DispatchSemaphore(value: 0)
     private let state = Mutex((count: 0, isWrong: false))
 

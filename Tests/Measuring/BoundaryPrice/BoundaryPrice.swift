@@ -4,9 +4,10 @@ import ProductVersion
 import TestSupport
 import WorkerProtocol
 
-/// Measures the cost of the process boundary. It restores keys alternately through a `paytokend-hsm`, pipelined as by
-/// the daemon, and in this process, pipelined and bare. For each turn it prints a line: the contender's name, the
-/// number of restorations, the seconds, and the seconds of processor time of both processes.
+/// Measures the cost of the boundary between the daemon's process and its worker. It restores keys in three ways in
+/// turn: through a `paytokend-hsm`, pipelined as the daemon does; in this process, pipelined; and in this process,
+/// directly. After each turn it prints a line: the way's name, the number of restorations, the seconds, and the seconds
+/// of processor time of both processes.
 ///
 ///     boundary-price MODULE TOKEN-LABEL PIN-FILE WORKER-PROGRAM SESSIONS ROUNDS SECONDS
 ///
@@ -49,7 +50,7 @@ struct BoundaryPrice {
         let (began, before) = (ContinuousClock.now, ProcessorTime.used(by: worker.identifier))
         let count = try run(began + .seconds(seconds))
         let (took, after) = (ContinuousClock.now - began, ProcessorTime.used(by: worker.identifier))
-        // `print` has a buffer, which the program's end does not flush.
+        // `print` has a buffer that `_exit` does not flush.
         FileHandle.standardOutput.write(Data("\(who) \(count) \(took / .seconds(1)) \(after - before)\n".utf8))
     }
 }

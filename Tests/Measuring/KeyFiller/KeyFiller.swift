@@ -96,7 +96,7 @@ final class FilledToken: Sendable {
         let curve: [Attribute] = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
         let point = Array(key.publicKey.x963Representation)
         let certificate: [Attribute] = [
-            // No search uses subject, issuer and serial number, so they have constant values.
+            // No search uses the subject, issuer and serial number, so these attributes are constant.
             .x509Certificate, .subject([0x30, 0]), .issuer([0x30, 0]), .serialNumber([2, 1, 1]),
             .value(merchant.certificate),
         ]

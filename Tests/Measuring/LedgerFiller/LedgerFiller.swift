@@ -141,7 +141,7 @@ struct FillerFailure: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// The daemon's audit key, which signs in the HSM token as in the worker.
+/// The daemon's audit key. It signs in the HSM token, as it does for the worker.
 final class SealingKey: Sendable {
     let checkpointKey: CheckpointKey
     private let key: ObjectHandle

@@ -1,6 +1,6 @@
 /// Reads answers from a connection. Of each answer it returns only the status, when the answer is complete.
 struct AnswerReader {
-    /// The part of a head that has arrived. It is empty otherwise, but keeps its memory.
+    /// The part of an incomplete head that has arrived. Between heads the array is empty but keeps its memory.
     private var head: [UInt8] = []
     private var status = 0
     /// The number of bytes of the body that are missing; nil before the head is complete.

@@ -8,7 +8,7 @@ struct Connection {
     var due: UInt64 = 0
     var isBusy = false
     private(set) var isClosed = false
-    /// The range of the request that is not sent yet because the socket had no room; otherwise empty.
+    /// The part of the current request that is still unsent because the socket's buffer was full; otherwise empty.
     private(set) var unsent = 0..<0
     private var reader = AnswerReader()
 

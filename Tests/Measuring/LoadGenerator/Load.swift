@@ -4,7 +4,7 @@ import Glibc
 struct Pace {
     /// The time between requests in nanoseconds; nil to send the next request as soon as a connection is free.
     private let interval: Double?
-    /// The time in nanoseconds after which no request is due.
+    /// The duration of the load in nanoseconds. No request is due afterwards.
     private let length: Double
 
     init(rate: Double?, seconds: Double?) {

@@ -13,30 +13,31 @@ struct LoadGenerator: ParsableCommand {
         commandName: "load-generator",
         abstract: "Sends HTTP requests to a Unix socket and measures how long their answers take.",
         discussion: """
-            Standard input is the requests, whole HTTP/1.1 messages, each behind its length in bytes (4 bytes, the most \
-            significant first). All of it is read before the clock starts. They are sent in this order, each once, over \
-            connections that are kept, each with at most one request under way, until they run out or the time is over; \
-            what has been sent is waited for.
+            Standard input has the requests as complete HTTP/1.1 messages, each preceded by its length in bytes (4 bytes, \
+            big-endian). The program reads all of them before the clock starts. It sends each request once, in this order, \
+            over persistent connections with at most one request under way, until no request remains or the time is over. \
+            Then it waits for the answers to the sent requests.
 
-            Standard output is one line of JSON: requests (those that were sent, answered or not), seconds (from the first \
-            request to the last answer), statuses (how many answers by status), lost (requests without an answer, since \
-            the connection broke), latency (p50, p99, p999 and max in microseconds), processor (its own seconds).
+            Standard output is one line of JSON: requests (the number sent, answered or not), seconds (from the first \
+            request to the last answer), statuses (the number of answers by status), lost (requests whose connection broke \
+            before the answer), latency (p50, p99, p999 and max in microseconds), processor (the program's processor time \
+            in seconds).
             """)
 
-    @Argument(help: "The socket's path.")
+    @Argument(help: "The path of the Unix socket.")
     var socket: String
 
-    @Option(help: "Connections.")
+    @Option(help: "The number of connections.")
     var connections = 1
 
     @Option(
         help: ArgumentHelp(
-            "So many requests a second, sent when they are due, however late the answers are; the time of an answer counts "
-                + "from then, also where no connection was free. Default: each connection sends when it has its answer.",
+            "The number of requests a second, each sent when it is due, however late the answers are. Latency counts from "
+                + "the due time, even if no connection was free. Default: each connection sends when it has its answer.",
             valueName: "N"))
     var rate: Double?
 
-    @Option(help: ArgumentHelp("No request is due after so many seconds. Default: all of them.", valueName: "N"))
+    @Option(help: ArgumentHelp("The seconds after which no request is due. Default: no limit.", valueName: "N"))
     var seconds: Double?
 
     func validate() throws {

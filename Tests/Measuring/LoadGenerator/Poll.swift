@@ -22,7 +22,7 @@ import Glibc
         try change(EPOLL_CTL_ADD, socket, number, EPOLLIN.rawValue)
     }
 
-    /// Starts or stops reporting a socket also when it is writable.
+    /// Starts or stops reporting the socket as writable. Readability is always reported.
     func watch(_ socket: Int32, number: Int, forRoom: Bool) throws(LoadFailure) {
         try change(EPOLL_CTL_MOD, socket, number, EPOLLIN.rawValue | (forRoom ? EPOLLOUT.rawValue : 0))
     }

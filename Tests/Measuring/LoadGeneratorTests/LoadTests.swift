@@ -85,7 +85,7 @@ import Testing
     func pieces() throws {
         for size in 1...answer.count {
             var reader = AnswerReader()
-            // The second answer checks that the reader keeps nothing of the first.
+            // The second answer shows that the reader keeps no bytes of the first.
             for _ in 0..<2 {
                 var results: [Int?] = []
                 for start in stride(from: 0, to: answer.count, by: size) {

@@ -22,8 +22,8 @@ struct MemoryLedgerDaemon {
     }
 }
 
-/// A ledger that keeps claims and keys in memory, and has no audit record. It decides as the real one does, but loses
-/// everything at a restart, so it is not for production.
+/// A ledger that keeps claims and keys in memory, and has no audit record. It decides as the durable ledger does, but
+/// loses all claims at a restart, so it is not for production.
 final class MemoryLedger: SingleNodeLedger {
     private struct Claim {
         let caller: String

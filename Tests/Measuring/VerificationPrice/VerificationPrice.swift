@@ -6,13 +6,13 @@ import StrictJSON
 
 /// Measures how long the daemon's check of a payment token's signature takes. It makes `SignatureEvidence` of minted
 /// payment tokens on one thread for SECONDS. It does not verify certificate chains, because the daemon caches accepted
-/// ones.
+/// chains.
 ///
 ///     verification-price TOKENS SECONDS
 ///
 /// TOKENS is a file with a payment token on each line. The program prints the verifications per second. It also prints,
-/// in microseconds, the processor time of a verification, and the 50th and 99th percentile of their durations. The exit
-/// status is 1 if a signature is invalid.
+/// in microseconds, the mean processor time of a verification, and the 50th and 99th percentile of the verifications'
+/// durations. The exit status is 1 if a signature is invalid.
 @main
 struct VerificationPrice {
     static func main() {

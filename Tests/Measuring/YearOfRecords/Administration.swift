@@ -2,11 +2,11 @@ import AuditChain
 import Crypto
 import Refusals
 
-// Acts of persons and of the daemon. Each writes its audit records and adds itself to the truth file. All records of an
-// act have the same time.
+// Acts of persons and of the daemon. Each function writes the audit records of one act and adds the act to the truth
+// file. All records of an act have the same time.
 extension Year {
-    /// Returns the place of an act. Throws if it is nil, because the story must not put this act into a ledger that
-    /// will be lost.
+    /// Returns the position of an act's record. Throws if `place` is nil, because the story must not put this act into
+    /// a ledger that will be lost.
     func kept(_ place: Truth.Place?) throws -> Truth.Place {
         guard let place else { throw YearFailure("the story loses what it needs") }
         return place
@@ -23,7 +23,7 @@ extension Year {
         try await configure(node, now, isReload: false)
     }
 
-    /// The files that a version would have, with digests that no program has.
+    /// The programs of a version, with invented digests.
     private static func programs(_ version: String) -> ProgramDigests {
         func digest(_ file: String) -> AuditDigest { .of("\(file) \(version)".utf8) }
         return ProgramDigests(

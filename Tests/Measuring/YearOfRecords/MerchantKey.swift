@@ -35,8 +35,8 @@ struct Merchant {
     var current: MerchantKey?
     var former: MerchantKey?
 
-    /// Returns the share of the merchant's payment tokens that are encrypted to the former key. Many arrive for hours
-    /// after a rotation, and a few after the key's cut-off.
+    /// Returns the share of the merchant's payment tokens that are encrypted to the former key. Many such payment
+    /// tokens arrive in the hours after a rotation, and a few after the former key's cut-off.
     func formerShare(at now: Int64) -> Double {
         guard let former, let succeeded = former.succeededAt else { return 0 }
         let hours = Double(now - succeeded) / 3_600_000

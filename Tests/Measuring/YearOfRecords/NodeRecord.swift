@@ -9,16 +9,16 @@ final class NodeRecord {
     /// All keys that have sealed the record, the oldest first.
     private(set) var keys: [CheckpointKey] = []
     private(set) var checkpoints = 0
-    /// The latest time that any record has, even by a wrong clock.
+    /// The latest time of any record, even if a wrong clock set it.
     private(set) var newest = AuditTime.earliest
     /// The time by which the node's clock is ahead, in milliseconds.
     var clockAhead: Int64 = 0
     /// True while the node serves no requests.
     var isDown = false
-    /// The time until which the node's worker is away, in milliseconds since 1970.
+    /// The time at which the node's worker is available again, in milliseconds since 1970.
     var workerAwayUntil: Int64 = .min
-    /// True while the node refuses all payment tokens by their signing times, which lasts until an administrator
-    /// accepts the clock.
+    /// True while the node refuses all payment tokens because of their signing times, until an administrator accepts
+    /// the clock.
     var refusesBySigningTime = false
     /// The time, in milliseconds since 1970, until which the node refuses payment tokens after a restore.
     var servedFrom: Int64 = .min

@@ -20,7 +20,8 @@ enum Person: String, CaseIterable {
     }
 }
 
-/// A program that requests decryption of payment tokens, and the times at which it does.
+/// A program that requests decryption of payment tokens, with the distribution of its requests over the day and the
+/// week.
 struct PaymentCaller {
     let name: String
     let uid: UInt32
@@ -58,7 +59,7 @@ struct PaymentCaller {
         settlementBatch,
     ]
 
-    /// A caller that is active at 03:00 only, except when it is misused.
+    /// A caller whose legitimate requests come only at 03:00.
     static let settlementBatch = PaymentCaller(
         name: "settlement-batch", uid: 1010,
         hours: [

@@ -66,8 +66,8 @@ extension Story {
         }
     }
 
-    /// Adds an insider's use of a key without the daemon. The key is suspended at once, and marked as compromised after
-    /// a second person approves.
+    /// Adds an insider's use of a key in the HSM, without the daemon. The key is suspended at once, and marked as
+    /// compromised after a second person approves.
     private mutating func tellCompromise() {
         let merchant = 1
         func key(_ year: Year) throws -> MerchantKey {
@@ -97,8 +97,8 @@ extension Story {
         on(216, "09:00", records: 1) { year, now in try await year.activate(0, now, merchant, by: .carol) }
     }
 
-    /// Adds the destruction of the first rotation's old key. One request is withdrawn, one expires, and the third is
-    /// approved and carried out.
+    /// Adds the destruction of the key that the first rotation replaced. One request is withdrawn, one expires, and the
+    /// third is approved and executed.
     private mutating func tellDestruction() {
         func key(_ year: Year) throws -> MerchantKey {
             guard let key = year.merchants[0].former else { throw YearFailure("there is no key to destroy") }

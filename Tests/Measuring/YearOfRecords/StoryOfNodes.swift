@@ -53,8 +53,8 @@ extension Story {
         }
     }
 
-    /// Adds a clock that is set three hours ahead, and back. The node refuses payment tokens by their signing times
-    /// until the clock is accepted.
+    /// Adds a clock that is set three hours ahead and later set back. The node refuses payment tokens by their signing
+    /// times until the clock is accepted.
     private mutating func tellClock() {
         let node = 1
         func refused(_ day: Int, _ time: String) {
@@ -93,7 +93,7 @@ extension Story {
         }
     }
 
-    /// Adds an upgrade of one node after the other.
+    /// Adds the upgrade of all nodes, one after another.
     private mutating func tellUpgrade() {
         for node in 0..<3 {
             on(140, "05:\(node)0", records: 1) { year, now in try await year.end(node, now, Self.version) }
@@ -102,7 +102,7 @@ extension Story {
     }
 
     /// Adds the loss of a ledger, which a backup from five days earlier replaces. The records since the backup are
-    /// lost, and sequences continue from it.
+    /// lost, and sequence numbers continue from the backup's last record.
     private mutating func tellLoss() {
         let (node, day) = (2, Self.copy + 5)
         on(day, "02:30", records: 0) { year, now in
@@ -113,7 +113,7 @@ extension Story {
             guard let loss = year.nodes[node].loss else { throw YearFailure("no ledger was lost") }
             year.truth.losses.append(loss)
             year.nodes[node].loss = nil
-            // The restored ledger does not know recent releases, so they cannot be repeated or replayed.
+            // The restored ledger has no claims of recent releases, so the story must not repeat or replay them.
             year.recent.removeAll()
             try await year.begin(node, now, Self.laterVersion, isAfterCrash: true)
             // The node serves no requests until an administrator accepts the restore.

@@ -3,7 +3,7 @@ import Refusals
 
 // The requests of payment callers.
 extension Year {
-    /// The first hour with requests. Before it, the first keys do not exist.
+    /// The first hour of the year with requests. The first keys are made before it.
     private static let opening = 6
 
     /// The hours, counted from the start of the year, in which a caller replays payment tokens.
@@ -100,7 +100,7 @@ extension Year {
         return nil
     }
 
-    /// Records the release or refusal of a payment token that is encrypted to `key`.
+    /// Records the release or the refusal of a payment token that is encrypted to `key`.
     func payment(
         _ node: Int, _ now: Int64, _ callerNumber: Int, _ key: MerchantKey, refused: RefusalCode? = nil
     ) async throws {
@@ -108,7 +108,7 @@ extension Year {
         let (reference, transaction) = (random.digest(), random.digest())
         let event = AuditEvent.decrypt(reference: reference)
         let standing = nodes[node]
-        // These conditions have the order of the daemon's checks.
+        // The daemon checks these conditions in the same order.
         let code: RefusalCode? =
             if refused == .malformedToken || refused == .signatureInvalid || refused == .certificateUntrusted {
                 refused
@@ -159,7 +159,7 @@ extension Year {
         }
     }
 
-    /// Records a repeated request of the same caller. If no release can be repeated, records a new one instead.
+    /// Records a caller's repeated request. If no release can be repeated, records a new release instead.
     private func again(_ node: Int, _ now: Int64, _ caller: Int) async throws {
         let standing = nodes[node]
         guard !standing.refusesBySigningTime, now >= standing.servedFrom, now >= standing.workerAwayUntil,

@@ -1,8 +1,8 @@
 import AuditChain
 import Refusals
 
-/// The actual events of the year, which are counted when the generator decides on them, before they are recorded. This
-/// is the content of the truth file.
+/// The content of the truth file: the actual events of the year. The generator counts an event when it decides on it,
+/// before it records the event.
 struct Truth: Encodable {
     /// The position of an event in the record, and its time there.
     struct Place: Encodable {
@@ -57,7 +57,7 @@ struct Truth: Encodable {
         var released = 0
         var repeated = 0
         var signatures = 0
-        /// The number among `released` and `repeated` for which the key was superseded.
+        /// The number of the `released` and `repeated` requests that used the key after it was superseded.
         var afterSuperseded = 0
         /// The numbers of refusals of events `decrypt` and `tls_signature`, by code.
         var refusals: [String: Int] = [:]
@@ -128,7 +128,7 @@ struct Truth: Encodable {
     struct Life: Encodable {
         let at: Place
         let version: String
-        /// True if the previous start was not followed by a stop.
+        /// True if the daemon's previous run ended without a stop.
         var isAfterCrash = false
     }
 
@@ -176,7 +176,7 @@ struct Truth: Encodable {
     var nodes: [Node] = []
     var uses: [Use] = []
     var keys: [Key] = []
-    /// The numbers of all records, by event, outcome and caller.
+    /// The number of records for each event, outcome and caller.
     var events: [Event] = []
     var refusalSummaries = Summaries()
     /// The number of `transaction_replayed` refusals within the hours of ``Year/burst``.
@@ -202,7 +202,7 @@ struct Truth: Encodable {
     }
 }
 
-/// The totals, while the year's events are being counted.
+/// The running totals of the year's events.
 struct Totals {
     private struct UseName: Hashable {
         let key: AuditDigest?

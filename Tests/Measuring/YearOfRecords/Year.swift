@@ -67,7 +67,7 @@ final class Year {
         ]
     }
 
-    /// Returns a key that is derived from the seed. 32 random bytes are a valid key except with a probability of 2^-32.
+    /// Returns a key that is derived from the seed. Random bytes are an invalid key only with a probability of 2^-32.
     static func key(_ random: inout SplitMix) throws -> P256.Signing.PrivateKey {
         try P256.Signing.PrivateKey(rawRepresentation: random.bytes(32))
     }
@@ -76,7 +76,7 @@ final class Year {
 
     private var written: Int { nodes.reduce(0) { $0 + $1.sequence } }
 
-    /// The number of requests that remain for the rest of the year, apart from acts.
+    /// The number of records that callers' requests will still write this year. Records of acts are not included.
     private var left: Int { max(0, wanted - written - actRecordsLeft) }
 
     // MARK: The run
@@ -168,14 +168,14 @@ final class Year {
         return Truth.Place(node: node.name, sequence: sequence, time: time.text)
     }
 
-    /// Logs the key uses for the audit checkpoints that were signed since the last call.
+    /// Adds the signatures of the audit checkpoints since the last call to the HSM's log.
     func noteSeals(of node: NodeRecord, _ now: Int64) throws {
         for keyId in node.takeSeals() { try tokenLog.use(keyId, "sign", at: now) }
     }
 
     private func key(_ hash: AuditDigest) -> MerchantKey? { keys.first { $0.hash == hash } }
 
-    /// Logs uses of a key by an insider, which the daemon does not record.
+    /// Adds an insider's uses of a key to the HSM's log. The daemon does not record them.
     func useUnrecorded(_ key: MerchantKey, _ count: Int, _ now: Int64) throws {
         key.life.unrecordedUses += count
         for number in 0..<count { try tokenLog.use(key.hash, "derive", at: now + Int64(number) * 1000) }

@@ -49,7 +49,7 @@ struct YearOfRecords: AsyncParsableCommand {
         try (encoder.encode(year.truth) + [0x0A]).write(to: directory.appending(path: "truth.json"))
     }
 
-    /// Joins the files of the nodes' lines, one after the other, and copies one mebibyte at a time.
+    /// Appends the nodes' files one after another to the export, copying one mebibyte at a time.
     private func join(_ parts: [URL], into export: URL) throws {
         guard FileManager.default.createFile(atPath: export.path, contents: nil) else {
             throw YearFailure("\(export.path) cannot be written")

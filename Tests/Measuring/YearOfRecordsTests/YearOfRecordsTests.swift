@@ -159,7 +159,7 @@ struct YearOfRecordsTests {
             Set(year.truth("approvalsByDecision")?.objectValue?.members.map(\.name) ?? []) == [
                 "approve", "reject", "withdraw", "expire",
             ])
-        // Node 2's clock is three hours ahead between the two steps, and right after the second.
+        // Node 2's clock is three hours ahead between the two steps, and correct after the second one.
         let step = try #require(year.truth("clockSteps")?.arrayValue?.first)
         let lastAhead = try #require(step["lastAhead"]?.numberValue?.int)
         let chain = entries.filter { $0.node.name == "node-2" }

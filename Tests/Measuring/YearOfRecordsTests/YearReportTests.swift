@@ -73,7 +73,7 @@ import Testing
             #expect(found.most - found.least == (slack[hash] ?? 0) + 2, "\(hash)")
             unexplained += max(0, beyond - (found.most - found.least))
         }
-        // The remaining keys are audit keys. The record contains each of their signatures.
+        // The remaining keys are audit keys, whose signatures are all in the record.
         #expect(!counted.isEmpty)
         for (key, found) in counted { #expect(found.counted == found.least && found.least == found.most, "\(key)") }
         #expect(unexplained > 0)

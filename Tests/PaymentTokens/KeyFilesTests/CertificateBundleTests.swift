@@ -74,7 +74,7 @@ struct CertificateBundleTests {
 
     @Test("refuses a certificate that the included issuer did not sign")
     func forgedIssuer() throws {
-        // Another authority with the same names, such as a forger's or a second test system's.
+        // This is another authority with the same names, such as a forger's or a second test system's.
         let other = try ForgeAuthority()
         try write([merchant.certificate, other.developerRelations.certificate])
         let error = try #require(files.certificateError("bundle"))

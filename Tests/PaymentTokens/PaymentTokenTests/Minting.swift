@@ -6,7 +6,7 @@ import TestSupport
 import TokenForge
 import X509
 
-/// Mints payment tokens under the test run's own root.
+/// Mints payment tokens under a root that is made for the test run.
 enum Minting {
     /// Now in whole seconds, the precision of signingTime, so that minted and read values compare equal.
     static let signingTime = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))

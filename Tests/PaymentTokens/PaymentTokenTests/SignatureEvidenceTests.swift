@@ -98,7 +98,7 @@ struct SignatureEvidenceTests {
         let minted = try Minting.minted(version, wire: .distinguished)
         let json = try JSONValue(parsing: minted.paymentData)
         let policy = try Minting.policy(chainCacheCapacity: 0)
-        // A change of every seventh byte reaches every field.
+        // Positions seven bytes apart suffice to change every field of the message.
         for position in stride(from: 0, to: minted.signature.count, by: 7) {
             var signature = minted.signature
             signature[position] ^= 1

@@ -167,8 +167,8 @@ struct TokenShapeTests {
         let paymentToken = try Minting.paymentToken(minted)
         let hash = try #require(paymentToken.applicationDataHash)
         let content = paymentToken.encryptedData + paymentToken.transactionIdentifier.bytes + hash
-        // The positions at which transactionId and applicationData begin in the signed content. `places` has wrong
-        // ones.
+        // `first` and `second` are the positions at which transactionId and applicationData begin in the signed
+        // content. `places` contains wrong positions.
         let (first, second) = (paymentToken.encryptedData.count, paymentToken.encryptedData.count + 32)
         var places = (1...40).flatMap { [(first - $0, second - $0), (first + $0, second + $0)] }
         places += (1...31).flatMap { [(first - $0, second), (first + $0, second), (first, second - $0)] }

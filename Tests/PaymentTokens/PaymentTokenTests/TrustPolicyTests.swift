@@ -154,7 +154,7 @@ struct TrustPolicyTests {
 struct AppleRootTests {
     @Test("Has the fingerprint that Apple publishes, and is self-signed with P-384")
     func fingerprint() throws {
-        // https://www.apple.com/certificateauthority
+        // Apple publishes this fingerprint at https://www.apple.com/certificateauthority.
         let published =
             "63:34:3A:BF:B8:9A:6A:03:EB:B5:7E:9B:3F:5F:A7:BE:7C:4F:5C:75:6F:30:17:B3:A8:C4:88:C3:65:3E:91:79"
         let expected = [UInt8](hexadecimal: published.replacing(":", with: ""))

@@ -83,7 +83,8 @@ struct AuditListTranscripts {
     }
 
     // The expected widths were worked out by hand. In full, the columns have 24, 9, 8, 16, 7, 8, 20, 8, 64 and 38
-    // characters, which makes 220 with 18 blanks between them. The column of the only node is omitted first.
+    // characters, which makes 220 with 18 blanks between them. The column with the node is omitted first, because there
+    // is only one node.
     //
     // - 132 columns: details get 16 characters, transactions get the 11 of their heading, and merchants the other 18.
     // - 100 columns: details and transactions are omitted, and merchants get 17 characters.

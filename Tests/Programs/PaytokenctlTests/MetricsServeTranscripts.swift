@@ -98,15 +98,15 @@ struct MetricsServeTranscripts {
             let scrape = try await RawConnection(port: port)
             try await scrape.send("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
             #expect(try await scrape.answer().status == 200)
-            // The order of the server's threads decides which connection is the oldest.
-            try await wait(for: "the one that gives way") { held.count { $0.isClosed } == round }
+            // The server closes the oldest connection, and the order of its threads decides which one that is.
+            try await wait(for: "the closing of the oldest connection") { held.count { $0.isClosed } == round }
             held.append(scrape)
         }
         #expect(held.count { $0.isClosed } == 2)
         let other = try await RawConnection(port: port, from: "127.0.0.2")
         try await other.send("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
         #expect(try await other.answer().status == 200)
-        #expect(held.count { $0.isClosed } == 2, "another address takes nobody's place while there is room")
+        #expect(held.count { $0.isClosed } == 2, "another address displaces no connection while there is room")
         try await Self.end(server)
     }
 
@@ -188,7 +188,7 @@ struct MetricsServeTranscripts {
         #expect(statuses == Array(repeating: 503, count: 20))
         #expect(daemon.asked.count == 1)
         #expect(await scrape.answer().status == 503)
-        #expect(daemon.asked.count == 2, "the next one is asked for anew")
+        #expect(daemon.asked.count == 2, "the next answer is requested again")
     }
 
     @Test("reuses metrics for the configured time, and requests new ones afterwards", arguments: [3600, 0])

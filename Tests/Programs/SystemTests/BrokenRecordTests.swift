@@ -28,7 +28,7 @@ import TokenForge
         try database.close()
 
         try await harness.start()
-        try await wait(for: "the look at the start") { try await harness.metric(Self.verdict) == [0] }
+        try await wait(for: "the check at the start") { try await harness.metric(Self.verdict) == [0] }
         let age = try #require(try await harness.metric("paytokend_record_check_age_seconds").first)
         #expect(age >= 0 && age < 300)
         let sequence = try #require(released.member("audit")?.objectValue?["sequence"]?.numberValue?.text)

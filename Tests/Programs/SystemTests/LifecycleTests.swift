@@ -154,8 +154,8 @@ import TokenForge
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
-        // A call may wait for its repetition for twice this time, because the next worker starts slowly on a busy
-        // machine.
+        // A call may wait for its repetition for twice this time, which is long enough for the next worker to start on
+        // a busy machine.
         configuration.hsmToken = ["call_timeout: 30s"]
         let harness = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])

@@ -4,9 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The record of the programs that open payments, and the report that compares them with the package's list.
+/// The audit record of the programs that open payments, and the report that compares them with the package's list.
 @Suite struct ProgramFilesTests {
-    /// The programs and a list of components in the layout of the package, and a PKCS#11 library of their own.
+    /// Copies of the programs and of a list of components in the layout of the package, and a copy of a PKCS#11
+    /// library.
     private struct Installed {
         let directory: FreshDirectory
         var daemon: String { directory.path("bin/paytokend") }
@@ -32,12 +33,12 @@ import TokenForge
                 to: "share/doc/paytokend/sbom.cdx.json")
         }
 
-        /// By coreutils' sha256sum.
+        /// Returns a file's SHA-256, which coreutils' sha256sum computes.
         func sha256(_ path: String) async throws -> String {
             String(try await Program.run("/usr/bin/sha256sum", [path]).output.prefix(64))
         }
 
-        /// Changes a file as an upgrade does: another file has its name.
+        /// Changes a file as an upgrade does, by another file with the same name.
         func change(_ path: String) throws {
             try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
             let file = try #require(FileHandle(forUpdatingAtPath: path + ".new"))
@@ -48,7 +49,7 @@ import TokenForge
             #expect(renamed == 0)
         }
 
-        /// Arguments of ``DaemonHarness/start`` that run this daemon in place of the built one.
+        /// The starter for ``DaemonHarness/start``, which runs this daemon instead of the built one.
         var starter: [String] { ["/bin/sh", "-c", "shift; exec \(daemon) \"$@\"", "sh"] }
     }
 
@@ -70,7 +71,7 @@ import TokenForge
         let (first, _) = try await report(harness, installed, "first")
         #expect(first.status == 0, "\(first)")
 
-        // The library is upgraded while the daemon runs; the next worker loads the new one.
+        // The library is upgraded while the daemon runs. The next worker loads the new one.
         try installed.change(installed.library)
         kill(try harness.worker(), SIGKILL)
         try await wait(for: "the record of the new library") {
@@ -84,7 +85,7 @@ import TokenForge
         #expect(second.status == 0, "the list does not have the library: \(second)")
         #expect(try await harness.stop().status == 0)
 
-        // One byte more in the worker's program.
+        // The worker's program now has one byte more.
         try installed.change(installed.worker)
         try await harness.start(through: installed.starter)
         let (third, page) = try await report(harness, installed, "third")
@@ -100,7 +101,7 @@ import TokenForge
             .filter { $0["event"]?.stringValue == "module_change" }
     }
 
-    /// Makes the page, and counts it again with the auditor's program.
+    /// Writes the report page, and checks it with `scripts/recount-report`.
     private func report(
         _ harness: DaemonHarness, _ installed: Installed, _ name: String
     ) async throws -> (result: ProgramResult, page: String) {

@@ -131,7 +131,7 @@ import Testing
         ] {
             #expect(checks.contains { $0.hasPrefix("run   scripts/\(check)") })
         }
-        // The count contains all checks except the skipped one, and four runs of two tests.
+        // The passed checks are all except the skipped one. Four runs of two tests add eight.
         #expect(said.lines.last == "\(checks.count - 1 + 8) passed, 0 failed, 1 skipped")
         #expect(said.lines.contains("skip  full-disk: skipped: no small file system here"))
         #expect(!said.lines.contains { $0.contains("figures of") })

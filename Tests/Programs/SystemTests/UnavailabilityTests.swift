@@ -68,7 +68,7 @@ import TokenForge
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
-        // A ready daemon knows its keys.
+        // Once the daemon is ready, it has read its keys, so the request succeeds.
         #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
         #expect(try await harness.stop().status == 0)
     }

@@ -230,7 +230,7 @@ struct NodesVerifierTests {
                 expected:
                     "unsealed: node a, records 1 to 9, 9 after record 0 not sealed"),
         ])
-        // Without --node, too.
+        // Without `--node`, the script must report the absent node too.
         let directory = try FreshDirectory()
         let files = try [a.export, Array(ground.a.publicKey.pem.utf8), head].enumerated().map {
             try directory.write($1, to: "\($0)")

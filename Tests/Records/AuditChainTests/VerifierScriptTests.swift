@@ -38,7 +38,7 @@ struct VerifierScriptTests {
         let unsealed = try await run(["-", other], input: Array(chain.lines.dropLast()).export)
         #expect(unsealed.output == "unsealed: node a, records 1 to 6, 3 after record 3 not sealed\n")
         #expect(unsealed.status == 2)
-        // Cut off at the seal before.
+        // The export is cut off at the previous audit checkpoint.
         let cut = try await run(["-", other], input: Array(chain.lines.prefix(4)).export)
         #expect(cut.output.hasPrefix("intact: node a, records 1 to 3, ") && cut.status == 2, "\(cut)")
     }

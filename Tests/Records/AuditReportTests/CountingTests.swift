@@ -326,7 +326,8 @@ struct CountingTests {
             try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
         }
         let found = CallerAnomaly.busyHours(try book.counted(to: 24 * 90).uses)
-        // Thirty uses are not more than three times ten. After four idle weeks, no earlier uses remain for comparison.
+        // Thirty uses are not more than three times ten, so they are not unusual. After four idle weeks, no earlier
+        // uses remain for comparison.
         #expect(
             found == [
                 CallerAnomaly.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)

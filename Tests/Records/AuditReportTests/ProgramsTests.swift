@@ -5,7 +5,7 @@ import Testing
 
 @testable import AuditReport
 
-/// The programs that opened payments, by the record, compared with the packages' lists of components.
+/// The programs that opened payments according to the audit record, compared with the packages' lists of components.
 @Suite("The report's programs")
 struct ProgramsTests {
     private static let daemon = AuditDigest.of(Array("paytokend 1".utf8))
@@ -72,7 +72,7 @@ struct ProgramsTests {
         #expect(try book.counted(listed: [list]).unlistedPrograms.map(\.place.sequence) == [3])
         let changed = try book.page(listed: [list])
         #expect(changed.contains("differs from every list given") && changed.contains("A program is not the one"))
-        // The package whose list has that worker.
+        // This list contains that worker, but the record of the start names another list's digest.
         let other = try #require(ListedPrograms(file: Self.list(Self.daemon, .zero)))
         #expect(
             try book.counted(listed: [list, other]).unlistedPrograms.map(\.place.sequence) == [3],

@@ -45,7 +45,7 @@ struct RecordBook {
         return line.sequence
     }
 
-    /// Archives the first `count` records of a node.
+    /// Removes the first `count` records of a node, as archiving does.
     mutating func archive(_ count: Int, on node: String = "node-1") throws {
         lines[try #require(AuditNode(node))]?.removeFirst(count)
     }

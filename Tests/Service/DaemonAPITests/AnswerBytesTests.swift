@@ -2,8 +2,8 @@ import DaemonAPI
 import Foundation
 import Testing
 
-/// The daemon's answers compared with fixed text, because scripts and clients parse them. Unknown values are null in
-/// some answers and omitted in others.
+/// Comparisons of the daemon's answers with fixed text, because scripts and clients parse them. Some answers have null
+/// for an unknown value, others omit it.
 @Suite("Answers, byte for byte")
 struct AnswerBytesTests {
     private static let noon = Date(timeIntervalSince1970: 1_769_860_800)

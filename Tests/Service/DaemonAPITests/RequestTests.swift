@@ -58,7 +58,7 @@ struct RequestTests {
             let request = try DecryptRequest(parsing: body)
             #expect(request.attempt == attempt && request.after == after)
         }
-        // The client writes `after` even without an attempt's name, and the daemon refuses that.
+        // Without the attempt's name, the client still writes `after`, and the daemon refuses the request.
         let nameless = DecryptRequest.body(
             paymentToken: Array("{}".utf8), expected: nil, reference: "r", after: [attempt])
         #expect(code { _ = try DecryptRequest(parsing: nameless) } == .malformedRequest)

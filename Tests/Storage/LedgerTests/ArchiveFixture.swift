@@ -4,15 +4,16 @@ import TestSupport
 
 @testable import Ledger
 
-/// A ledger with a two-year-old record whose beginning can be archived.
+/// A ledger whose audit record is two years old, so that its beginning can be archived.
 struct ArchiveFixture: Sendable {
     let fixture: LedgerFixture
     let signer = CheckpointSigner()
 
-    /// Always older than the thirteen months that a server keeps.
+    /// The time of all records, which is two years ago. A PostgreSQL ledger refuses to archive records of the last
+    /// thirteen months.
     static let old = Date(timeIntervalSinceNow: -730 * 86_400)
 
-    /// Thirty records with checkpoints at 10, 20 and 30.
+    /// Makes a ledger with 30 records and audit checkpoints of the records 10, 20 and 30.
     init(engine: StorageEngine = .current) async throws {
         fixture = try await LedgerFixture(engine: engine)
         let identifier = [UInt8](repeating: 5, count: 16)
@@ -27,7 +28,7 @@ struct ArchiveFixture: Sendable {
 
     var ledger: any TestedLedger { fixture.ledger }
 
-    /// The archive of a part, and the content of its file.
+    /// Returns an archive of these records, and the content of its file.
     func archive(_ sequences: ClosedRange<Int>) async throws -> (archive: RecordArchive, file: [UInt8]) {
         var file: [UInt8] = []
         for try await page in ledger.export(from: sequences.lowerBound, through: sequences.upperBound) {
@@ -48,7 +49,7 @@ struct ArchiveFixture: Sendable {
         try await ledger.apply(change)
     }
 
-    /// Archives a part and seals its record.
+    /// Archives these records, and seals the record of the archiving.
     ///
     /// - Returns: the file's content.
     @discardableResult
@@ -59,7 +60,7 @@ struct ArchiveFixture: Sendable {
         return file
     }
 
-    /// Removes the archived records.
+    /// Removes the archived records from the ledger, at most `limit` in each step.
     ///
     /// - Returns: the number of records that each step removed.
     @discardableResult

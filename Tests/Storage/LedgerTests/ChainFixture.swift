@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// A key that signs checkpoints in software.
+/// A key in software that signs audit checkpoints.
 struct CheckpointSigner: Sendable {
     let key = P256.Signing.PrivateKey()
 
@@ -13,7 +13,7 @@ struct CheckpointSigner: Sendable {
         get throws { try #require(CheckpointKey(point: Array(key.publicKey.x963Representation))) }
     }
 
-    /// Signs and stores a checkpoint of all records.
+    /// Signs and stores an audit checkpoint of all records.
     @discardableResult
     func seal(_ ledger: any Ledger, at time: Date = LedgerFixture.noon) async throws -> SignedCheckpoint {
         let signed = try await checkpoint(of: try await ledger.head(), at: time)
@@ -29,7 +29,7 @@ struct CheckpointSigner: Sendable {
         }
     }
 
-    /// The verdict on the ledger's export.
+    /// Exports the ledger, and returns the result of the export's verification.
     func verdict(
         of ledger: any Ledger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil,
         beginning: ChainBeginning = .anywhere, behind archives: [UInt8] = []
@@ -43,12 +43,12 @@ struct CheckpointSigner: Sendable {
 }
 
 extension ChainVerdict {
-    /// The number of records of a single intact chain; nil for any other verdict.
+    /// The number of records if the verdict is a single intact chain; otherwise nil.
     var intactRecords: Int? {
         if case .intact(let ranges) = self, ranges.count == 1 { ranges[0].records } else { nil }
     }
 
-    /// The broken part, such as `record 17`.
+    /// The position of the fault, such as `record 17`; nil if the chain has no fault.
     var brokenAt: String? {
         if case .broken(let fault) = self, let position = fault.position {
             "\(position.kind.rawValue) \(position.sequence)"

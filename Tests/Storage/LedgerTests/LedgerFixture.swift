@@ -13,7 +13,7 @@ import TestSupport
 @testable import PostgreSQLLedger
 @testable import SQLiteLedger
 
-/// A test's own ledger with one active key, in the engine under test.
+/// A ledger for one test, with one active key, in the current storage engine.
 final class LedgerFixture: Sendable {
     /// The location of the ledger.
     enum Store: Sendable {
@@ -56,7 +56,7 @@ final class LedgerFixture: Sendable {
                 url: try url ?? database.url(), node: "node-1", repeatFor: repeatFor, waiting: waiting, timeout: timeout
             )
             settings.lockTimeout = busyTimeout
-            // A renewal would be an additional batch.
+            // A renewal of the lease would be an additional batch, which these tests do not expect.
             settings.lease = .seconds(3600)
             store = .postgresql(database, settings)
         }
@@ -67,7 +67,7 @@ final class LedgerFixture: Sendable {
         try await ledger.store(Self.record(key))
     }
 
-    /// The same ledger, opened as a later process would.
+    /// Opens the same ledger again, as a later process would.
     func reopened() async throws -> any TestedLedger { try await Self.open(store) }
 
     private static func open(
@@ -85,7 +85,7 @@ final class LedgerFixture: Sendable {
             commits.isBroken = true
             return
         }
-        // Each batch renews the node's row.
+        // Each batch updates the node's row, so a trigger on that row can make every commit fail.
         try await database.sql(
             """
             CREATE FUNCTION break_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
@@ -135,7 +135,7 @@ final class LedgerFixture: Sendable {
             createdAt: noon, origin: .imported)
     }
 
-    /// A release of transaction `number`, by default with a reference.
+    /// Returns a request to release transaction `number`, by default with a reference.
     func request(
         _ number: Int, caller: String = "checkout", reference: UInt8? = 7, content: UInt8 = 9,
         key: PublicKeyHash? = nil, named: NamedAttempt? = nil,
@@ -153,7 +153,7 @@ final class LedgerFixture: Sendable {
     struct Broken: Error {}
 }
 
-/// The writer's reports.
+/// The events that the ledger's writer has reported.
 final class LedgerEvents: Sendable {
     private let events = Mutex<[LedgerEvent]>([])
 
@@ -161,14 +161,14 @@ final class LedgerEvents: Sendable {
 
     var all: [LedgerEvent] { events.withLock { $0 } }
 
-    /// The number of writes of each acknowledged commit, oldest first.
+    /// The number of writes in each acknowledged commit, the oldest commit first.
     var committed: [Int] {
         events.withLock { events in
             events.compactMap { event in if case .committed(let writes, _) = event { writes } else { nil } }
         }
     }
 
-    /// The end of the record, as reported by the writer.
+    /// The sequence of the last record, as reported by the writer.
     var recorded: Int {
         events.withLock { events in
             events.reduce(0) { end, event in if case .recorded(let sequence) = event { sequence } else { end } }
@@ -183,12 +183,12 @@ final class LedgerEvents: Sendable {
 }
 
 extension Ledger {
-    /// Writes without a record.
+    /// Releases without an audit record.
     func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict {
         try await self.release(release, recording: nil).verdict
     }
 
-    /// Adds a key, or changes a known one's state.
+    /// Adds a key, or changes the state of a known key.
     /// - Returns: the audit record's sequence, if a record is requested.
     @discardableResult
     func store(_ keyRecord: KeyRecord, recording auditRecord: AuditRecord? = nil) async throws(LedgerFailure) -> Int? {
@@ -197,12 +197,12 @@ extension Ledger {
     }
 }
 
-/// Keeps the writer busy, so that calls made in the meantime share a batch.
+/// A pause of the ledger's writer. Writes that are requested during the pause share a batch.
 final class WriterPause: Sendable {
     private let ledger: any TestedLedger
     private let release = DispatchSemaphore(value: 0)
 
-    /// Returns when the writer has finished its work and is idle.
+    /// Starts the pause. Returns when the writer has finished all earlier work and waits.
     init(_ ledger: any TestedLedger) async {
         self.ledger = ledger
         let release = release
@@ -248,7 +248,7 @@ extension LedgerFixture {
         }
     }
 
-    /// The record of a release, as the daemon creates it.
+    /// Returns the audit record that the daemon writes for a release.
     static func record(of release: Release, at time: AuditTime = AuditTime(noon)) -> AuditRecord {
         AuditRecord(
             time: time, event: .decrypt(reference: release.referenceDigest.flatMap { AuditDigest(bytes: $0) }),
@@ -268,13 +268,13 @@ extension LedgerFixture {
 }
 
 extension SQLiteConnections {
-    /// Runs on the writing connection, outside the commit queue.
+    /// Runs `body` on the writing connection, outside the commit queue.
     func write<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try await writer.writeWithoutTransaction(body)
     }
 }
 
-/// The results of the commits of a ledger in SQLite.
+/// The faults that a test gives to the commits of a SQLite ledger.
 private final class CommitFaults: Sendable {
     private struct Broken: Error {}
 

@@ -4,10 +4,10 @@ import TestSupport
 
 @testable import Ledger
 
-// Changes that the protocol's tests make without the protocol, as an earlier version or another program would. Each
-// engine has its own implementation.
+// Changes that tests make without the ledger's code, as an earlier version or another program would. Each storage
+// engine needs different SQL.
 extension LedgerFixture {
-    /// Prunes claims with a clock a year ahead, as an earlier program did.
+    /// Sets the time before which claims are forgotten, as an earlier version did when its clock was ahead.
     func setForgottenBefore(_ time: Date) async throws {
         let value = String(Int64(time.timeIntervalSince1970 * 1000))
         switch store {
@@ -41,7 +41,7 @@ extension LedgerFixture {
         }
     }
 
-    /// Runs while another program holds a lock that every write needs.
+    /// Runs `body` while another program holds a lock that every write needs.
     func whileLocked(_ body: () async throws -> Void) async throws {
         switch store {
         case .sqlite(let settings):
@@ -60,7 +60,7 @@ extension LedgerFixture {
         }
     }
 
-    /// Makes the record of a caller with this name fail, as a full disk or a damaged page would.
+    /// Makes the database refuse every audit record of this caller, as a full disk or a damaged page would.
     func poison(_ caller: String) async throws {
         switch store {
         case .sqlite:
@@ -78,7 +78,7 @@ extension LedgerFixture {
 }
 
 extension ArchiveFixture {
-    /// Changes rows as an account with write access to the store could.
+    /// Runs SQL that changes rows, as an account with write access to the database could.
     private func execute(_ statement: String) async throws {
         switch fixture.store {
         case .sqlite: try await fixture.sqlite.connections.write { try $0.execute(sql: statement) }
@@ -86,13 +86,13 @@ extension ArchiveFixture {
         }
     }
 
-    /// Removes everything before a record, which remains with its checkpoint.
+    /// Removes all records and audit checkpoints before record `last`, without the ledger's code.
     func removeDirectly(through last: Int) async throws {
         try await execute("DELETE FROM audit_record WHERE sequence < \(last)")
         try await execute("DELETE FROM checkpoint WHERE sequence < \(last)")
     }
 
-    /// Inserts an archive that no record names.
+    /// Inserts the row of an archive without an audit record of the archiving.
     func insertUnrecordedArchive(through last: Int) async throws {
         try await execute(
             """

@@ -2,7 +2,7 @@
 @testable import PostgreSQLLedger
 @testable import SQLiteLedger
 
-/// Access to an engine that tests need in addition to the protocol.
+/// A ledger with additional functions for tests.
 protocol TestedLedger: Ledger {
     /// Runs a closure on the writer's thread, after everything queued earlier.
     func onWriter(_ body: @escaping @Sendable () -> Void)

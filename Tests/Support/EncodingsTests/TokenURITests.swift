@@ -14,7 +14,7 @@ struct TokenURITests {
 
     @Test("Reads and percent-decodes label, serial number, manufacturer and model")
     func attributes() throws {
-        // This is the fourth example of RFC 7512 §3 without its object, and with a serial number.
+        // This URI is the fourth example of RFC 7512 §3 without its object, but with a serial number.
         let uri = try TokenURI(
             "pkcs11:token=The%20Software%20PKCS%2311%20Softtoken;manufacturer=Snake%20Oil,%20Inc.;model=1.0;"
                 + "serial=4a7f?pin-source=file:/etc/token_pin")

@@ -3,14 +3,14 @@ export const version: string;
 export type Verdict = "charge" | "check_store" | "do_not_charge" | "retry";
 export const Verdict: {
   readonly CHARGE: "charge";
-  /** Released before under this reference: charge only if your own store shows that no submission was begun. */
+  /** The payment was released before with this reference: charge only if your own store shows that no submission was begun. */
   readonly CHECK_STORE: "check_store";
   readonly DO_NOT_CHARGE: "do_not_charge";
-  /** Not charged, and not decided: the same call later shows whether the payment was released. */
+  /** The payment must not be charged yet. The same call later shows whether it was released. */
   readonly RETRY: "retry";
 };
 export const VERDICTS: Readonly<Record<string, Verdict>>;
-/** The verdict on a refusal: by its code, or by its status if the code is of a newer daemon. */
+/** Returns the verdict on a refusal by its code, or by its status if the code is unknown because the daemon is newer. */
 export function verdictOf(status: number, code: string | null): Verdict;
 
 /** Values that the order states. A payment token that differs in one is refused. */
@@ -29,7 +29,7 @@ export interface Options {
   saveAttempt?: (attempt: string) => void | Promise<void>; // stores an attempt durably, before its try
 }
 
-/** The end of one call. `answer`, with the card data, is shown by neither console.log nor JSON.stringify. */
+/** The outcome of one call. `answer` contains the card data, so neither console.log nor JSON.stringify shows it. */
 export class Outcome {
   readonly verdict: Verdict;
   readonly status: number | null; // of the last answer; null if the last try got none
@@ -48,6 +48,6 @@ export class Client {
   constructor(path?: string, options?: { maxConnections?: number });
   /** Closes all connections. The client can still be used. */
   close(): void;
-  /** Retries until there is a final answer or the deadline has passed. Rejects with EACCES or a RangeError alone. */
+  /** Retries until there is a final answer or the deadline has passed. Rejects only with EACCES or a RangeError. */
   decrypt(token: object, reference: string, expected?: Expected, options?: Options): Promise<Outcome>;
 }

@@ -1,6 +1,6 @@
 "use strict";
-// Client of paytokend: decrypts payment tokens over its Unix socket, retries, and says whether to charge the shopper.
-// index.d.ts documents what is exported; see also README.md one folder up. Only Node's own modules are used.
+// A client of paytokend: decrypts payment tokens over its Unix socket, retries, and tells whether to charge the shopper.
+// index.d.ts documents the exports; see also README.md one folder up. Only Node's own modules are used.
 const crypto = require("node:crypto");
 const http = require("node:http");
 const { setTimeout: sleep } = require("node:timers/promises");
@@ -93,7 +93,7 @@ class Client {
       defects += outcome.status === 500 ? 1 : 0;
       if (attempt) earlier.push(attempt);
       if (outcome.verdict !== Verdict.RETRY || defects === DEFECTS || earlier.length > MOST_ATTEMPTS) return outcome;
-      // The daemon may just have closed a kept connection.
+      // The daemon may just have closed a persistent connection, so the next try needs no pause.
       const wait = result.stale ? 0 : Math.max(pause, outcome.retryAfter) * (1 + 0.2 * Math.random());
       if (performance.now() + wait >= end) return outcome;
       await sleep(wait);
@@ -107,11 +107,11 @@ class Client {
     const options = { agent: this.#agent, socketPath: this.#path, path: "/v1/decrypt", method: "POST", headers };
     return new Promise((resolve, reject) => {
       const request = http.request(options);
-      // Of the whole try: a socket's own time-out begins again with each byte.
+      // The time limit of the whole try. A socket's own timeout would begin again with each byte.
       const timer = setTimeout(() => request.destroy(Object.assign(new Error(), { code: "ETIMEDOUT" })), milliseconds);
       const fail = ({ code = "ECONNRESET" }) => {
         clearTimeout(timer);
-        // The error itself may carry what was read.
+        // The original error may contain bytes of the answer, so it is not passed on.
         if (code === "EACCES") reject(Object.assign(new Error(`no permission to connect to ${this.#path}`), { code }));
         else resolve({ problem: code, stale: request.reusedSocket });
       };

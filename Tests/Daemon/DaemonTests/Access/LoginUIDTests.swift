@@ -10,12 +10,12 @@ import Testing
 
 @Suite("The login uid of the process that connected")
 struct LoginUIDTests {
-    /// A process as the kernel may present it in successive reads.
+    /// A process whose state in successive reads the test determines.
     private final class ScriptedProcess: ConnectedProcess {
         private let lives: Mutex<[ProcessLife?]>
         private let text: String?
 
-        /// - Parameter lives: the state of the process before and after the read.
+        /// - Parameter lives: the process's state before and after its login uid is read.
         init(_ text: String?, lives: [ProcessLife?] = [.runs, .runs]) {
             self.text = text
             self.lives = Mutex(lives)
@@ -64,7 +64,7 @@ struct LoginUIDTests {
             descriptor = try SocketFile.listen(path: directory.path("s"), mode: 0o600, group: nil).descriptor
         }
 
-        /// The next connection, after waiting for it.
+        /// Waits for a connection, and accepts it.
         func accept() async throws -> CInt {
             let accepted = Shared(CInt(-1))
             try await wait(for: "a connection") {
@@ -111,7 +111,7 @@ struct LoginUIDTests {
         #expect(peer.loginUID == expected)
         #expect(peer.pid == child.processIdentifier)
 
-        // Before Linux 6.5 the process is found by its pid, while it runs with the peer's uid.
+        // Before Linux 6.5, the daemon finds the process by its pid, and requires that it runs with the peer's uid.
         let numbered = NumberedProcess(pid: peer.pid, uid: peer.uid)
         #expect(LoginUID(of: numbered) == expected)
         #expect(numbered.life() == NumberedProcess(pid: peer.pid, uid: peer.uid).life())

@@ -13,7 +13,7 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// The daemon's checks of a decision before it changes an HSM token; the ledger repeats them.
+/// The daemon's checks of a decision before it changes an HSM token. The ledger repeats these checks.
 @Suite("Decisions on approvals")
 struct ApprovalDecisionTests {
     private let directory: FreshDirectory
@@ -102,7 +102,7 @@ struct ApprovalDecisionTests {
         #expect(refusal?.code == .approvalInvalid)
         #expect(refusal?.message == ApprovalConflict.expired.description)
         #expect(hsmToken.keyCount == 1)
-        // The key that the next change would create is not planned either.
+        // The ledger contains no plan for the key of the next change either.
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 

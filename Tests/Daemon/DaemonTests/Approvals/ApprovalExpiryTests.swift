@@ -16,7 +16,7 @@ struct ApprovalExpiryTests {
         fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
     }
 
-    /// Requests an approval at noon that expires within an hour.
+    /// Requests an approval at noon, which expires after an hour.
     private func ask() async throws -> Approval {
         let approval = try await TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .keyAdopt, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("r"),
@@ -57,7 +57,7 @@ struct ApprovalExpiryTests {
         #expect(try await fixture.ledger.approvals(limit: 10).count == 1)
         let other = try await ask()
         await expiry(after: 3600 + month + 1).run()
-        // The other approval was open until this time.
+        // The second approval expired too, and both are now forgotten.
         #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)
         #expect(try await fixture.ledger.approval(other.identifier) == nil)
         #expect(try await fixture.entries.map(\.event).filter { $0 == "approval_decision" }.count == 2)

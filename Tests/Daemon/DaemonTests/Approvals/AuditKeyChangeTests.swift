@@ -47,7 +47,7 @@ struct AuditKeyChangeTests {
         try await fixture.checkpoints.keys().map(\.keyId)
     }
 
-    /// The identifiers of the keys that signed the audit checkpoints, in order.
+    /// The identifiers of the keys that signed the audit checkpoints, in the order of the checkpoints.
     private func signers(_ fixture: RecordFixture) async throws -> [AuditDigest] {
         var lines: [UInt8] = []
         for try await page in fixture.ledger.export() { lines += page.bytes }

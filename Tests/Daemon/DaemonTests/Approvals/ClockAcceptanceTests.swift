@@ -9,7 +9,8 @@ import Testing
 
 @testable import Daemon
 
-/// Comparison of the daemon's clock with the ledger, and acceptance of a clock after a wrong one affected the ledger.
+/// The comparison of the daemon's clock with the ledger, and the acceptance of the clock after a wrong one has affected
+/// the ledger.
 @Suite("Accepting a clock")
 struct ClockAcceptanceTests {
     private static let noon = RecordFixture.noon
@@ -39,7 +40,7 @@ struct ClockAcceptanceTests {
         )
     }
 
-    /// Prunes claims as an earlier process would have with its clock ahead.
+    /// Prunes claims like an earlier process whose clock was ahead.
     private func forget(before time: Date) throws {
         let queue = try DatabaseQueue(path: path)
         try queue.write { db in
@@ -86,7 +87,8 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // RecordFixture appends at noon; the gate's own record has the time of the gate's clock.
+        // RecordFixture appends its records at noon. The newest record is the gate's, which has the time of its clock,
+        // 301 seconds later.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
@@ -151,7 +153,7 @@ struct ClockAcceptanceTests {
     func behindAtAcceptance() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         try forget(before: Self.noon + 300 * Self.day)
-        // A day later in true time, when the claim of this release has been pruned.
+        // This release is a day later by a correct clock, and its claim has been pruned.
         let release = Self.noon + Self.day
         _ = try await fixture.ledger.append(
             AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))

@@ -15,7 +15,7 @@ struct RestoreAcceptanceTests {
 
     init() throws { directory = try FreshDirectory() }
 
-    /// A new ledger with an HSM token that remembers five records of another ledger.
+    /// Returns a new ledger with an HSM token that remembers five records of another ledger.
     private func lost(widestWindow: Duration? = .seconds(300)) async throws -> RecordFixture {
         let former = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await former.gate.compare()

@@ -5,7 +5,8 @@ import Testing
 @testable import ConfigurationFile
 @testable import Daemon
 
-/// A section that follows the minimum from line 6 on, and the beginning of its problem.
+/// A section that a test appends to the minimum from line 6 on, and the beginning of the problem that the daemon must
+/// report.
 struct WrongSection: Sendable, CustomTestStringConvertible {
     let text: String
     let problem: String
@@ -103,7 +104,8 @@ struct ConfigurationProblemTests {
             WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
             WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
-            // A rule whose limits are commented out would be wider.
+            // If these were accepted, an administrator who comments out a rule's limits would extend the rule by
+            // mistake.
             WrongSection(
                 "access:\n  - user: root\n    roles: [decrypt]\n    merchants:", "9 access[0].merchants: has no value"),
             WrongSection(
@@ -286,7 +288,7 @@ struct ConfigurationProblemTests {
         #expect(problems.first?.hasPrefix(expected) == true, "\(problems)")
     }
 
-    /// `count` more HSM tokens, one per line.
+    /// The YAML of further HSM tokens with these names, one on each line.
     private func hsmTokens(_ names: some Sequence<String>) -> String {
         names.map { "  - { name: \($0), module: module.so, uri: \"pkcs11:token=\($0)\", pin_file: pin }\n" }.joined()
     }

@@ -313,7 +313,8 @@ struct ConfigurationTests {
             let problem = readers?.problem(use: "log in")
             #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
-        // When root runs the check for the daemon, only the user with this primary group is not counted.
+        // When root runs the check, it does not count the user whose primary group this is, because that may be the
+        // daemon's user.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
         #expect(SecretFileReaders(group: "staff", gid: 990, members: [own], ownUID: 0)?.people == ["hsm"])
@@ -335,7 +336,7 @@ struct ConfigurationTests {
         let problem = try fixture.problem("")
         #expect(problem.hasPrefix("5 tokens[0].pin_file: the secret's file \(pin) can be read by the members of"))
         #expect(problem.contains("chmod g-r"))
-        // Only root counts in root's group.
+        // In root's group, users other than root are not counted.
         try #require(unsafe chown(pin, 0, 0) == 0)
         _ = try fixture.load(ConfigurationFixture.minimum)
     }

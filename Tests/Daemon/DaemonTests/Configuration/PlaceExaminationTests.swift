@@ -61,7 +61,7 @@ struct PlaceExaminationTests {
                     observe: { _ in })
             }
             #expect(problems[0].contains("\(try #require(refused))".dropLast()))
-            // A reload does not reopen what is already open.
+            // A reload does not check the places that the daemon has already opened.
             #expect(try examine(fixture, text, examinesPlaces: false).problems.isEmpty)
         }
     }

@@ -85,7 +85,7 @@ struct RecordedConfigurationTests {
     @Test("records roots by the contents of their files, and distrusted certificates by their sorted fingerprints")
     func trust() throws {
         let fixture = try ConfigurationFixture()
-        // Apple's own root, whose fingerprint is published, twice in one file.
+        // The file contains Apple's root twice. Apple publishes the root's fingerprint.
         let base64 = Data(AppleRootCAG3.der).base64EncodedString(options: .lineLength64Characters)
         let pem = "-----BEGIN CERTIFICATE-----\n\(base64)\n-----END CERTIFICATE-----\n"
         try fixture.directory.write(pem + pem, to: "roots.pem")

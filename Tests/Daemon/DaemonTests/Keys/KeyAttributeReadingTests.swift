@@ -48,7 +48,7 @@ import WorkerProtocol
         #expect(values.strength == "RSA-2048" && values.uses == ["decrypt", "unwrap"])
     }
 
-    /// An attribute with an unwanted value.
+    /// Key attributes of which one has an unwanted value.
     struct Weakness: Sendable, CustomTestStringConvertible {
         /// The beginning of the sentence about the attribute.
         let testDescription: String

@@ -11,7 +11,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// The result of key generation if a later step fails.
+/// The generation of keys when one of its later steps fails.
 @Suite struct KeyGenerationTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
@@ -105,7 +105,7 @@ import WorkerProtocol
                 for: entry, by: caller, dryRun: false, draft: AuditDraft()))
         let certificate = try SharedForge.authority.merchantCertificate(
             certificateSigningRequest: request.der, profile: MerchantCertificateProfile(merchantIdentifier: "m"))
-        // Destroyed without the daemon's knowledge.
+        // The key is destroyed without the daemon's knowledge.
         try await hsmToken.destroyKey(entry.publicKeyHash)
         for dryRun in [true, false] {
             let refused: Refusal?

@@ -34,13 +34,13 @@ struct KeyTransitionTests {
     @Test("deactivates a key that was retired at once, suspended and resumed, and opens nothing with it afterwards")
     func detour() throws {
         let retired = try key(.active).changed(to: .deactivated, cutOff: nil, at: noon)
-        // This applies even to an earlier payment token that is still waiting for the HSM token.
+        // A payment token that arrived earlier and still waits for the HSM token is not opened either.
         #expect(!opens(retired))
         let suspended = try retired.changed(to: .suspended, cutOff: nil, at: noon.addingTimeInterval(-2))
         #expect(!opens(suspended))
         let resumed = try suspended.changed(to: .active, cutOff: nil, at: noon)
         #expect(resumed.state == .deactivated && !opens(resumed))
-        // Repeating it changes nothing.
+        // A second suspension and resumption have the same result.
         let again = try resumed.changed(to: .suspended, cutOff: nil, at: noon)
         #expect(again.cutOff == suspended.cutOff)
         #expect(try again.changed(to: .active, cutOff: nil, at: noon).state == .deactivated)

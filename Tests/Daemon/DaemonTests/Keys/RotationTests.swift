@@ -150,7 +150,7 @@ struct RotationTests {
         let done = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
         #expect(done.phase == .finish)
         #expect(refusal(done) == nil)
-        // The rotation does report them.
+        // The rotation's text mentions the refused payment tokens.
         #expect(unproven.remarks.contains { $0.contains("1 payment token that named the new key (unverified") })
         #expect(done.remarks.contains { $0.contains("2 payment tokens that named the old key (unverified") })
     }

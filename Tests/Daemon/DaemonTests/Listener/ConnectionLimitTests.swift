@@ -48,7 +48,8 @@ struct ConnectionLimitTests {
             for _ in 0..<300 {
                 if let connection = try? await fixture.connect() { flood.append(connection) }
             }
-            // Served, refused with a response, or closed without one: no further connection has a descriptor.
+            // At most four connections are served, and a few more wait for the response that refuses them. All others
+            // are closed, so that they occupy no descriptor.
             let most = Double(4 + ConnectionLimits.overloadedMargin)
             try await wait(for: "the excess to be closed") { fixture.instruments.connections.value() ?? 0 <= most }
             try await served.send("GET /y HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -158,8 +159,8 @@ struct ConnectionLimitTests {
         #expect(busy.text.isEmpty)
     }
 
-    /// A peer that connects just before draining begins cannot know about it, and would find the connection closed at
-    /// its first request.
+    /// A peer that connects just before draining begins cannot know about the draining. Without this rule, it would
+    /// find its connection closed at its first request.
     @Test("answers the first request of a connection opened before draining, and no second one")
     func drainsFresh() async throws {
         let fixture = try await ListenerFixture(firstRequestWhileDraining: .minutes(10))
@@ -167,7 +168,8 @@ struct ConnectionLimitTests {
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
         let fresh = try await fixture.connect()
-        // The kernel has connected it; the response on a second connection shows that this one is served.
+        // The kernel has connected `fresh`. The response on the earlier connection shows that the listener has accepted
+        // `fresh` as well.
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
         let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(120)) }

@@ -46,7 +46,7 @@ struct ConnectionPlacesTests {
         #expect(arrivals.dismissed.current == [0])
         for _ in 0..<2 { arrivals.arrive(.network("b")) }
         #expect(arrivals.dismissed.current == [0, 1], "all places are taken, and a has the most")
-        // If it ends later, no place is freed a second time.
+        // The dismissed connections end later. Their places must not be freed a second time.
         for channel in arrivals.channels[..<2] { arrivals.limits.release(channel, decision: .serve) }
         arrivals.arrive(.network("c"))
         #expect(arrivals.limits.served.count == 4 && arrivals.isServed(6))
@@ -61,7 +61,7 @@ struct ConnectionPlacesTests {
         for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
         #expect(arrivals.isServed(client) && arrivals.limits.served.count == 256)
         #expect(arrivals.limits.recount(arrivals.channels[client], as: .client("shop"), atMost: 1))
-        // Now unknown clients have one more place.
+        // The identified client no longer counts, so unidentified clients have one more place.
         arrivals.arrive(.network("0"))
         #expect(arrivals.limits.served.count == 257)
     }
@@ -122,7 +122,7 @@ struct ConnectionPlacesTests {
                 limits.admit(EmbeddedChannel(), from: .user(uid), within: shares.bounds(for: accounts)) == .serve
             }
         }
-        // Subordinate uids of one account in a group, then uids that no rule admits, and then another group.
+        // First come subordinate uids in a group, then uids that no rule admits, and then a uid in another group.
         #expect((0..<5).map { arrive(100_000 + $0, .group(7)) } == [128, 128, 0, 0, 0])
         #expect((0..<2).map { arrive(200_000 + $0, .unmatched) } == [128, 0])
         #expect(arrive(300_000, .group(8)) == 0, "three quarters are all that these have")

@@ -279,7 +279,7 @@ struct HostileRequestTests {
             #expect(try await client.answer().body == "GET /a 0")
             try await client.send("\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
             #expect(try await client.answer().body == "GET /b 0")
-            // The connection is closed because it is idle, without a 408 first.
+            // The listener closes the idle connection without an answer such as 408.
             try await client.waitForEnd()
             #expect(client.text.isEmpty)
         }
@@ -320,7 +320,7 @@ struct HostileRequestTests {
         try await ListenerFixture(request: .milliseconds(300)).use { fixture in
             let client = try await fixture.connect()
             try await client.send("POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n")
-            // Not before the head is sent, since an earlier byte belongs to another request.
+            // The bytes follow the complete head, because earlier bytes would not belong to this request's body.
             let dripping = Task {
                 while !Task.isCancelled {
                     client.sendLossy("x")
@@ -346,8 +346,8 @@ struct HostileRequestTests {
 
     @Test("closes an idle connection silently, and keeps one in use")
     func closesIdle() async throws {
-        // If the machine pauses for the idle time, the used connection becomes idle too; the test then retries with a
-        // longer time.
+        // If the machine pauses for longer than the idle time, even the used connection is idle. The test then repeats
+        // itself with a longer idle time.
         for seconds in [Int64(2), 8, 32] {
             let isTold = try await ListenerFixture(idle: .seconds(seconds)).use { fixture in
                 let silent = try await fixture.connect()
@@ -379,7 +379,8 @@ struct HostileRequestTests {
             for number in 1...10 {
                 let client = try await fixture.connect()
                 try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
-                // A connection that is closed before it is accepted is dropped.
+                // The client closes only after its request is under way, because a connection that is closed earlier is
+                // never accepted.
                 try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == number }
                 await client.close()
             }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Inherited sockets")
 struct InheritedSocketsTests {
-    /// A descriptor as passed by a service manager.
+    /// Returns the descriptor of a listening socket, as a service manager passes it.
     private static func listening(
         in directory: FreshDirectory, type: CInt = CInt(SOCK_STREAM.rawValue), listens: Bool = true
     ) -> CInt {

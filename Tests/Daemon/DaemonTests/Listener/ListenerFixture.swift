@@ -14,7 +14,7 @@ import TestSupport
 struct EchoHandler: PeerRequestHandler {
     /// The number of bodies that the handler received.
     let answered = Shared(0)
-    /// Makes requests to /held wait while it is closed.
+    /// A latch that makes requests to /held wait while it is closed.
     let latch = Latch(isOpen: false)
     var bodyLimit = 65_536
     /// The bodies for the paths with streamed responses.
@@ -70,8 +70,9 @@ struct ListenerFixture {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     /// - Parameters:
-    ///   - request: the time for a request's head and body. Like `idle`, it is longer than the daemon's, because on a
-    ///     busy machine a test may not reach its next line for many seconds. Tests of these limits set them.
+    ///   - request: the time for a request's head and body. The defaults of `request` and `idle` are longer than the
+    ///     daemon's, because a test may pause for many seconds on a busy machine. Tests of these limits set their own
+    ///     values.
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,
         request: TimeAmount = .minutes(10), idle: TimeAmount = .minutes(10),

@@ -55,7 +55,8 @@ struct PipelinedRequestTests {
                 }
             }
             .withConnectedSocket(ends[0]).get()
-        // Works until the socket is read, which only happens in a poll.
+        // Takes turns repeatedly until the socket has been read. The event loop reads the socket only between turns, so
+        // this ends only if turns do not block the loop.
         @Sendable func work() {
             turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)
@@ -89,7 +90,7 @@ struct PipelinedRequestTests {
         }
         try await connections.use(on: group, directory: FreshDirectory()) { socket in
             let client = try await RawConnection(socket, staysOpen: true)
-            // Sent so that it arrives in one read, which takes less than 16 KiB.
+            // The request has less than 16 KiB, so the listener receives it in one read.
             try await client.send(
                 "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     + String(repeating: "1\r\n \r\n", count: BoundedInput.maximumChunks) + "0\r\n\r\n")

@@ -36,7 +36,7 @@ struct RequestRulesTests {
 
     @Test("answers a request in single bytes like any other")
     func takesSingleBytes() async throws {
-        // Enough time even for the slowest machine, because the test waits for each byte.
+        // The test waits until each byte is read, so the time limit is long enough for a slow machine.
         try await ListenerFixture(request: .seconds(600)).use { fixture in
             let client = try await fixture.connect()
             for character in "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok" {

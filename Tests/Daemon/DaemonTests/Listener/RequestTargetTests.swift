@@ -41,7 +41,7 @@ struct RequestTargetTests {
 
     @Test("writes the Date header as RFC 9110 does")
     func formatsDate() {
-        // The example of RFC 9110 §5.6.7, and a leap day.
+        // The first date is the example of RFC 9110 §5.6.7. The second is a leap day.
         #expect(HTTPDate.text(of: 784_111_777) == "Sun, 06 Nov 1994 08:49:37 GMT")
         #expect(HTTPDate.text(of: 1_709_164_800) == "Thu, 29 Feb 2024 00:00:00 GMT")
     }

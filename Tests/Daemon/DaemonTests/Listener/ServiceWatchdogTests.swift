@@ -8,7 +8,7 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// Sends WATCHDOG=1 only while the program answers on its own socket and all its threads run.
+/// The watchdog, which sends WATCHDOG=1 only while the program answers on its own socket and all its threads run.
 @Suite("Service watchdog")
 struct ServiceWatchdogTests {
     private let directory: FreshDirectory
@@ -64,11 +64,11 @@ struct ServiceWatchdogTests {
         defer { close(listening) }
         try #require(unsafe paytokend_unix_bind(listening, path) == 0 && listen(listening, 64) == 0)
         _ = try #require(Self.start(notification("200000"), asking: path))
-        // The kernel has connected them, but the program accepts none.
+        // The kernel has connected the watchdog's connections, but the program accepts none of them.
         try await wait(for: "two questions without an answer") { warned.current.count >= 2 }
         #expect(heard.next() == nil)
         #expect(warned.current.allSatisfy { $0.hasSuffix(" level=critical") }, "\(warned.current)")
-        // Accepted but never answered.
+        // The program now accepts a connection, but never answers on it.
         var accepted = [accept(listening, nil, nil)]
         let before = warned.current.count
         try await wait(for: "one more") { warned.current.count > before }
@@ -84,9 +84,9 @@ struct ServiceWatchdogTests {
     func blockedEventLoop() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 3)
         let blocked = DispatchSemaphore(value: 0)
-        // The second loop in the group's order.
+        // This blocks the second loop of the group, which the watchdog calls event loop 1.
         Array(group.makeIterator())[1].execute { blocked.wait() }
-        // The socket has other loops, which do answer.
+        // The socket is served by other event loops, which are not blocked.
         try await ListenerFixture().use { fixture in
             let watchdog = try #require(Self.start(notification("200000"), asking: fixture.socket, group: group))
             try await wait(for: "three checks that failed") {

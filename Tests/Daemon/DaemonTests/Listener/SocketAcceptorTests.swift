@@ -15,7 +15,7 @@ import Testing
 
 @Suite("Accepting on a Unix socket")
 struct SocketAcceptorTests {
-    /// One served connection, and as many as receive the response that there are too many.
+    /// The number of connections that receive a response: one that is served, and those that are refused as too many.
     private static let answered = 1 + ConnectionLimits.overloadedMargin
 
     @Test("makes no channel for a peer that left before the accept or before its turn")
@@ -25,11 +25,11 @@ struct SocketAcceptorTests {
         try await connections.busy { socket in
             for _ in 0..<5 { close(try Self.connect(to: socket)) }
             let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
-            // Connections are accepted in order: when this one has been closed because there are too many, the earlier
-            // ones have been accepted.
+            // Connections are accepted in order. Once this last one has been closed as one too many, all earlier ones
+            // have been accepted.
             let last = try Self.connect(to: socket)
             try await wait(for: "the connection beyond the limit to be closed") { Self.isClosed(last) }
-            // One of the first five may have been accepted, and have a place, before it was closed.
+            // One of the first five connections may have occupied a place before its client closed it.
             let open = clients.filter { !Self.isClosed($0) }
             staying = open.count - 10
             for client in open.prefix(10) { close(client) }
@@ -98,12 +98,12 @@ struct SocketAcceptorTests {
 final class PlainConnections: ConnectionService, RequestHandler {
     /// The number of channels created.
     let accepted = Shared(0)
-    /// The number of connections that were closed, or answered `overloaded`, because there were too many.
+    /// The number of excess connections, which were closed or answered with `overloaded`.
     let refused = Shared(0)
     private let turns = Shared(LoopTurns?.none)
     private let admission: @Sendable (LoopTurns) -> Admission
 
-    /// - Parameter admission: the decision about a request, taken on its event loop.
+    /// - Parameter admission: decides about a request on the request's event loop.
     init(_ admission: @escaping @Sendable (LoopTurns) -> Admission = { _ in .refuse(HTTPAnswer(status: 404)) }) {
         self.admission = admission
     }

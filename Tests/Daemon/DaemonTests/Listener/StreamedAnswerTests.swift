@@ -187,7 +187,7 @@ struct StreamedAnswerTests {
             let client = try await fixture.connect()
             try await client.send(Self.get)
             try await wait(for: "the first chunk") { client.text.hasSuffix("abc\r\n") }
-            // An idle connection that began after the stream is closed; the stream is not.
+            // This idle connection began after the stream. It is closed, while the stream continues.
             let idle = try await fixture.connect()
             try await idle.waitForEnd()
             #expect(!client.isClosed)

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Log lines")
 struct LoggingTests {
-    /// A log into a pipe.
+    /// A log that writes into a pipe, which the test reads.
     private final class PipeLog: Sendable {
         let log: StandardErrorLog
         let readEnd: CInt
@@ -134,7 +134,7 @@ struct LoggingTests {
         let log = StandardErrorLog(.init(), sink: LogSink(descriptor: descriptor))
         log.logger("test").info("the first line")
         let other = unsafe open(directory.path("other"), O_CREAT | O_WRONLY, 0o600)
-        // The number now refers to the other file.
+        // The log's descriptor now refers to the other file.
         try #require(dup2(other, descriptor) == descriptor)
         log.flush()
         #expect(FileManager.default.contents(atPath: directory.path("other"))?.isEmpty == true)
@@ -148,8 +148,8 @@ struct LoggingTests {
     func neverBlocks() async throws {
         let pipe = try PipeLog(maximumBacklogBytes: 100_000)
         let logger = pipe.log.logger("l")
-        // Far more than the pipe's 64 KiB and the backlog can hold; a logger that waited for the reader would never
-        // finish.
+        // These lines have far more bytes than the pipe's 64 KiB and the backlog can hold. A logger that waited for the
+        // reader would never finish.
         for index in 0..<10_000 { logger.info("line \(index)") }
         var (text, after) = ("", 0)
         // Lines logged before the reader has caught up are also dropped and counted.
@@ -159,7 +159,7 @@ struct LoggingTests {
             after += 1
             pipe.log.flush()
         }
-        // The number of dropped lines follows. Every logged line then either appears or is counted.
+        // The log then reports the number of dropped lines, so that every line either appears or is counted.
         try await wait(for: "an account of all lines") {
             pipe.log.flush()
             text += pipe.read()

@@ -8,7 +8,7 @@ import Testing
 @testable import SQLiteLedger
 @testable import Telemetry
 
-/// `paytokend_caller_first_release_timestamp_seconds`.
+/// The metric `paytokend_caller_first_release_timestamp_seconds`.
 @Suite struct CallerFirstReleasesTests {
     private let directory: FreshDirectory
     private let ledger: SQLiteLedger
@@ -24,7 +24,7 @@ import Testing
         CallerFirstReleases(ledger: ledger, instruments: instruments, logger: RecordFixture.quiet, now: now)
     }
 
-    /// Releases a payment, at this number of seconds after noon; noon is 1,800,000,000 seconds after 1970.
+    /// Releases a payment this number of seconds after noon, which is 1,800,000,000 seconds after 1970.
     private func release(to uid: UInt32, at seconds: Double) async throws {
         _ = try await ledger.append(
             AuditRecord(
@@ -32,7 +32,7 @@ import Testing
                 caller: AuditCaller(name: AuditText("shop"), uid: uid, gid: 7)))
     }
 
-    /// Moves the ledger's file away or back; while it is away, it cannot be read.
+    /// Moves the ledger's file away or back. The ledger cannot be read while its file is away.
     private func setAway(_ isAway: Bool) throws {
         let (path, away) = (directory.path("ledger.sqlite"), directory.path("away"))
         try FileManager.default.moveItem(atPath: isAway ? path : away, toPath: isAway ? away : path)

@@ -5,7 +5,7 @@ import Testing
 @testable import Daemon
 @testable import HostSystem
 
-/// Values computed when the metrics are read.
+/// Metrics whose values the daemon computes when they are read, such as ages.
 @Suite struct MonitoredAgesTests {
     private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 

@@ -7,8 +7,8 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// An HSM token's audit keys and remembered heads in software, for the layers above. Tests that use the worker cover
-/// the real one.
+/// An HSM token with audit keys and remembered heads in software, for tests of the daemon's record. The worker's tests
+/// cover real HSM tokens.
 final class SoftwareAuditToken: AuditHSMToken {
     private struct State {
         var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
@@ -18,7 +18,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         var signatures = 0
         var failures = 0
         var forgets = false
-        /// Public keys that replace keys' own public keys, by identifier.
+        /// The public keys that the HSM token shows instead of the real ones, by the key's identifier.
         var replacedPoints: [[UInt8]: [UInt8]] = [:]
     }
 
@@ -28,7 +28,7 @@ final class SoftwareAuditToken: AuditHSMToken {
 
     private let state = Mutex(State())
 
-    /// Makes every call of one kind fail from now on, or none if nil.
+    /// Makes every later call of this kind fail; nil to let all calls succeed again.
     func fail(at step: Step?, with failure: WorkerFailure? = nil) {
         state.withLock { state in
             state.failsAt = step
@@ -36,7 +36,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         }
     }
 
-    /// From now on, keeps no data objects, like the NSS HSM token.
+    /// Makes the HSM token keep no data objects from now on, like NSS.
     func forget() { state.withLock { $0.forgets = true } }
 
     var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }

@@ -8,7 +8,7 @@ import Testing
 @testable import Daemon
 @testable import Telemetry
 
-/// Sealing of the audit record with the key in the HSM token.
+/// The sealing of the audit record with the key in the HSM token.
 @Suite struct CheckpointsTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()

@@ -85,7 +85,7 @@ import Testing
         let finish = Begun { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
         try await hang.hold()
         ledger.deadlines.expire(asOf: .max - 1)
-        // It would wait for ever for a second close.
+        // `finish` must not try the other summaries, or it would never return.
         try await finish.value()
         #expect(hang.held == 1 && ledger.writer.writes.waiting == 0)
     }

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// Comparison of the ledger and the HSM token before the first release of a payment.
+/// The comparison of the ledger with the HSM token before the daemon releases a payment.
 @Suite struct LedgerGateTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -96,7 +96,7 @@ import WorkerProtocol
         }
         defer { comparing.cancel() }
         opened.yield()
-        try await wait(for: "the look whether it serves") { looks.current == 1 }
+        try await wait(for: "the check that it serves") { looks.current == 1 }
         #expect(hsmToken.failures == 1)
         hsmToken.fail(at: nil)
         opened.yield()
@@ -143,7 +143,7 @@ import WorkerProtocol
         #expect(code(restored.gate.admit) == .ledgerUnavailable)
     }
 
-    /// An older copy with 20 additional records that the HSM token does not know.
+    /// Makes an older copy of a ledger, with 20 additional records that the HSM token does not know.
     private func grown() async throws -> RecordFixture {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
@@ -151,7 +151,7 @@ import WorkerProtocol
         try copy("old.sqlite", "ledger.sqlite")
         let grown = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         for _ in 0..<20 {
-            // A different event than before, since equal records would make an equal chain.
+            // The event differs from that of the lost records, because equal records would make an equal chain.
             _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .stop))
         }
         return grown
@@ -209,7 +209,7 @@ import WorkerProtocol
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        // Later than the time that the HSM token remembers.
+        // The restored ledger's clock is later than the time that the HSM token remembers.
         let later = RecordFixture.noon.addingTimeInterval(60)
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await restored.gate.compare()
@@ -355,14 +355,15 @@ import WorkerProtocol
     @Test(
         "uses the remembered head with the higher sequence, regardless of signing times")
     func clockAhead() async throws {
-        // The clock was a day ahead, and has been corrected.
+        // The first records were made while the clock was a day ahead. It has since been corrected.
         try await served(1, at: RecordFixture.noon.addingTimeInterval(86_400))
         let early = try #require(hsmToken.heads.first)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         let late = try #require(hsmToken.heads.first)
         for heads in [[early, late], [late, early]] {
-            // The result of an interruption, or of a person with the PIN who restores it.
+            // The HSM token has two heads, after an interruption or because a holder of the PIN has restored the
+            // earlier one.
             hsmToken.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
             let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)

@@ -17,7 +17,7 @@ struct MergedRecordsTests {
         AuditTime(RecordRoutesFixture.noon.addingTimeInterval(Double(minute) * 60))
     }
 
-    /// A node's chain with a record at each of these minutes.
+    /// Makes a node's chain with a record at each of these minutes.
     private func chain(_ name: String, _ minutes: [Int]) async throws -> (node: AuditNode, chain: any ChainReading) {
         let ledger = try await SQLiteLedger.open(
             SQLiteLedger.Settings(path: directory.path(name), node: name))
@@ -27,7 +27,7 @@ struct MergedRecordsTests {
         return (try #require(AuditNode(name)), ledger)
     }
 
-    /// All pages of a given size in sequence, as `a1 b2`.
+    /// Reads all pages of this size, and returns the records' nodes and sequence numbers, such as `a1 b2`.
     private func pages(
         _ chains: [(node: AuditNode, chain: any ChainReading)], _ order: AuditOrder, size: Int,
         filter: AuditFilter = AuditFilter()
@@ -42,7 +42,7 @@ struct MergedRecordsTests {
                 let entry = try AuditEntry(line: record.line)
                 return "\(entry.node.name)\(entry.sequence)"
             }
-            // The cursor in the form in which a client returns it.
+            // The cursor is converted to text and back, as a client sends it.
             cursor = page.next.flatMap { MergedRecords.Cursor($0.text, of: chains.count == 1 ? .own : .all) }
             #expect((cursor == nil) == (page.next == nil))
         } while cursor != nil && names.count < 100

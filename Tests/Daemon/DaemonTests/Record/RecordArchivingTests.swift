@@ -8,8 +8,8 @@ import Testing
 
 @testable import Daemon
 
-/// Slightly more than thirteen months of records, and their archives. In each test, record 1 is the first use of the
-/// audit key.
+/// The archiving of an audit record that covers slightly more than thirteen months. In each test, record 1 is the first
+/// use of the audit key.
 @Suite("Archiving of old records")
 struct RecordArchivingTests {
     private let directory: FreshDirectory
@@ -33,7 +33,7 @@ struct RecordArchivingTests {
     }
 
     /// Makes ten records and an audit checkpoint on the 10th and the 20th of October, November and December 2025.
-    /// Record 1 is that of the audit key; the following ones form groups of ten.
+    /// Record 1 is that of the audit key, and the following ones form groups of ten.
     init() async throws {
         directory = try FreshDirectory()
         let clock = SteppedDate(try Self.date("2025-10-10T12:00:00Z"))
@@ -98,7 +98,7 @@ struct RecordArchivingTests {
 
     @Test("moves whole months of sufficient age into a file that forms one chain with the ledger")
     func months() async throws {
-        // 397 days before 2 January 2027 is 1 December 2025: October and November are archived.
+        // 397 days before 2 January 2027 is 1 December 2025, so October and November are archived.
         let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings == [])
@@ -111,7 +111,7 @@ struct RecordArchivingTests {
         #expect(AuditDigest.of(try bytes("node-1.1-41.jsonl")) == archive.digest)
         #expect(archive.size == (attributes[.size] as? NSNumber)?.intValue)
 
-        // Nothing more happens in the same month; December follows a month later.
+        // Later runs in the same month archive nothing more. December is archived a month later.
         await archiving.run()
         clock.now = try Self.date("2027-01-31T23:59:59Z")
         await archiving.run()
@@ -150,7 +150,7 @@ struct RecordArchivingTests {
     func wrongClock() throws {
         let archive = LedgerSettings.Archive(retain: .seconds(397 * 86_400), directory: "/")
         let now = try Self.date("2030-06-15T00:00:00Z")
-        // 14 June 2026 and one day, minus 397 days.
+        // The newest release plus one day, minus 397 days, is 14 May 2025. The cut-off is the beginning of that month.
         #expect(
             archive.cutOff(at: now, newestRelease: try Self.date("2026-06-14T00:00:00Z")).text.hasPrefix(
                 "2025-05-01T00"))
@@ -172,7 +172,7 @@ struct RecordArchivingTests {
         #expect(try files() == ["node-1.1-41.jsonl"])
     }
 
-    /// The part to archive, as contained in its file.
+    /// Returns the lines that the next archive must contain.
     private func expectedFile() async throws -> [UInt8] {
         var file: [UInt8] = []
         for try await page in fixture.ledger.export(from: 1, through: 41) { file += page.bytes }

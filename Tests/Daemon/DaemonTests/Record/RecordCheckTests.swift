@@ -91,7 +91,7 @@ import Testing
         #expect(await fault() == nil)
         try await fixture.append(1)
         try execute("DELETE FROM audit_record WHERE sequence \(which)")
-        // The middle has already been read, so only a later process reads it again.
+        // The first check has already read record 4, so only a later process reads it again.
         let check = which == "= 4" ? RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet) : fixture.check
         await check.run()
         let found = try #require(check.finding?.fault)
@@ -158,7 +158,7 @@ import Testing
         let check = RecordCheck(
             ledger: fixture.ledger, logger: RecordFixture.quiet,
             now: {
-                // Called when the check has ended, but before its result is recorded.
+                // The check calls this when it has ended, but before its result is recorded.
                 begun.withLock { $0.take() }?.reset()
                 return .now
             })

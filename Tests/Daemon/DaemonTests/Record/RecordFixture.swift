@@ -75,7 +75,7 @@ extension LedgerGate.Position {
 }
 
 extension LedgerGate {
-    /// Accepts the restore in its current state.
+    /// Accepts the restore that the gate has detected.
     func acceptRestore(
         reason: AuditReason, by caller: AuditCaller
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {

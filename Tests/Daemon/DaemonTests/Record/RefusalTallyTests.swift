@@ -115,11 +115,12 @@ import Testing
             return await recorder.refused(draft, by: Self.caller(name), code)
         }
         for number in 1...200 {
-            // The second one has a payment token that Apple signed.
+            // Every other request has a payment token that Apple signed, but at a time outside the window.
             let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .signingTimeOutsideWindow
             #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.maximumRecorded))
         }
-        // Uses and possible uses of a key, another caller, and administration are not part of the flood.
+        // The limit does not apply to refusals after a use or a possible use of a key, to another caller, or to
+        // administration.
         #expect(await refuse(.amountMismatch, by: "shop", event: .decrypt(reference: nil), used: true) != nil)
         #expect(await refuse(.decryptionFailed, by: "shop", event: .decrypt(reference: nil), called: true) != nil)
         #expect(await refuse(.hsmUnavailable, by: "shop", event: .decrypt(reference: nil)) == nil)
@@ -131,7 +132,7 @@ import Testing
         #expect(records.count == 1 && records[0].caller?.name?.text == "shop")
         guard case .refusals(let summary)? = records.first?.event else { return }
         #expect(summary.counts == [.signatureInvalid: 70, .signingTimeOutsideWindow: 70, .hsmUnavailable: 1])
-        // The next minute.
+        // In the next minute, refusals are recorded singly again.
         #expect(await refuse(.signatureInvalid, by: "shop") != nil)
     }
 

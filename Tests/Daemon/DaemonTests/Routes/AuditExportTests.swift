@@ -174,7 +174,8 @@ struct AuditExportTests {
 
     // MARK: Conditions that leave gaps
 
-    /// The records of thirty, made by RecordRoutesFixture.record, that meet each condition.
+    /// Filters, each with a function that selects the matching ones of the records that RecordRoutesFixture.record
+    /// makes.
     private static let conditions: [(query: [String: String], keeps: @Sendable (Int) -> Bool)] = [
         (["key": RecordRoutesFixture.key(1).hex], { $0 % 3 == 1 }),
         (["key": RecordRoutesFixture.key(1).hex.uppercased()], { $0 % 3 == 1 }),
@@ -225,7 +226,8 @@ struct AuditExportTests {
         #expect(filter["since"] == .string(Self.minute(3)))
         #expect(filter["caller"] == nil)
         #expect(first["proves"]?.stringValue?.hasPrefix("nothing by itself: ") == true)
-        // The signed audit checkpoint before the first of them, record 13, and the one made for the export.
+        // The export begins with the audit checkpoint before its first record, which is 13, and ends with the audit
+        // checkpoint that was made for it.
         #expect(SignedCheckpoint(line: lines[1])?.checkpoint.sequence == 10)
         #expect(SignedCheckpoint(line: try #require(lines.last))?.checkpoint.sequence == 31)
         #expect(fixture.verdict(export) == .filtered(records: 6))
@@ -342,7 +344,7 @@ struct AuditExportTests {
         try await fixture.seals.seal()
         try await wait(for: "the new checkpoint") { fixture.verdict(received.current).intact?.sealed == 40 }
 
-        // Records along with an audit checkpoint, and then more records.
+        // The next records arrive with an audit checkpoint, and more records follow it.
         try await fixture.append(41...45)
         try await fixture.seals.seal()
         try await fixture.append(46...50)

@@ -27,7 +27,7 @@ struct AuditHeadTests {
         #expect(head.checkpoint.sequence == 31)
         #expect(fixture.seals.publicKey.verifies(head))
         #expect(try await fixture.newest.event == "audit_head")
-        // The record up to this point ends with it, and a later export contains it.
+        // The head seals all records so far, and a later export contains it.
         let later = try await export(fixture, [:])
         #expect(later.split(separator: 0x0A).contains { Array($0) == line.dropLast() })
         #expect(fixture.verdict(later, head: head).intact?.last == 32)

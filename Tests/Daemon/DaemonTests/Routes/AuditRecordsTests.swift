@@ -50,7 +50,7 @@ struct AuditRecordsTests {
         let first = try await page(fixture, ["order": "oldest", "limit": "20"])
         #expect(first.sequences == Array(1...20))
         #expect(first.next == "20")
-        // By now there is also a record of reading the first page.
+        // Reading the first page has added a record.
         let second = try await page(fixture, ["order": "oldest", "limit": "20", "cursor": "20"])
         #expect(second.sequences == Array(21...31))
         #expect(second.next == nil)
@@ -105,7 +105,7 @@ struct AuditRecordsTests {
     func filters(query: [String: String], sequences: [Int]) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
-        // The reading is recorded a day later, and is not a verification.
+        // Reading adds a record too. Its time is a day later, so `until` excludes it.
         let bounded = query["until"] == nil ? query.merging(["until": Self.minute(100)]) { $1 } : query
         #expect(try await page(fixture, bounded.merging(["order": "oldest"]) { $1 }).sequences == sequences)
     }

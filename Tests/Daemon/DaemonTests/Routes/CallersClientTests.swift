@@ -7,7 +7,7 @@ import TokenForge
 @testable import Daemon
 @testable import HTTPListener
 
-/// The header `Paytokend-Client`: a caller's own client, used only for fair sharing.
+/// The header `Paytokend-Client`, in which a caller names its own client. The daemon uses it only for fair sharing.
 @Suite struct CallersClientTests {
     @Test("gives the client its turns at the HSM, and keeps its name out of record and log")
     func name() async throws {
@@ -61,7 +61,7 @@ import TokenForge
                         turn?.end()
                     }
                 }
-                // The loop runs one task after another, so all of them are now waiting.
+                // The event loop runs one task after another, so after this yield all requests wait for their turn.
                 await Task.yield()
                 first.end()
             }

@@ -37,8 +37,8 @@ final class PaymentRoutesFixture: Sendable {
     let peer = PeerCredentials(uid: geteuid(), gid: getegid())
 
     /// - Parameters:
-    ///   - rule: further members of the only access rule, which is named `shop` and has the role decrypt.
-    ///   - inconsistency: the worker's reason why the key cannot be used.
+    ///   - rule: additional YAML members of the only access rule, which is named `shop` and has the role decrypt.
+    ///   - inconsistency: the reason that the worker states why the key cannot be used; nil if it can be used.
     ///   - answerTime: the maximum time between the commit of an answer and its sending.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
@@ -116,7 +116,7 @@ final class PaymentRoutesFixture: Sendable {
         return paymentToken
     }
 
-    /// Prunes claims as a process with a clock that is ahead would.
+    /// Prunes claims like a process whose clock is ahead.
     func forgetClaims(before time: Date) throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try queue.write { db in
@@ -172,9 +172,9 @@ final class KnownPlaintext: TransactionDecrypting {
     let clients = Shared<[String?]>([])
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
-    /// From now on, sets what the HSM token reports as missing for the key.
+    /// Sets the mechanism that the HSM token reports as missing for the key; nil for none.
     func lacks(_ lack: String?) { state.withLock { $0.lack = lack } }
-    /// From now on, makes each decryption fail in this way.
+    /// Makes each later decryption fail with this failure.
     func fails(_ failure: WorkerFailure) { state.withLock { $0.failure = failure } }
     func missingTier(for key: KeyEntry) -> String? { state.withLock { $0.lack } }
     var calls: Int { state.withLock { $0.calls } }

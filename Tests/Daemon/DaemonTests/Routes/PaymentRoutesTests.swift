@@ -43,7 +43,7 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 0)
         #expect(try await fixture.record.entries.last?.outcome == "forbidden")
 
-        // Succeeds with another reference, because nothing was claimed.
+        // The refused request has claimed nothing, so a request with another reference succeeds.
         let own = paymentToken.decryptBody(reference: "other", merchants: ["merchant.com.other.*", identifier])
         #expect(try await fixture.post("/v1/decrypt", own).status == 200)
     }
@@ -65,7 +65,7 @@ struct PaymentRoutesTests {
         let members = try #require(try JSONValue(parsing: refused.body).objectValue)
         #expect(refused.status == 503 && members["code"] == .string("hsm_unavailable"))
         #expect(members["details"] == .string(lack))
-        // The key itself cannot be used.
+        // Here the HSM token lacks no mechanism, but the key itself cannot be used.
         fixture.hsm.lacks(nil)
         let inactive = try await fixture.post("/v1/decrypt", paymentToken.decryptBody())
         #expect(inactive.status == 422)
@@ -86,7 +86,7 @@ struct PaymentRoutesTests {
         #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string("malformed_request"))
         #expect(fixture.hsm.calls == 0)
         #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
-        // Nothing was claimed; otherwise, without a reference, this release would be a replay.
+        // The refused requests have claimed nothing. Otherwise this request without a reference would be a replay.
         #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
     }
 
@@ -124,7 +124,7 @@ struct PaymentRoutesTests {
         let forgotten = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody())
         #expect(try JSONValue(parsing: forgotten.body).objectValue?["code"] == .string("transaction_replayed"))
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 0)
-        // Another refusal also counts as a repeat.
+        // A request that is decrypted and then refused counts as a repeat too.
         let other = try fixture.mint().decryptBody(expected: #"{"currencyCode":"978"}"#)
         #expect(try await fixture.post("/v1/decrypt", other).status == 422)
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1)
@@ -166,7 +166,7 @@ struct PaymentRoutesTests {
     @Test(
         "refuses an answer too late after its commit, and gives it to a repeat with the reference")
     func lateAnswer() async throws {
-        // Every commit takes longer than this.
+        // Every commit takes longer than this answer time of zero.
         let fixture = try await PaymentRoutesFixture(answerTime: .zero)
         let paymentToken = try fixture.mint()
         let late = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r"))
@@ -201,7 +201,7 @@ struct PaymentRoutesTests {
         #expect(forgotten.code == "transaction_replayed")
         #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
         #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
-        // Decrypted, but refused because of its content: the last release is still the first one.
+        // This attempt is decrypted, but refused because of its content, so attempt 1 remains the last release.
         let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
         #expect(other.code == "amount_mismatch")
         #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")
@@ -245,7 +245,7 @@ struct PaymentRoutesTests {
         }
         let lines = String(decoding: try fixture.logged, as: UTF8.self).split(separator: "\n")
             .count { $0.contains("malformed_request") }
-        // One more for every ten seconds, and every minute, that have passed.
+        // The limits permit one more line every ten seconds and every minute, so a slow machine may log more.
         #expect((1..<more).contains(lines - RefusalTally.maximumRecorded), "\(lines)")
     }
 
@@ -276,8 +276,8 @@ struct PaymentRoutesTests {
         }
     }
 
-    /// Refusals before and after the payment token is decrypted: the expectation, the rule, and the members removed
-    /// from the payload.
+    /// Refusals before and after the payment token is decrypted, each with the request's expectation, the access rule
+    /// and the code.
     private static let refusals: [(expected: String?, rule: String, code: String)] = [
         (#"{"currencyCode":"978"}"#, "", "currency_mismatch"),
         (#"{"transactionAmount":1}"#, "", "amount_mismatch"),

@@ -47,7 +47,8 @@ struct RecordRoutesFixture {
         LedgerRoutes(ledger: ledger, path: path, reads: reads, checkpoints: seals, restores: restores, clocks: clocks)
     }
 
-    /// Record `number`: a minute after the previous one, with one of two callers and merchants, and one of three keys.
+    /// Returns record `number`. Each record is a minute later than the previous one. Two callers, two merchants and
+    /// three keys alternate.
     static func record(_ number: Int) -> AuditRecord {
         AuditRecord(
             time: AuditTime(noon.addingTimeInterval(Double(number) * 60)), event: .verify,
@@ -61,7 +62,7 @@ struct RecordRoutesFixture {
 
     static func key(_ number: Int) -> AuditDigest { .of([UInt8(number % 3)]) }
 
-    /// Appends records, several per commit; sequences equal their numbers if they are the first.
+    /// Appends records, several in each commit. In an empty ledger, their sequence equals their number.
     func append(_ numbers: ClosedRange<Int>) async throws {
         for number in numbers { ledger.note(Self.record(number)) }
         try await wait(for: "the records") { try await ledger.head().sequence >= numbers.upperBound }
@@ -134,7 +135,7 @@ extension ChainVerdict {
     }
 }
 
-/// Makes seals with a key in software.
+/// Seals the record with a key in software.
 final class SoftwareSeals: CheckpointSealing {
     private struct State {
         var remembered: SignedCheckpoint?
@@ -220,7 +221,7 @@ final class LedgerReads: AuditReadRecording {
     }
 }
 
-/// Accepts every restore, and stores the calls.
+/// Accepts every restore, and keeps the arguments of the calls.
 final class RecordedRestores: RestoreAccepting {
     private let accepted = Mutex<[(reason: String, caller: String, withoutFinding: Bool, dryRun: Bool)]>([])
     private let outcome = Mutex(
@@ -242,7 +243,7 @@ final class RecordedRestores: RestoreAccepting {
     }
 }
 
-/// Accepts every clock, and stores requesters and parameters.
+/// Accepts every clock, and keeps the requesters and parameters of the calls.
 final class RecordedClocks: ClockAccepting {
     private let asked = Mutex<[String]>([])
 

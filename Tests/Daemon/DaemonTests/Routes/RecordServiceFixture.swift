@@ -74,7 +74,7 @@ struct RecordServiceFixture {
     func get(_ target: String) async throws -> ClientAnswer { try await client.send(.get(target)) }
 }
 
-/// Passes on the routes' reads of the ledger, and counts them.
+/// Forwards the routes' reads to the ledger, and counts them.
 final class CountingTrail: AuditTrail {
     private let ledger: SQLiteLedger
     private let pages = Mutex(0)

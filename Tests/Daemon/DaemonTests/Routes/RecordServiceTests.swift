@@ -90,7 +90,7 @@ struct RecordServiceTests {
         }
     }
 
-    /// Larger than any socket buffer, in eight pages.
+    /// The number of records of an export that exceeds every socket buffer. The daemon reads them in eight pages.
     private static let many = 4000
 
     @Test("keeps a few pages and no lock or writer for a reader that stops, and sends the rest when it resumes")
@@ -100,7 +100,7 @@ struct RecordServiceTests {
             let client = try await RawConnection(service.socket, reads: false, staysOpen: true)
             try await client.send("GET /v1/audit/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             try await wait(for: "the first page") { service.trail.pagesRead > 0 }
-            // Enough time to read more than it should.
+            // A daemon that did not wait for the reader would read all pages within this time.
             try await Task.sleep(for: .milliseconds(300))
             #expect(service.trail.pagesRead < 5)
             let head = try await service.record.ledger.head().sequence
@@ -130,7 +130,7 @@ struct RecordServiceTests {
             let whole = try await service.client.stream(.get("/v1/audit/export"))
             var count = 0
             for try await piece in whole.body { count += piece.filter { $0 == 0x0A }.count }
-            // Including both readings and an audit checkpoint for each.
+            // Each of the two exports adds a record and an audit checkpoint.
             #expect(count == Self.many + 2 + 2)
             try await wait(for: "the end of the second stream") {
                 service.instruments.exposition().contains(

@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import HTTPListener
 @testable import WorkerSupervision
 
-/// The answer for an input that ended two workers.
+/// The answer to a request whose input has ended two workers.
 @Suite struct RefusedInputTests {
     @Test("states the rest of the ten minutes in header and message alike", arguments: [0, 13, 599])
     func sayTheSame(_ passed: Int) throws {

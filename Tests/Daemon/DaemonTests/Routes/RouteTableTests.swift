@@ -10,7 +10,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-/// The daemon's whole table of paths, assembled as at startup; no HSM token is opened.
+/// The daemon's complete table of paths, assembled as at startup, but without open HSM tokens.
 @Suite("Every path and its query")
 struct RouteTableTests {
     private let fixture: ConfigurationFixture
@@ -116,7 +116,7 @@ struct RouteTableTests {
         let paths = try #require(document.objectValue?["paths"]?.objectValue)
         var described: [String: Set<String>] = [:]
         for (path, operations) in paths.members {
-            // The names in braces may differ between the two.
+            // The names in braces may differ between the table and the OpenAPI file.
             let path = path.replacing(/\{[^}]*\}/, with: "{}")
             for (method, operation) in operations.objectValue?.members ?? [] where ["get", "post"].contains(method) {
                 let parameters = operation.objectValue?["parameters"]?.arrayValue ?? []

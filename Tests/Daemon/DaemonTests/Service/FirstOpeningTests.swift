@@ -3,7 +3,7 @@ import Testing
 
 @testable import Daemon
 
-/// Requests that wait while the HSM tokens are opened for the first time, and how long they wait.
+/// The wait of requests while the daemon opens its HSM tokens for the first time.
 @Suite("First opening")
 struct FirstOpeningTests {
     private let opening = FirstOpening()
@@ -23,7 +23,7 @@ struct FirstOpeningTests {
         #expect(!first.hasEnded)
         isServed.change { $0 = true }
         try await first.value()
-        // A request does not wait if its key is already there.
+        // A request does not wait if an open HSM token already shows its key.
         try await request().value()
         #expect(!other.hasEnded && opening.waitingCount == 1)
         isOver.change { $0 = true }

@@ -9,7 +9,7 @@ import TokenForge
 @testable import Daemon
 @testable import Telemetry
 
-/// The work of SIGHUP on the parts of the daemon, without a process.
+/// A reload, as SIGHUP causes it, of the daemon's parts within the test's process.
 @Suite("Reload")
 struct ReloadTests {
     private let fixture: ConfigurationFixture
@@ -38,7 +38,7 @@ struct ReloadTests {
         try fixture.directory.write(Self.text(fixture, log: section), to: "c.yaml")
         let before = try lines().count
         await assembly.reload(from: fixture.directory.path("c.yaml"), log: log, logger: log.logger("paytokend"))
-        // Each of them is JSON.
+        // Each line must be JSON.
         return try lines().dropFirst(before).map { line in
             try #require(try JSONValue(parsing: Array(line)).objectValue)
         }
@@ -58,7 +58,8 @@ struct ReloadTests {
         #expect(warning["sections"] == .string("log.format"))
         log.logger("paytokend").debug("later")
         #expect(try lines().last?.first == UInt8(ascii: "{"))
-        // The change is still pending: the next reload reports it again, and one with the old format does not.
+        // The change is still pending, so the next reload reports it again. A reload with the old format reports
+        // nothing.
         #expect(try await reload(log: "{ level: info, format: text }").contains { $0["sections"] != nil })
         #expect(try await reload(log: "{ level: info, format: json }").allSatisfy { $0["sections"] == nil })
     }
@@ -103,7 +104,8 @@ struct ReloadTests {
         entries = try await recorded(after: last)
         #expect(entries.map(\.event) == ["configuration_reload"])
 
-        // A rule takes effect immediately, a limit of the listener only after a restart.
+        // A changed access rule takes effect immediately. Changed limits of listener and approvals take effect only
+        // after a restart.
         last = try #require(entries.last?.sequence)
         let changed =
             text + """
@@ -127,7 +129,7 @@ struct ReloadTests {
         last = try #require(entries.last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload", "configuration_values"])
-        // The same file again, but it is no longer compared with the previous one.
+        // A reload of the same file has the same values, so they are not recorded again.
         last = try #require(try await recorded().last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload"])
@@ -149,7 +151,7 @@ struct ReloadTests {
         #expect(try await recorded().map(\.event).last == "configuration_reload")
     }
 
-    // The ledger did not respond: it may contain the new values although the previous ones are still in force.
+    // If the ledger does not respond, it may contain the new values although the previous ones are still in force.
     @Test("records the values in force at the next reload after one that could not be recorded, even without a change")
     func inDoubt() throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")
@@ -163,7 +165,7 @@ struct ReloadTests {
     @Test("records no values for a refused reload")
     func refused() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
-        // Recorded without waiting; a later read finds it.
+        // The records are written without waiting, but a later read finds them.
         try await assembly.lifeRecords.started(
             with: fixture.load(Self.text(fixture, log: "{ level: info, format: json }")))
         let entries = try await recorded()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Daemon
 
-/// Readiness of the clock, at times that the test sets.
+/// The clock's part in readiness, at times that the test sets.
 @Suite struct ClockProbeTests {
     private static let behind = ReadinessAnswer.Reason(
         component: "clock", code: "transaction_replayed", message: "The clock is behind.")
@@ -58,7 +58,7 @@ import Testing
         try await withThrowingTaskGroup(of: [ReadinessAnswer.Reason].self) { group in
             for _ in 0..<20 { group.addTask { await probe.reasons() } }
             try await wait(for: "a look") { latch.waiting > 0 }
-            // Gives the others time to arrive.
+            // The pause gives the other requests time to arrive.
             try await Task.sleep(for: .milliseconds(50))
             latch.open()
             for try await reasons in group { #expect(reasons == [Self.behind]) }

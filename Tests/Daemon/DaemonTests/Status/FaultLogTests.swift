@@ -93,12 +93,12 @@ import Testing
     func changingReasons() {
         for waiting in 0..<100 { faults.began("hsm", "\(1024 + waiting) calls wait") }
         #expect(lines.taken() == ["unavailable 1"])
-        // Two alternating reasons, during five pauses.
+        // Two reasons alternate for 50 seconds, in which the log may write five lines.
         for second in 1...50 {
             clock.pass(.seconds(1))
             faults.began("hsm", second.isMultiple(of: 2) ? "overloaded" : "hangs")
         }
-        // The 99 earlier requests are counted in the first line only.
+        // The first line also counts the 99 requests since the line above.
         #expect(lines.taken() == ["unavailable 109"] + Array(repeating: "unavailable 10", count: 4))
         #expect(lines.lastReason == "overloaded")
     }

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Daemon
 
-/// The probe of the ledger: one at a time, with a limited wait.
+/// The probe of the ledger. One probe runs at a time, and requests wait for it for a limited time.
 @Suite struct LedgerProbeTests {
-    /// Open while the ledger responds.
+    /// A latch that is open while the ledger responds.
     private let looks = Latch(isOpen: true)
 
     private func probe(_ patience: Duration, _ faults: FaultLog) -> LedgerProbe {
@@ -19,7 +19,7 @@ import Testing
         looks.close()
         try await withThrowingTaskGroup(of: String?.self) { group in
             for _ in 0..<20 { group.addTask { await probe.fault() } }
-            try await wait(for: "the look") { looks.arrivals == 1 }
+            try await wait(for: "the probe") { looks.arrivals == 1 }
             looks.open()
             for try await fault in group { #expect(fault == nil) }
         }
@@ -33,9 +33,9 @@ import Testing
         looks.close()
         for _ in 0..<5 { #expect(await probe.fault() == LedgerProbe.slow) }
         #expect(looks.arrivals == 1)
-        // In the meantime, refusals do not wait for the ledger.
+        // While this fault is ongoing, refusals do not wait for the ledger.
         #expect(faults.isOngoing(FaultLog.ledger))
         looks.open()
-        try await wait(for: "the good news") { await probe.fault() == nil }
+        try await wait(for: "the end of the fault") { await probe.fault() == nil }
     }
 }

@@ -9,7 +9,8 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// Readiness derived from the HSM tokens' conditions: it requires that payments can be decrypted for every key.
+/// Readiness, which the daemon derives from the HSM tokens' conditions. It requires that payments can be decrypted with
+/// every active key.
 @Suite struct ReadinessTests {
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
     private static let lack = "EC_v1: the HSM token lacks CKM_ECDH1_DERIVE"
@@ -78,7 +79,7 @@ import WorkerProtocol
         #expect(found.reasons.map(\.code) == ["hsm_unavailable"])
         #expect(found.reasons.map(\.message) == [Self.lack])
         #expect(found.warnings.isEmpty)
-        // The same if the key was listed before the tier was lost.
+        // The result is the same if the key was listed before the HSM token lost the tier.
         #expect(findings([only], try keys(in: [ready("primary")])).reasons.map(\.component) == ["token primary"])
     }
 
@@ -160,9 +161,9 @@ import WorkerProtocol
         #expect(try missing([partial], shownBy: [partial]) == "HSM token north: " + Self.lack)
         #expect(try missing([partial, whole], shownBy: [partial]) == "HSM token north: " + Self.lack)
         #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "HSM token north: " + Self.lack)
-        // Another HSM token opens such payments, and shows the key.
+        // The other HSM token has the key and its tier, so no tier is missing.
         #expect(try missing([partial, whole], shownBy: [partial, whole]) == nil)
-        // It is unknown what an unavailable HSM token lacks.
+        // The daemon does not know which tiers an unavailable HSM token lacks.
         #expect(try missing([away("north")], shownBy: [partial]) == nil)
         #expect(try missing([whole], shownBy: [whole]) == nil)
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Daemon
 
-/// The status line of `systemctl status`.
+/// The daemon's text in `systemctl status`.
 @Suite("Service status")
 struct ServiceStatusTests {
     private let directory: FreshDirectory

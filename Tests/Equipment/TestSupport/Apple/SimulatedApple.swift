@@ -221,7 +221,8 @@ private final class SimulatedAppleConnection: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let many = String(repeating: text, count: 1 + 4096 / text.utf8.count)
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: many))).whenSuccess {
-            // Client and server may share an event loop, so this waits to give the client time to read.
+            // Client and server may share an event loop. Without this pause, the server would never let the client
+            // read.
             bound.value.1.eventLoop.scheduleTask(in: .milliseconds(1)) {
                 let (connection, context) = bound.value
                 connection.repeatWriting(text, context)

@@ -47,9 +47,9 @@ public struct SimulatedAppleCertificates: Sendable {
             authority.root.certificatePEM + authority.developerRelations.certificatePEM, to: "clients.crt")
     }
 
-    /// The path of the root that clients must trust, in PEM.
+    /// The path of the PEM file with the root that clients must trust.
     public var root: String { directory.path("root.crt") }
-    /// The path of the authorities that issue merchants' certificates, in PEM.
+    /// The path of the PEM file with the authorities that issue merchants' certificates.
     public var clientAuthorities: String { directory.path("clients.crt") }
 
     public func certificate(_ certificate: AppleCertificate) -> String { directory.path("\(certificate.rawValue).crt") }

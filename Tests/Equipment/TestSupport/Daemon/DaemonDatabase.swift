@@ -13,7 +13,7 @@ public final class OncePerLedger<Value: Sendable>: Sendable {
     private let make: @Sendable () async throws -> Value
     private let made = Mutex<[StorageEngine: Task<Value, any Error>]>([:])
 
-    /// Makes a value that does not exist until its first use.
+    /// Stores the closure that makes the value. The value itself is made at its first use.
     ///
     /// - Parameter make: makes the value for the storage engine of the requesting test.
     public init(_ make: @escaping @Sendable () async throws -> Value) {

@@ -10,7 +10,7 @@ public final class PostgreSQLServer: Sendable {
     private let account: ServerAccount
     private let settings: [String]
     private let process = Mutex<RunningProgram?>(nil)
-    /// The server's log, from its standard error, of earlier runs.
+    /// The standard error of the server's earlier runs, which contains its log.
     private let said = Mutex<[UInt8]>([])
 
     /// The port number, which is part of the socket's name. The server listens on the TCP port only if a setting
@@ -97,7 +97,7 @@ public final class PostgreSQLServer: Sendable {
     /// Sends a signal such as SIGSTOP or SIGCONT to all processes of the server.
     public func signalAll(_ number: Int32) async throws {
         guard let program = process.withLock({ $0 }) else { return }
-        // The parent receives the signal first, because a stopped parent starts no further processes.
+        // The parent process receives the signal first, because it starts no further processes once it is stopped.
         kill(program.processIdentifier, number)
         let children = try String(
             contentsOfFile: "/proc/\(program.processIdentifier)/task/\(program.processIdentifier)/children",
@@ -105,7 +105,7 @@ public final class PostgreSQLServer: Sendable {
         for child in children.split(separator: " ").compactMap({ Int32($0) }) { kill(child, number) }
     }
 
-    /// The URL of one of its databases.
+    /// The URL of a database of this server, over its Unix socket.
     public func url(_ database: String, user: String) -> String {
         "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(port)"
     }
@@ -116,12 +116,12 @@ public final class PostgreSQLServer: Sendable {
             settings: ["listen_addresses=127.0.0.1"], port: 20_000 + Int.random(in: 0..<20_000))
     }
 
-    /// The URL of one of its databases over TCP.
+    /// The URL of a database of this server, over TCP.
     public func url(host: String, _ database: String, user: String) -> String {
         "postgresql://\(user)@\(host):\(port)/\(database)"
     }
 
-    /// Starts SQL as the superuser in a session that runs concurrently with the test.
+    /// Starts a session that runs SQL as the superuser, concurrently with the test.
     public func session(_ sql: String, in database: String) throws -> RunningProgram {
         try RunningProgram(
             try ServerAccount.program("psql"),
@@ -184,7 +184,7 @@ public final class PostgreSQLServer: Sendable {
         }
     }
 
-    /// Inserts a line at the top of pg_hba.conf, so that it decides first, and restarts the server.
+    /// Inserts a line at the top of pg_hba.conf, where it takes precedence, and restarts the server.
     public func require(_ line: String) async throws {
         let path = data + "/pg_hba.conf"
         let before = try String(contentsOfFile: path, encoding: .utf8)
@@ -195,7 +195,7 @@ public final class PostgreSQLServer: Sendable {
         try await start()
     }
 
-    /// Restarts the server with TLS and this certificate.
+    /// Enables TLS with this certificate, and restarts the server.
     public func use(_ certificate: ServerCertificate, of certificates: ServerCertificates) async throws {
         for (source, name) in [
             (certificates.certificate(certificate), "server.crt"), (certificates.key(certificate), "server.key"),
@@ -223,7 +223,7 @@ public final class PostgreSQLServer: Sendable {
 
     deinit {
         guard let program = process.withLock({ $0 }) else { return }
-        // SIGQUIT stops the server at once and removes its shared memory. After that its directory can be removed.
+        // SIGQUIT stops the server at once and removes its shared memory. Its directory can be removed afterwards.
         program.signal(SIGQUIT)
         ProcessState.waitForEnd(of: program.processIdentifier)
         ExitCleanup.remove(server: program.processIdentifier)

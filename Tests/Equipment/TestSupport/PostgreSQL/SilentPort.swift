@@ -4,7 +4,7 @@ import NIOPosix
 /// A TCP port of this host on which nothing answers.
 public final class SilentPort: Sendable {
     public enum Kind: CaseIterable, Sendable {
-        /// The kernel accepts connections, and nothing is sent on them, as if the server's process were stopped.
+        /// The kernel accepts connections, and no program answers on them, as if the server's process were stopped.
         case accepts
         /// The port's queue is full, so Linux drops requests to connect, as if the machine had left the network.
         case drops

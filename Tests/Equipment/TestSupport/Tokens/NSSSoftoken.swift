@@ -2,7 +2,7 @@ import Foundation
 public import PKCS11
 import Synchronization
 
-/// NSS's softoken in the test process, without a database and a PIN. All test targets run in one process, and the
+/// NSS's softoken in the test process, without a database or a PIN. All test targets run in one process, and the
 /// library can be initialised only once in it.
 public enum NSSSoftoken {
     public static let libraryPath = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"

@@ -3,16 +3,16 @@ public import PKCS11
 import SecretMemory
 import Synchronization
 
-/// The SoftHSM of the test process. All test targets run in one process, and SoftHSM reads one configuration in it. So
-/// tests within the process make their HSM tokens here. Tests that start programs give each program a separate
-/// configuration.
+/// The SoftHSM of the test process. All test targets run in one process, and SoftHSM reads only one configuration per
+/// process. Tests that use SoftHSM within the process therefore make their HSM tokens here. Tests that start programs
+/// give each program a separate configuration.
 public final class SoftHSM: Sendable {
     /// Returns the shared SoftHSM, whose library is loaded at the first use. Throws if SoftHSM is not installed.
     public static func shared() throws -> SoftHSM { try instance.get() }
 
     private static let instance = Result { try SoftHSM() }
 
-    /// The library's path: the distributions' one, unless the environment names another.
+    /// The path of SoftHSM's library: the distribution's, unless an environment variable names another.
     public static let libraryPath: String =
         ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? [
             "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",

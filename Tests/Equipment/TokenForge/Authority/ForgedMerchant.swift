@@ -73,7 +73,7 @@ public enum ForgedCertificateKind: String, Sendable, CaseIterable {
     /// A certificate for the key that decrypts payment tokens. Its key usage is keyEncipherment and keyAgreement.
     case paymentProcessing = "payment-processing"
     /// A certificate for the key with which merchants' servers authenticate to Apple. Its usages are digitalSignature
-    /// and clientAuth. Its import for decryption is the most common mistake.
+    /// and clientAuth. Operators often import it by mistake as a certificate for decryption.
     case merchantIdentity = "merchant-identity"
 
     var commonNamePrefix: String {
@@ -84,7 +84,7 @@ public enum ForgedCertificateKind: String, Sendable, CaseIterable {
     }
 }
 
-/// The variable content of a merchant's certificate.
+/// The parts of a merchant's certificate that a test can choose.
 public struct MerchantCertificateProfile: Sendable {
     public var kind: ForgedCertificateKind = .paymentProcessing
     public var merchantIdentifier: String
@@ -145,7 +145,7 @@ extension ForgeAuthority {
         ).signed(by: developerRelations.key)
     }
 
-    /// Issues a merchant's certificate for a PKCS#10 request, both in DER. It checks the request's signature, and
+    /// Issues a merchant's certificate for a PKCS#10 request, both in DER. Verifies the request's signature, and
     /// ignores the requested subject, as Apple's portal does.
     public func merchantCertificate(
         certificateSigningRequest: [UInt8], profile: MerchantCertificateProfile

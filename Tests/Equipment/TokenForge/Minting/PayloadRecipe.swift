@@ -22,7 +22,7 @@ public struct PayloadRecipe: Sendable {
     public var amount = "1099"
     public var cardholderName: String?
     public var deviceManufacturerIdentifier = "040010030273"
-    /// The bytes of `onlinePaymentCryptogram` (3DSecure) or `emvData` (EMV), which the JSON has in base64.
+    /// The bytes of `onlinePaymentCryptogram` (3DSecure) or `emvData` (EMV). The JSON contains them in base64.
     public var cryptogram: [UInt8]
     /// The member `eciIndicator`; nil to omit it, as some networks do.
     public var eciIndicator: String? = "5"

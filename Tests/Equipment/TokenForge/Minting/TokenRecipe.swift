@@ -48,7 +48,7 @@ public struct WireForm: Sendable, Equatable {
     public var digestParametersNull = true
     /// True to add the signed attribute cmsAlgorithmProtection (RFC 6211), present since about 2019.
     public var algorithmProtection = true
-    /// True to name the signature algorithm of RSA_v1 rsaEncryption instead of sha256WithRSAEncryption.
+    /// True to identify the signature algorithm of RSA_v1 as rsaEncryption instead of sha256WithRSAEncryption.
     public var rsaEncryptionAlgorithm = false
     /// True to place the issuer's certificate before the signer's.
     public var issuerFirst = false

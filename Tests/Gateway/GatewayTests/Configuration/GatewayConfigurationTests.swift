@@ -398,7 +398,8 @@ struct GatewayConfigurationTests {
         #expect(fault("\(database), account_number_key_file: none")?.contains("cannot read the secret's file") == true)
         try directory.write(Self.digest("5G"), to: "key", mode: 0o600)
         #expect(fault("\(database), account_number_key_file: key")?.contains("does not have 64 hexadecimal") == true)
-        // A generated key file is checked once it exists.
+        // Without account_number_key_file, the gateway generates the key file p.sqlite.key. If that file exists, its
+        // permissions are checked.
         try directory.write(Self.digest("5A"), to: "p.sqlite.key", mode: 0o644)
         #expect(fault("url: \"sqlite:p.sqlite\"")?.contains("so others can access it") == true)
     }
@@ -487,7 +488,7 @@ struct GatewayConfigurationTests {
         #expect(try source("2001:db8:1:2::1").source != source("2001:db8:1:3::1").source)
         #expect(try source("192.0.2.1").source != source("192.0.2.2").source)
         #expect(try source("::ffff:192.0.2.1").source != source("::ffff:192.0.2.2").source)
-        // A Unix socket has no addresses; all processes of an account are one source.
+        // A Unix socket has no addresses, so all processes of an account are one source.
         #expect(try NetworkPeer(.user(7)).source == .user(7))
     }
 }

@@ -5,8 +5,8 @@ import X509
 
 @testable import Gateway
 
-/// Limits on the chains of client certificates that are verified, so that an unknown client cannot determine their
-/// cost.
+/// Limits on the chains of client certificates that are verified. Without them, an unknown client could make
+/// verification arbitrarily expensive.
 @Suite struct ClientChainTests {
     private let certificates: TestCertificates
     private let authorities: ClientCertificateAuthorities
@@ -16,8 +16,8 @@ import X509
         authorities = ClientCertificateAuthorities(roots: [certificates.authority.certificate])
     }
 
-    /// Makes authorities that each certify the next, lowest first, preceded by a certificate that the lowest one
-    /// issued.
+    /// Makes a chain, the client's certificate first. Each authority certifies the one before it, and the first
+    /// authority issued the client's certificate.
     private func chain(_ names: [String]) throws -> [TestCertificates.Pair] {
         let issuers = try names.reduce(into: [TestCertificates.Pair]()) { issuers, name in
             issuers.insert(try certificates.issueAuthority(name, by: issuers.first), at: 0)
@@ -98,7 +98,8 @@ import X509
         await #expect(throws: ClientChainFault.noAuthorities) { try await nobody.accept([certificates.client.der]) }
     }
 
-    /// Each of them could have issued every other one and the leaf, so a search for a path would try every order.
+    /// Every authority with the same subject could have issued the others and the leaf, so a search for a path would
+    /// try them in every order.
     @Test func aChainInWhichTwoShareASubjectIsNotVerified() async throws {
         let one = try certificates.issueAuthority("one")
         let leaf = try certificates.issue("backend", names: ["backend.shop.example"], by: one)

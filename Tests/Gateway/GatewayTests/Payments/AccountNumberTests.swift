@@ -14,8 +14,8 @@ struct AccountNumberTests {
         PaymentOutcome(reason: text, authorizationCode: text, processorReference: text, processedAt: Date())
     }
 
-    /// One number with a correct check digit, and one with a wrong digit among longer digits. The first is found by its
-    /// form, the second by its digest.
+    /// One account number has a correct check digit, and is found by its form. The other has a wrong check digit within
+    /// a longer row of digits, and is found by its digest.
     @Test(
         "is neither stored nor answered from a later status answer",
         arguments: [("4817499130000004", "card 4817x4991x3000x0004"), ("4817499130000005", "99481749913000000512")])

@@ -30,7 +30,7 @@ struct ClientChangeTests {
         let since = Date(timeIntervalSinceNow: -3600)
         let gateway = try await PaymentGateway(since: RFC3339.string(since))
         let (former, own) = (RadialDocument(), RadialDocument())
-        // An earlier payment of the former client.
+        // The former client's payment began a minute before the new client's `since`.
         let before = since.addingTimeInterval(-60)
         let stated = try PaymentRequest(parsing: former.submission).stated
         let transaction = try #require(Hexadecimal.decode(former.transactionId))
@@ -54,7 +54,8 @@ struct ClientChangeTests {
         #expect(asked.status == 404 && !asked.text.contains("F0RMER"))
         let brought = try await pay(gateway, former, key: PaymentGateway.key)
         #expect(brought.status == 409 && brought.string("code") == "transaction_replayed")
-        // The same in a different form, and one that the former client did not make.
+        // This request has the same transaction with other data and another order, which the former client did not
+        // request.
         var other = former
         other.data = "AAECAwQG"
         other.orderId = "order-2"

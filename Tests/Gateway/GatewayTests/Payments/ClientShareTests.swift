@@ -16,7 +16,8 @@ struct ClientShareTests {
             "/payments/apple-pay", document.submission, type: "application/json", certificate: certificate)
     }
 
-    /// Begins payments, and waits until each has reached paytokend, or a place in its queue, before beginning the next.
+    /// Begins payments one after another. Each has reached paytokend, or the gateway's queue for it, before the next
+    /// begins.
     private func begin(
         _ documents: [RadialDocument], at gateway: PaymentGateway, certificate: String? = nil
     ) async throws -> [Begun<Int?>] {
@@ -41,7 +42,7 @@ struct ClientShareTests {
         #expect(gateway.calls.waitingCount == 4)
         gateway.paytokend.latch.open()
         for payment in payments { #expect(try await payment.value() == 200) }
-        // The first was already at paytokend; then each client takes turns.
+        // paytokend had already received the first payment. After it, the clients take turns.
         #expect(gateway.paytokend.clients.current == ["shop", "shop", "backend", "shop", "shop"])
         #expect(gateway.paytokend.server.accepted == 1)
         await gateway.stop()
@@ -83,7 +84,7 @@ struct ClientShareTests {
             #expect(answer.header("Retry-After").flatMap { Int($0) }.map { (1...600).contains($0) } == true)
         }
         #expect(gateway.paytokend.requests.current.count == 5)
-        // A different payment token, and another client.
+        // The limit applies neither to a different payment token nor to another client.
         #expect(try await pay(gateway, RadialDocument()).status == 200)
         #expect(try await pay(gateway, document, certificate: "client").status == 200)
         await gateway.stop()
@@ -134,7 +135,8 @@ struct ClientShareTests {
     func lostAnswer() async throws {
         let gateway = try await PaymentGateway()
         #expect(try await pay(gateway, RadialDocument()).status == 200)
-        // On the reused connection, the same request is sent again after paytokend has released the payment.
+        // paytokend releases the payment and closes the reused connection without an answer, so the gateway sends the
+        // request again.
         gateway.paytokend.losses.change { $0 = 1 }
         let document = RadialDocument()
         let lost = try await pay(gateway, document)

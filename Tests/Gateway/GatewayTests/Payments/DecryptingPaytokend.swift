@@ -14,7 +14,7 @@ final class DecryptingPaytokend: Sendable {
 
     /// The requests for this merchant, in order.
     let requests = Shared<[DecryptRequest]>([])
-    /// The response to every request instead of the usual one, if any.
+    /// The response to every request; nil for the usual response.
     let refusal = Shared<(status: Int, code: String)?>(nil)
     /// Members of `expected` that the gateway's access rule requires.
     let required = Shared<[String]>([])
@@ -22,10 +22,10 @@ final class DecryptingPaytokend: Sendable {
     let clients = Shared<[String?]>([])
     /// The number of releases whose responses are lost: the connection is closed instead.
     let losses = Shared(0)
-    /// The last release of each transaction. paytokend repeats it for no other reference, and for no attempt that does
-    /// not name its own.
+    /// The last release of each transaction. paytokend repeats it only for the same reference, and only for an attempt
+    /// that names the attempt of this release.
     let releases = Shared<[String: DecryptRequest]>([:])
-    /// Holds responses back while it is closed.
+    /// A latch that delays all responses while it is closed.
     let latch = Latch(isOpen: true)
     let server: SimulatedPaytokend
 

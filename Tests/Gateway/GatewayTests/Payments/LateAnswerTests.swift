@@ -8,7 +8,8 @@ import Testing
 
 @Suite("A processor's answer after the payment's deadline")
 struct LateAnswerTests {
-    /// A gateway with a payment that was submitted but not answered in time.
+    /// Returns a gateway with a payment that the processor did not answer in time, and the callback for the late
+    /// answer.
     private func pending() async throws -> (PaymentGateway, RadialDocument, LateOutcome) {
         let gateway = try await PaymentGateway([.unknown(.noAnswerInTime)])
         let document = RadialDocument()

@@ -9,15 +9,15 @@ import TokenForge
 @testable import Gateway
 @testable import HTTPListener
 
-/// A processor with scripted responses that stores its submissions.
+/// A processor that gives scripted responses and stores the submissions that it receives.
 struct ScriptedProcessor: Processor {
     let capabilities: ProcessorCapabilities
-    /// The response to later questions; nil for a processor that cannot be asked.
+    /// The response to a later status request; nil for a processor that has no status request.
     let laterStatus: ProcessorStatus?
     /// The outcomes in the order of submissions; the last one is repeated.
     let outcomes: [SubmissionOutcome]
     let submissions = Shared<[Submission]>([])
-    /// Holds responses back while it is closed.
+    /// A latch that delays all responses while it is closed.
     let latch = Latch(isOpen: true)
     /// The callbacks for responses after the deadline, in the order of submissions.
     let late = Shared<[LateOutcome]>([])
@@ -43,10 +43,11 @@ struct ScriptedProcessor: Processor {
     }
 }
 
-/// A gateway that pays, with TLS and client certificates, between a simulated paytokend and a scripted processor.
+/// A gateway that accepts payments, with TLS and client certificates, between a simulated paytokend and a scripted
+/// processor.
 struct PaymentGateway {
     static let key = "ptgw_of-the-shop"
-    /// Another key of the shop.
+    /// Another bearer key of the client `shop`.
     static let newKey = "ptgw_new-of-the-shop"
     static let otherKey = "ptgw_of-another"
 
@@ -73,10 +74,10 @@ struct PaymentGateway {
 
     /// - Parameters:
     ///   - outcomes: the processor's outcomes.
-    ///   - laterStatus: the processor's response about a pending payment.
+    ///   - laterStatus: the processor's response to a status request about a pending payment.
     ///   - since: `since` of the shop's entry.
     ///   - maxConnections: the maximum number of connections to paytokend.
-    ///   - maxPayments: the maximum number of payments of one client.
+    ///   - maxPayments: the maximum number of simultaneous payments of one client.
     init(
         _ outcomes: [SubmissionOutcome] = [authorized()], laterStatus: ProcessorStatus? = nil,
         payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01",

@@ -10,12 +10,12 @@ import Testing
 
 @Suite("Work without a request")
 struct PaymentUpkeepTests {
-    /// Answers questions as a test requires, and counts them.
+    /// A processor that answers status requests as a test requires, and counts them.
     private struct Acquirer: Processor {
         let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure], tellsStatus: true)
         let status = Shared<@Sendable (String) -> ProcessorStatus>({ _ in .noTrace })
         let questions = Shared(0)
-        /// Holds responses back while it is closed.
+        /// A latch that delays all responses while it is closed.
         let latch = Latch(isOpen: true)
 
         func authorize(
@@ -52,7 +52,7 @@ struct PaymentUpkeepTests {
             Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    /// Stores a payment that is being submitted; its transaction identifier ends with this number.
+    /// Stores a payment that is being submitted. The last two bytes of its transaction identifier are `number`.
     private func submitting(_ number: Int, at processor: String, _ now: Date) async throws -> Payment {
         let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
         let arrival = PaymentArrival(
@@ -68,7 +68,7 @@ struct PaymentUpkeepTests {
     }
 
     private func makePending(_ numbers: Range<Int>, at processor: String, _ now: Date) async throws {
-        // The store's queue has room for 1024 changes.
+        // The store's queue accepts at most 1,024 changes, so the payments are stored in groups of 100.
         for first in stride(from: numbers.lowerBound, to: numbers.upperBound, by: 100) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in first..<min(first + 100, numbers.upperBound) {
@@ -93,10 +93,10 @@ struct PaymentUpkeepTests {
         acquirer.status.change { $0 = { $0 == name ? captured($0) : .noTrace } }
         let upkeep = upkeep([acquirer.configured("acquirer")])
         await upkeep.runRound(at: now)
-        // The first page, and then the rest.
+        // The first round asks about the first page of pending payments, and the second round about the rest.
         for round in 0..<2 { await upkeep.ask(at: now.addingTimeInterval(2000 + Double(round))) }
         #expect(try await store.payments(PaymentFilter(limit: 1)).first?.state == .captured)
-        // At most a hundred questions per round.
+        // Each round asks at most 100 questions.
         #expect(acquirer.questions.current == 200)
     }
 
@@ -127,12 +127,12 @@ struct PaymentUpkeepTests {
         answering.status.change { [captured] in $0 = captured }
         let upkeep = upkeep([hanging.configured("hanging"), answering.configured("answering")])
         let running = Task { await upkeep.run() }
-        // Its share of questions, none of which is answered.
+        // The hanging processor receives its whole share of questions, and answers none of them.
         try await wait(for: "questions") { hanging.latch.waiting == PendingQuestions.most }
         try await wait(for: "the other's answer") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured]
         }
-        // A gateway stops while it is submitting.
+        // This payment is in the state `submitting`, as after a gateway that stopped during the submission.
         _ = try await submitting(151, at: "answering", now)
         try await wait(for: "the abandoned payment's fate") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured, .captured]

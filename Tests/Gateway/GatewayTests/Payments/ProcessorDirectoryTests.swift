@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// The processors whose rules a request must follow before its payment token's merchant is known.
+/// The selection of the processors whose rules a request must follow before paytokend has determined the merchant.
 @Suite("Candidate processors of a request")
 struct ProcessorDirectoryTests {
     /// A processor that requires an order of at most three characters.

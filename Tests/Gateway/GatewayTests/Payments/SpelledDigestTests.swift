@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Spellings of one payment token and one request")
 struct SpelledDigestTests {
-    /// A submission whose payment token and expectations have several spellings.
+    /// A submission in which a test can vary the spelling of payment token and expectations.
     private struct Submission {
         var data = "AAECAwQ="
         var applicationData = "00ffab"
@@ -70,7 +70,7 @@ struct SpelledDigestTests {
         ] { #expect(try digests(other) != normal, "\(other.json)") }
     }
 
-    /// Stores the payment as an earlier version did, under the digests of its client's spelling.
+    /// Stores the payment under the digests of its client's spelling, as an earlier version of the gateway did.
     private func pay(_ submission: Submission, in store: any PaymentStore) async throws {
         let (request, now) = (try submission.request, Date())
         guard

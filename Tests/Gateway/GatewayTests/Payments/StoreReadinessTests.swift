@@ -51,7 +51,7 @@ struct StoreReadinessTests {
             PaymentArrival(
                 key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
                 statedTransaction: nil, attempt: PaymentAttempt(owner: "gateway", deadline: old)), at: old)
-        // The probe needs one.
+        // The probe's commit succeeds, and the commit that removes old payments fails.
         allowed.change { $0 = 1 }
         await PaymentUpkeep(
             store, ProcessorDirectory(processors: []), PaymentMetrics(), readiness, UnstoredChanges(),
@@ -89,7 +89,7 @@ struct StoreReadinessTests {
         let logger = Logger(label: "test") { _ in CapturedLog(lines: log) }
         #expect(await unstored.store(in: store, logger) == 0 && unstored.count == 3)
         try FileManager.default.moveItem(atPath: away, toPath: path)
-        // A person settled this one first.
+        // An operator settles this payment before the gateway stores its outcome.
         _ = try await store.settle(settled, as: .declined, PaymentOutcome(), at: now)
         #expect(await unstored.store(in: store, logger) == 3 && unstored.count == 0)
         #expect(log.current.count { $0.contains("contradicts the stored status") } == 1)
@@ -101,7 +101,7 @@ struct StoreReadinessTests {
         #expect(try await state(settled) == .declined)
     }
 
-    /// Stores a payment that is being submitted; its transaction identifier contains this number.
+    /// Stores a payment that is being submitted. The last two bytes of its transaction identifier are `number`.
     private static func submitting(_ number: Int, in store: SQLitePaymentStore) async throws -> Payment {
         let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
         let arrival = PaymentArrival(
@@ -137,7 +137,7 @@ struct StoreReadinessTests {
         await upkeep.runRound(at: Date())
         #expect(readiness.fault == nil)
         try disk.fill()
-        // SQLite still accepts data that fits into its existing files.
+        // Even on a full disk, SQLite accepts data that fits into its existing files, so the loop fills these first.
         var taken = 0
         while (try? await Self.submitting(taken + 1, in: store)) != nil { taken += 1 }
         for _ in 0..<3 { await #expect(throws: (any Error).self) { try await Self.submitting(900, in: store) } }
@@ -167,7 +167,7 @@ struct StoreReadinessTests {
         known = try await store.settle(known, as: .captured, PaymentOutcome(), at: Date())
         let underWay = try await Self.submitting(1, in: store)
         if !afterCrash { await store.close() }
-        // The files of an open store are the ones that a crash leaves.
+        // The files of an open store are those that a crash would leave.
         for suffix in ["", "-wal", "-shm", ".lock"] {
             let from = directory.path("payments.sqlite") + suffix
             guard FileManager.default.fileExists(atPath: from) else { continue }

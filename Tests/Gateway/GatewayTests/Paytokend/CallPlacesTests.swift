@@ -8,7 +8,7 @@ struct CallPlacesTests {
     private let places = CallPlaces(1)
     private let served = Shared<[String]>([])
 
-    /// Takes a place as soon as there is one, and frees it immediately.
+    /// Waits for a free place, takes it, and frees it immediately.
     private func wait(_ client: String, until deadline: ContinuousClock.Instant = .now + .seconds(600)) async throws
         -> Task<Bool, Never>
     {

@@ -8,9 +8,9 @@ import Testing
 @Suite("Calls to paytokend")
 struct PaytokendCallsTests {
     private let directory: FreshDirectory
-    /// Holds back responses to all requests except `GET /readyz` while it is closed.
+    /// A latch that delays the responses to all requests except `GET /readyz` while it is closed.
     private let latch = Latch(isOpen: true)
-    /// The next statuses, after which it responds with 200.
+    /// The statuses of the next responses. All later responses have status 200.
     private let statuses = Shared<[Int]>([])
     private let heads = Shared<[HTTPRequestHead]>([])
     private let paytokend: SimulatedPaytokend
@@ -68,7 +68,7 @@ struct PaytokendCallsTests {
     func idleEnd() async throws {
         _ = try await send()
         try await paytokend.closeConnections()
-        // This works whether or not the client noticed the end.
+        // The next request succeeds, even if the client has not noticed that the server closed the connection.
         _ = try await send()
         #expect(paytokend.accepted == 2)
         calls.close()
@@ -88,7 +88,7 @@ struct PaytokendCallsTests {
     func onlyOnce() async throws {
         statuses.change { $0 = [0] }
         await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
-        // The connection that replaces a persistent one is also new.
+        // A connection that replaces a persistent one counts as new too.
         _ = try await send()
         statuses.change { $0 = [0, 0] }
         await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
@@ -143,7 +143,7 @@ struct PaytokendReadinessTests {
         let first = Begun { try? await readiness.isReady() }
         try await wait { latch.waiting == 1 }
         let others = (0..<20).map { _ in Task { try await readiness.isReady() } }
-        // They arrive before the answer, as far as this test can ensure it.
+        // The other calls have to arrive before the answer. These yields make that likely.
         for _ in 0..<100 { await Task.yield() }
         #expect(paytokend.accepted == 1)
         latch.open()

@@ -14,7 +14,7 @@ import TokenForge
 struct RadialAuthorizationTests {
     private static let path = "/radial/credit-card-auth"
 
-    /// The text of an element without attributes; nil if there is none.
+    /// The text of the element `name`, which has no attributes; nil if the answer lacks it.
     private func element(_ name: String, of answer: CurlAnswer) -> String? {
         let text = answer.text
         guard let start = text.firstRange(of: "<\(name)>"), let end = text.firstRange(of: "</\(name)>") else {
@@ -71,7 +71,7 @@ struct RadialAuthorizationTests {
         let second = try await gateway.ask(Self.path, document.request, type: "application/xml; charset=utf-8")
         #expect(first.status == 200 && first.text == second.text)
         #expect(gateway.processor.submissions.current.count == 1 && gateway.paytokend.requests.current.count == 1)
-        // The other path also knows its outcome, and a different order is a different request.
+        // `GET /payments/apple-pay/…` also returns the outcome. A request for a different order is refused.
         let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
         #expect(status.string("status") == "authorized")
         var other = document
@@ -180,7 +180,8 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    /// Radial's clients accept the order after TIMEOUT, but no system after this gateway would authorize it.
+    /// After TIMEOUT, Radial's clients accept the order and expect a later authorization. No system would make one for
+    /// a payment of this gateway.
     @Test(
         "answers a Fault for any other payment with an unknown outcome, which is pending in the other form",
         arguments: [
@@ -228,7 +229,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    /// The request cannot state the expected amount, and Apple's unit for yen is unknown.
+    /// Radial's request has no field for the expected amount, and the unit of Apple's amounts in yen is unknown.
     @Test("does not submit an amount of uncertain unit if the request cannot state it")
     func yen() async throws {
         var payload = PayloadRecipe()
@@ -270,7 +271,7 @@ struct RadialAuthorizationTests {
             $0.contains("level=error") && $0.contains("expected.currencyCode missing")
         }
         #expect(lines.count == 1 && lines[0].contains("paytokend's access rule") && lines[0].contains("client=shop"))
-        // The same document is paid once the rule is changed.
+        // Once the access rule is changed, a payment succeeds.
         gateway.paytokend.required.change { $0 = [] }
         #expect(try await gateway.ask(Self.path, RadialDocument().request).status == 200)
         await gateway.stop()
@@ -335,7 +336,7 @@ struct RadialAuthorizationTests {
         let other = try await gateway.ask(Self.path, document.request, key: PaymentGateway.otherKey)
         #expect(other.status == 403 && element("Code", of: other) == "forbidden")
         #expect(gateway.processor.submissions.current.isEmpty)
-        // The other path refuses XML, in JSON.
+        // The path for JSON requests refuses XML, with an error in JSON.
         let xml = try await gateway.ask("/payments/apple-pay", document.request)
         #expect(xml.status == 415 && xml.code == "unsupported_media_type")
         await gateway.stop()

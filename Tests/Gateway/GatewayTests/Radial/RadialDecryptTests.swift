@@ -11,7 +11,7 @@ import Testing
 
 @testable import Gateway
 
-/// `POST /radial/decrypt` over TLS: the path that returns card data, once and only to permitted clients.
+/// `POST /radial/decrypt` over TLS. This path returns card data, and does so only once and only to permitted clients.
 @Suite("Radial's flow of two requests")
 struct RadialDecryptTests {
     private static let path = "/radial/decrypt"
@@ -41,7 +41,7 @@ struct RadialDecryptTests {
         for secret in gateway.payload.secrets + [gateway.payload.expirationDate] {
             #expect(!log.contains(secret), "\(secret)")
         }
-        // Nor does the store contain them.
+        // The store does not contain the secrets either.
         await gateway.stop()
         let stored = try Data(contentsOf: URL(filePath: gateway.directory.path("payments.sqlite")))
         for secret in gateway.payload.secrets { #expect(stored.range(of: Data(secret.utf8)) == nil) }
@@ -88,11 +88,11 @@ struct RadialDecryptTests {
         let json = try await gateway.ask(
             "/payments/apple-pay", document.submission, type: "application/json", certificate: "client")
         #expect(json.status == 422 && json.code == "token_used_differently")
-        // In case paytokend releases it by mistake.
+        // paytokend no longer knows the release, so it would release the payment again. The gateway itself must refuse.
         gateway.paytokend.releases.change { $0 = [:] }
         let other = try await gateway.ask("/radial/credit-card-auth", document.request)
         #expect(other.status == 409 && code(other) == "transaction_replayed")
-        // It is not a payment of this client either.
+        // A status request does not show the release as a payment of this client.
         let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)", certificate: "client")
         #expect(status.status == 404)
         #expect(gateway.processor.submissions.current.isEmpty)
@@ -112,7 +112,8 @@ struct RadialDecryptTests {
         #expect(paid.status == 200 || code(paid) == "payment_pending")
         let own = try await gateway.ask(Self.path, document.wallet, certificate: "client")
         #expect(own.status == 422 && code(own) == "token_used_differently" && !hasCardData(own, gateway))
-        // Another client's payment token, which paytokend would release by mistake.
+        // Another client paid with this payment token. paytokend has lost the release and would repeat it, so the
+        // gateway itself must refuse.
         let others = RadialDocument()
         _ = try await gateway.ask("/radial/credit-card-auth", others.request)
         #expect(gateway.processor.submissions.current.count == 2)
@@ -148,7 +149,8 @@ struct RadialDecryptTests {
         #expect(gateway.paytokend.requests.current.isEmpty)
         let outsider = try await gateway.ask(Self.path, document.wallet, certificate: "other")
         #expect(outsider.status == 403 && code(outsider) == "forbidden" && !hasCardData(outsider, gateway))
-        // paytokend was asked only for these merchants and claimed nothing, so the right client can still use it.
+        // The gateway named only the client's merchants, so paytokend claimed nothing. The right client can therefore
+        // still use the payment token.
         #expect(gateway.paytokend.requests.current.isEmpty)
         #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
         await gateway.stop()

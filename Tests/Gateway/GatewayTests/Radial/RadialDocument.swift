@@ -1,7 +1,8 @@
 import Encodings
 import Radial
 
-/// Radial's documents, with an unverified payment token.
+/// A payment in Radial's XML formats. Keys and signature of its payment token are invalid, because the simulated
+/// paytokend does not verify them.
 struct RadialDocument {
     var transactionId = Hexadecimal.encode((0..<32).map { _ in UInt8.random(in: .min ... .max) })
     var version = "EC_v1"

@@ -31,8 +31,8 @@ struct AdminAccessTests {
         monitored + ["POST /v1/session-check", "POST /v1/payments/list", "GET /v1/payments/{transactionId}"]
     private static let all = supported + ["POST /v1/payments/{transactionId}/resolve"]
 
-    /// Returns the paths of a gateway with payments and sessions that admit the peer. Every other path must refuse it
-    /// as forbidden.
+    /// Returns the admin paths to which a gateway with payments and sessions admits the peer. Fails the test unless
+    /// every other path answers `forbidden`.
     private func admitted(_ access: AdminAccess, _ peer: PeerCredentials) async throws -> Set<String> {
         try await GatewayFixture(testRoutes: false).use { gateway in
             let configuration = gateway.assembly.configuration
@@ -71,7 +71,7 @@ struct AdminAccessTests {
             (PeerCredentials(uid: 1_703, gid: 1_703, groups: [701, 700]), supported),
             (PeerCredentials(uid: 1_704, gid: 1_704, groups: [700]), monitored),
             (PeerCredentials(uid: 1_705, gid: 1_705), open),
-            // Only rules count: root has no rule here.
+            // No rule names root, so root has no more rights than another peer.
             (PeerCredentials(uid: 0, gid: 0), open),
             (PeerCredentials(uid: 65_534, gid: 65_534), open),
         ])
@@ -109,7 +109,7 @@ struct AdminAccessTests {
             }
             let lines = gateway.log.current.filter { $0.hasPrefix("refused") && $0.contains("/metrics") }
             #expect(lines.count == 1 && lines.allSatisfy { $0.contains("peer.uid=\(geteuid())") })
-            // Other refusals of the head as well, such as 405.
+            // Other refusals that need only the request's head, such as 405, are also logged once.
             for _ in 0..<3 {
                 let method = try await Curl.request("/healthz", socket: gateway.adminSocket, body: [])
                 #expect(method.status == 405)
@@ -147,7 +147,7 @@ struct AdminAccessTests {
             status.change { $0 = 503 }
             for _ in 0..<3 { #expect(try await ready() == 200) }
             #expect(asked.current == 1)
-            // A result is reused for a second.
+            // The gateway reuses a result for one second.
             try await wait(for: "another answer") { await gateway.assembly.monitoring.notReady().count == 1 }
             #expect(try await ready() == 503)
             withExtendedLifetime(paytokend) {}

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Gateway
 
-/// Comparison of Sources/Gateway/Gateway/openapi.json with the code. `scripts/check-openapi` checks the file itself.
+/// Compares Sources/Gateway/Gateway/openapi.json with the code. `scripts/check-openapi` checks the file itself.
 @Suite("The gateway's OpenAPI file")
 struct GatewayOpenAPITests {
     private let document: JSONObject
@@ -61,7 +61,7 @@ struct GatewayOpenAPITests {
             (item.objectValue?.members ?? []).map { "\($0.name.uppercased()) \(path)" }
         }
         try await GatewayFixture(testRoutes: false).use { gateway in
-            // Assembled as in the program.
+            // The routes are assembled as in the program.
             let paytokend = PaytokendCalls(gateway.assembly.configuration.paytokend)
             let sessions = SessionRoutes(
                 sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: RecordedSessions()),

@@ -117,7 +117,7 @@ struct ActivatedGatewayTests {
             isOver.change { $0 = true }
             return try await group.reduce(into: []) { $0 += $1 }
         }
-        // A known client learns that nothing exists at that path.
+        // The client is known, so the gateway answers 404 for an unknown path instead of 401.
         #expect(
             answers.count >= 4 && answers.allSatisfy { $0.output == "404" }, "\(answers.filter { $0.output != "404" })")
         try directory.write("", to: "stop")
@@ -170,8 +170,8 @@ struct ActivatedGatewayTests {
         #expect(ended.status == 78 && ended.error.contains("set FileDescriptorName= to paytoken-gateway"), "\(ended)")
     }
 
-    /// Otherwise systemd would immediately restart the gateway for a waiting caller, and give up on the socket after a
-    /// few starts.
+    /// If the gateway exited immediately, systemd would restart it for the waiting caller, and would stop the socket
+    /// after a few starts.
     @Test("waits for a passing obstacle, such as another gateway at the admin socket, before it exits with 75")
     func pause() async throws {
         try write(address: "127.0.0.1:PORT")
@@ -191,7 +191,7 @@ struct ActivatedGatewayTests {
     }
 }
 
-/// The notifications of a Type=notify unit, and the status in `systemctl status`.
+/// The readiness notifications that the gateway sends to systemd, and the text that `systemctl status` shows.
 @Suite("The gateway's service status")
 struct GatewayServiceStatusTests {
     private let directory: FreshDirectory

@@ -46,7 +46,8 @@ struct AdmissionTests {
             let lines = gateway.log.current.filter { $0.contains("request.outcome=unauthorized") }
             let most = 1 + Int((ContinuousClock.now - began) / BoundedLines<ConnectionSource>.interval)
             #expect((1...most).contains(lines.count), "\(lines)")
-            // For any number of addresses, and including failed handshakes, a day's log fits on a disk.
+            // The lines are limited for all addresses together, failed handshakes included, so a day's log fits on a
+            // disk.
             let aDay = 86_400 / Int(BoundedLines<ConnectionSource>.interval.components.seconds)
             let longest = try #require(lines.map(\.utf8.count).max())
             #expect(2 * longest * (BoundedLines<ConnectionSource>.maximumSources + 1) * aDay < 1 << 29)
@@ -80,7 +81,8 @@ struct AdmissionTests {
     func rates() async throws {
         let sections = "limits: { requests_per_second: 1, burst: 3, idle_timeout: 10m, authentication_timeout: 60s }\n"
         try await GatewayFixture(sections: sections).use { gateway in
-            // More at once than the slowest machine should need; if that is not enough, try once more.
+            // The burst is larger than the rate allows even on a slow machine. If all requests are still accepted, the
+            // test sends another burst.
             let request = "GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n"
             var answers = ""
             try await wait(for: "a refusal") {

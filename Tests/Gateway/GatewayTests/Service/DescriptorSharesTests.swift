@@ -17,13 +17,15 @@ struct DescriptorSharesTests {
     @Test("reserves descriptors for its own outgoing connections as well as for its clients")
     func outgoing() throws {
         let sessions = try configuration("", operations: "[session]")
-        // Of 2,048: 256 for other uses, 201 for paytokend, 66 for Apple's host, 64 for name servers.
+        // Of 2,048 descriptors, 256 are kept for other uses, 201 for paytokend, 66 for Apple's host, and 64 for name
+        // servers.
         #expect(sessions.connections(under: 2048) == 1024)
         #expect(sessions.connections(under: 1024) == 1024 - 256 - 201 - 66 - 64)
         let paying = try configuration(
             "store: { url: \"sqlite:p.sqlite\" }\nprocessors: [{ name: s, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]\n",
             operations: "[session, pay]")
-        // 100 questions about pending payments, and one submission for each payment in progress.
+        // Payments need 100 more descriptors for status requests, and one for the submission of each payment in
+        // progress.
         #expect(paying.connections(under: 1600) == 1600 - 256 - 201 - 66 - 64 - 100 - 300)
         #expect(paying.connections(under: 1024) == (1024 - 256 - 201 - 66 - 64 - 100) / 2)
         #expect(paying.connections(under: 65_536) == 1024)

@@ -15,7 +15,7 @@ struct GatewayFixture {
     let assembly: GatewayAssembly
     let listener: Listener
     let log = Shared<[String]>([])
-    /// Makes requests to /held wait while it is closed.
+    /// A latch that makes requests to /held wait while it is closed.
     let latch: Latch
     /// The number of bodies that the handlers received.
     let answered: Shared<Int>
@@ -23,7 +23,8 @@ struct GatewayFixture {
     static let key = "ptgw_of-the-shop"
     static let otherKey = "ptgw_of-another"
 
-    /// The clients for most tests: `shop` may request sessions; `other` may do so for another merchant.
+    /// The YAML of the clients for most tests: `shop`, and `other`, which has another merchant. Both may request
+    /// sessions.
     static func clients(_ more: String = "") -> String {
         """
         clients:
@@ -133,7 +134,7 @@ struct GatewayFixture {
 }
 
 extension GatewayAssembly {
-    /// Opens the sockets, none of which is inherited.
+    /// Opens the sockets without inherited descriptors.
     func listen() async throws -> Listener {
         try await Listener.start(sockets(), group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }

@@ -88,7 +88,7 @@ struct GatewayServiceTests {
             let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
             let log = StandardErrorLog()
 
-            // An error at the end of the file, so that none of it takes effect.
+            // The error is at the end of the file, so the test shows that no part of the file takes effect.
             let renamed = text.replacing("name: shop", with: "name: boutique")
             try gateway.directory.write(renamed + "sesions: {}\n", to: "c.yaml")
             await gateway.reload(log)

@@ -5,7 +5,7 @@ import Testing
 @testable import Gateway
 
 /// Input from untrusted callers. DaemonTests/Listener tests the listener's own rules; these tests show that the gateway
-/// applies them, and that it reads nothing but a head before it knows the client.
+/// applies them, and that it reads only the request's head before it knows the client.
 @Suite("Hostile requests at the gateway")
 struct HostileRequestTests {
     private static func post(_ headers: String) -> String {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// The executable, from its command line to its exit status.
+/// The program as a process, from its command line to its exit status.
 @Suite("The program paytoken-gateway")
 struct ProgramTests {
     private let directory: FreshDirectory
@@ -115,7 +115,8 @@ struct ProgramTests {
             .map { .certificate($0) }
         configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: directory.path("client.key"), format: .pem))
         let context = try NIOSSLContext(configuration: configuration)
-        // An unknown client would receive only one 401.
+        // These requests come from a known client, because the gateway closes an unknown client's connection after one
+        // 401.
         let growth = try await PipelinedRequests(to: "/merchant-sessions").growth(of: running.processIdentifier) {
             try await RawConnection(port: port) {
                 try $0.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))

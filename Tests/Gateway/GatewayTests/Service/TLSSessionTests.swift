@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Clients that resume TLS sessions.
+/// Tests of clients that resume TLS sessions.
 extension TLSTests {
     @Test("attributes a resumed session to the client of its handshake", arguments: ["-tls1_2", "-tls1_3"])
     func resumed(version: String) async throws {
@@ -16,7 +16,8 @@ extension TLSTests {
                 let resumed = try await request(gateway, version, as: name, ["-sess_in", session])
                 #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("\(client) 0"), "\(resumed)")
             }
-            // A certificate from an unknown authority: neither a handshake nor a resumed session identifies the client.
+            // The client's certificate comes from an unknown authority, so neither a handshake nor a resumed session
+            // identifies the client.
             let outsider = try TestCertificates(in: FreshDirectory())
             try certificates.write(outsider.client, to: "outsider")
             let session = directory.path("outsider.session")

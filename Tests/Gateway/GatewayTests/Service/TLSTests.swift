@@ -8,7 +8,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPListener
 
-/// The listener over TLS, with real clients: curl, openssl s_client, and swift-nio-ssl for faults that those cannot
+/// The listener over TLS, with curl and openssl s_client as clients. swift-nio-ssl produces the faults that they cannot
 /// produce.
 @Suite("TLS and client certificates")
 struct TLSTests {
@@ -79,12 +79,12 @@ struct TLSTests {
         }
     }
 
-    /// RFC 9325 §4.1, §4.2: no RSA key transport, no CBC.
+    /// RFC 9325 §4.1 and §4.2 forbid RSA key transport and CBC.
     @Test(
         "accepts TLS 1.2 only with an ephemeral key and an AEAD",
         arguments: ["AES128-GCM-SHA256", "AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA"])
     func ciphers(cipher: String) async throws {
-        // RSA, so that all suites can be negotiated.
+        // The server's key is RSA, so that every cipher suite could be negotiated.
         let files = try await SimulatedAppleCertificates.shared.value
         for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
             try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
@@ -97,7 +97,7 @@ struct TLSTests {
         }
     }
 
-    /// RFC 9155; and ALPN (RFC 7301).
+    /// RFC 9155 forbids SHA-1 signatures in TLS 1.2. RFC 7301 defines ALPN.
     @Test("never signs with SHA-1 in TLS 1.2, offers http/1.1 only, and logs failures within bounds")
     func signatures() async throws {
         let files = try await SimulatedAppleCertificates.shared.value
@@ -119,7 +119,8 @@ struct TLSTests {
             #expect(good.output.contains("ALPN protocol: http/1.1"))
             let requested = good.output.split(separator: "\n").first { $0.hasPrefix("Requested Signature Algorithms:") }
             #expect(requested?.contains("RSA+SHA256") == true && requested?.contains("SHA1") == false, "\(good)")
-            // It learns that its protocol is not offered, and can decide what to do.
+            // A client that offers only another protocol gets a connection without ALPN, and can decide whether to use
+            // it.
             let other = try await offer("DEFAULT", ["-alpn", "h2"], to: gateway)
             #expect(other.output.contains("No ALPN negotiated"), "\(other)")
         }
@@ -162,7 +163,7 @@ struct TLSTests {
                 to: "server-only")
             let server = try await curl(gateway, certificate("server-only")).output
             #expect(server.hasSuffix("\n401") && server.contains("does not name clientAuth"), "\(server)")
-            // The same name from another authority.
+            // This certificate has the same name, but another authority issued it.
             let outsider = try TestCertificates(in: FreshDirectory())
             try outsider.write(outsider.client, to: "client")
             let elsewhere = try await curl(
@@ -200,7 +201,7 @@ struct TLSTests {
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
             #expect(try await curl(gateway, trusted + certificate("other")).output.hasSuffix("\n401"))
 
-            // A key that matches no certificate: nothing changes.
+            // The new key does not match the certificate, so the reload changes nothing.
             try directory.write(certificates.client.key.pemRepresentation, to: "server.key")
             await gateway.reload()
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
@@ -218,7 +219,8 @@ struct TLSTests {
             input: Array("GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
     }
 
-    /// For as long as a session may be resumed, TLS keeps its certificates, from any issuer.
+    /// TLS keeps a session's certificates, from any issuer, for as long as the session may be resumed. A long chain
+    /// would occupy memory for that time.
     @Test(
         "gives no session to a client with more certificates than a chain may have", arguments: ["-tls1_2", "-tls1_3"]
     )
@@ -243,7 +245,7 @@ struct TLSTests {
         }
     }
 
-    /// The TLS of swift-nio-ssl's client, without verification of the server.
+    /// A pipeline initialiser that adds swift-nio-ssl's TLS client, without verification of the server.
     private func tls() async throws -> @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none
@@ -293,7 +295,7 @@ struct TLSTests {
             let asked = try await RunningProgram(
                 Program.installed("sh"), ["-c", script], workingDirectory: directory.path
             ).result()
-            // s_client exited because its connection was closed.
+            // s_client has exited because the gateway closed its connection.
             #expect(
                 asked.output.contains("RENEGOTIATING") && asked.output.contains("alert no renegotiation"), "\(asked)")
             #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200")
@@ -324,7 +326,7 @@ struct TLSTests {
             "limits: { handshakes_per_second: 100000, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             let (port, isOver) = (try gateway.port, Shared(false))
-            // As many as there are places, and more in sequence.
+            // The addresses together hold as many connections as there are places, and reopen each one that is closed.
             try await withThrowingTaskGroup(of: Void.self) { flood in
                 for address in 2..<18 {
                     flood.addTask {
@@ -360,7 +362,7 @@ struct TLSTests {
             "limits: { handshakes_per_second: 1, max_connections_per_address: 2, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             for _ in 0..<8 { #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200") }
-            // Repeat until the address has made more handshakes than it may make at once.
+            // The address may make several handshakes at once, so the test repeats them until one is refused.
             var answers = ""
             try await wait(for: "a refused handshake") {
                 answers = try await curl(gateway).output

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Gateway
 
-/// Resources of a connection to Apple's host, all of which must be freed when it ends. A merchant's sessions make
-/// thousands of connections a day.
+/// The resources of a connection to Apple's host, all of which must be freed when it ends. A gateway makes thousands of
+/// such connections a day, so a leak would exhaust its memory.
 @Suite struct AppleConnectionTests {
     /// Opens a connection and ends it.
     ///
@@ -16,7 +16,7 @@ import Testing
         let usual = try await SoftwareIdentities.usual()
         let identity = try #require(MerchantIdentity(try await SoftwareIdentities.shared.value.identity))
         let tls = try IdentityTLS(identity, source: identities ?? usual, endpoint: endpoint)
-        // The connection's last handler has it.
+        // The connection's last handler owns this object, so the object is freed only if all handlers are.
         let progress = SessionProgress(SessionOrigin(deadline: .now() + .seconds(120)))
         do throws(SessionFailure) {
             let connection = try await AppleConnection.open(to: endpoint, as: tls, progress)

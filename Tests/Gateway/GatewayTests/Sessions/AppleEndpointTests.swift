@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// The configured addresses for merchant sessions, which are strictly parsed.
+/// Strict parsing of the configured addresses for merchant sessions.
 @Suite struct AppleEndpointTests {
     private func settings(_ section: String) throws -> SessionSettings {
         let directory = try FreshDirectory()

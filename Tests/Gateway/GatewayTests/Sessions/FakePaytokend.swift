@@ -15,9 +15,9 @@ final class FakePaytokend: Sendable {
 
     /// The method and target of each request.
     var requests: [String] { asked.current }
-    /// The trace header of each request; empty if it had none.
+    /// The `traceparent` headers of each request; empty for a request without one.
     let traceparents = Shared<[[String]]>([])
-    /// Holds responses back while it is closed.
+    /// A latch that delays all responses while it is closed.
     let latch = Latch(isOpen: true)
 
     /// - Parameter refusal: the response to every request, if any.

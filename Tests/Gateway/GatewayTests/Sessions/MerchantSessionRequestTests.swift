@@ -4,7 +4,8 @@ import Testing
 
 @testable import Gateway
 
-/// Permitted requests of a caller, none of which determines the address.
+/// The content that a caller's request may have. No member determines the address to which the gateway sends the
+/// request.
 @Suite struct MerchantSessionRequestTests {
     private func body(_ members: [(String, String)]) -> [UInt8] {
         var json = JSONWriter()
@@ -89,7 +90,8 @@ import Testing
         #expect(refused(body(context: context)) == "initiativeContext")
     }
 
-    // One of them has ten characters, like a team identifier; it is sent to Apple as one, and never resolved.
+    // 2130706433 has the ten characters of a team identifier, so the gateway accepts it. It sends the text to Apple,
+    // and never resolves it as an address.
     @Test(arguments: forgeries.filter { $0 != "2130706433" })
     func aTeamIdentifierIsNoAddress(context: String) {
         #expect(refused(body(initiative: "in_app", context: context)) == "initiativeContext")

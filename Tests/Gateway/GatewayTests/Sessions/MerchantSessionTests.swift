@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// A merchant session without faults.
+/// Merchant sessions with a correct Apple host.
 @Suite struct MerchantSessionTests {
     @Test(arguments: [2, 3], [AppleCertificate.right, .rightRSA])
     func applesAnswerComesByteForByte(version: Int, certificate: AppleCertificate) async throws {
@@ -178,7 +178,7 @@ import Testing
             $0[newest.identity.publicKeyHash] = .refused(code: code, message: "")
         }
         _ = try await bench.session()
-        // One request, on the only connection that existed.
+        // Apple received one request, on the connection with the next key.
         #expect(bench.apple.requests.count == 1)
         #expect(bench.heard.signatures.current == ["no_active_identity", "ok"])
         // The cached list of the merchant's keys is requested again.

@@ -110,7 +110,7 @@ import Testing
             .raw("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\n{}"), .unexpectedContent
         ),
         (.raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), .unexpectedContent),
-        // It would end with the connection, wherever that is interrupted.
+        // This body ends only with the connection, so a truncated body would look complete.
         (.cutShort(head + "\r\n{}"), .unexpectedContent),
         (.cutShort("HTTP/1.1 304 X\r\n\r\n"), .redirected(status: 304)),
         (.raw("SSH-2.0-OpenSSH\r\n\r\n"), .notHTTP),
@@ -151,7 +151,7 @@ import Testing
         #expect(try await bench.session().body == Array("{}".utf8))
     }
 
-    /// They would be mistaken for the next response.
+    /// Bytes after a response would be mistaken for the next response.
     @Test func bytesAfterAResponseEndTheConnection() async throws {
         let answer = Self.head + "Content-Length: 2\r\n\r\n{}"
         let bench = try await SessionBench([.raw(answer + answer), .session])
@@ -167,7 +167,7 @@ import Testing
         (.raw(head + "Content-Length: 10\r\n\r\n{"), .answer),
     ])
     func aSlowAnswerEndsAtTheDeadline(behaviour: SimulatedApple.Behaviour, step: SessionStep) async throws {
-        // The first request makes the connection; only the second one has to be in time.
+        // This request also has to make the connection, so the deadline is long enough for that.
         let bench = try await SessionBench([behaviour], deadline: .seconds(3))
         let failure = await bench.failure()
         guard case .deadlineExceeded(let reached) = failure else {

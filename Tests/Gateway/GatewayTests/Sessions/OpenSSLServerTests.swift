@@ -8,8 +8,8 @@ import Testing
 @testable import Gateway
 @testable import Processors
 
-/// A server with a TLS implementation other than BoringSSL: `openssl s_server`, which requires and verifies the
-/// merchant's certificate.
+/// Connections to a server whose TLS implementation is not BoringSSL: `openssl s_server`, which requires and verifies
+/// the merchant's certificate.
 @Suite struct OpenSSLServerTests {
     @Test(arguments: [
         ["-tls1_2"], ["-tls1_3"], ["-tls1_2", "-client_sigalgs", "RSA+SHA256"],
@@ -29,7 +29,7 @@ import Testing
         #expect(try await failure.value() == .connectionLost)
     }
 
-    /// Its certificate is trusted, but is for another name.
+    /// The server's certificate is trusted, but is for another name.
     @Test(arguments: ["-tls1_2", "-tls1_3"])
     func aServerOfAnotherNameDoesNotSeeTheMerchantsCertificate(version: String) async throws {
         let server = try await OpenSSLServer([version], certificate: .another)
@@ -49,7 +49,7 @@ import Testing
         } catch { return error }
     }
 
-    /// RFC 9325 §4.2: no CBC.
+    /// RFC 9325 §4.2 forbids CBC.
     @Test func aServerThatSpeaksCBCOnlyGetsNoConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"])
         let heard = RecordedSessions()
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    /// A HelloRequest (RFC 5246 §7.4.1.1) after the handshake.
+    /// The server sends a HelloRequest (RFC 5246 §7.4.1.1) after the handshake.
     @Test func aRenegotiationEndsTheConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2"])
         let heard = RecordedSessions()
@@ -111,7 +111,7 @@ import Testing
         try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
         try server.command("r\n")
         #expect(try await failure.value() == .connectionLost)
-        // The signature for the first handshake.
+        // Only the first handshake used a signature.
         #expect(heard.signatures.current == ["ok"])
     }
 }
@@ -129,7 +129,7 @@ struct OpenSSLServer {
                 "s_server", "-accept", "127.0.0.1:0", "-Verify", "2", "-verify_return_error", "-CAfile",
                 files.clientAuthorities, "-cert", files.certificate(certificate), "-key", files.key(certificate),
             ] + arguments
-        // s_server exits when its input ends; a pipe that it also has open for writing never ends.
+        // s_server exits when its input ends. Its input is a pipe that it also has open for writing, which never ends.
         directory = try FreshDirectory()
         let script = "mkfifo \(directory.path("commands")) && exec openssl \"$@\" <> \(directory.path("commands"))"
         program = try RunningProgram(Program.installed("sh"), ["-c", script, "sh"] + line)

@@ -48,7 +48,7 @@ import Testing
             observer: RecordedSessions(), deadline: .seconds(120))
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         _ = try await sessions.session(SessionBench.request, traceparent: trace)
-        // The requests for the list and for the signature.
+        // The request for the list of keys and the request for the signature both have the trace.
         #expect(paytokend.traceparents.current == [[trace], [trace]])
         // A second session on the existing connection makes no request to paytokend; a new connection sends its own
         // trace.
@@ -59,7 +59,7 @@ import Testing
         #expect(paytokend.traceparents.current.last == [other])
     }
 
-    /// paytokend.timeout may exceed the time limit of a session.
+    /// `paytokend.timeout` may be longer than a session's time limit.
     @Test func noQuestionOutlivesTheSession() async throws {
         let paytokend = try await FakePaytokend(at: socket, SoftwareIdentities.shared.value)
         paytokend.latch.close()

@@ -29,7 +29,7 @@ import Testing
             ])
     }
 
-    /// NIO's own resolver runs one lookup at a time on an event loop.
+    /// NIO's own resolver runs one lookup at a time on an event loop, so a slow lookup would delay the others.
     @Test func aProxysNameThatIsNotResolvedDelaysNoOtherSession() async throws {
         let apple = try await SimulatedApple()
         let proxy = try await ConnectProxy(.tunnels(toPort: apple.port))
@@ -73,7 +73,7 @@ import Testing
         arguments: [
             ("HTTP/1.1 403 Forbidden\r\n\r\n", 403), ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", 407),
             ("HTTP/1.1 502 Bad Gateway\r\n\r\n", 502), ("SOCKS\r\n\r\n", nil),
-            // Unsolicited bytes after the head.
+            // The proxy sends bytes after the head before the client has sent any.
             ("HTTP/1.1 200 OK\r\n\r\n\u{16}", 200),
             ("HTTP/1.1 200 OK\r\n" + String(repeating: "X: y\r\n", count: 2000), nil),
         ] as [(String, Int?)])

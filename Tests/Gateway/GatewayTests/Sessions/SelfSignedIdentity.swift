@@ -1,6 +1,6 @@
 import TokenForge
 
-/// A merchant's identity from its own authority, which no simulated Apple knows.
+/// A merchant's identity whose certificate a new authority has issued, so that no simulated Apple accepts it.
 enum SelfSignedIdentity {
     static func key() throws -> SoftwareIdentities.Key {
         try SoftwareIdentities.Key(merchant: SoftwareIdentities.merchantIdentifier, authority: ForgeAuthority())

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// A client for sessions with a simulated Apple, and the observations of both.
+/// A client for merchant sessions, a simulated Apple, and the events that both report.
 struct SessionBench {
     let apple: SimulatedApple
     let identities: SoftwareIdentities
@@ -16,7 +16,7 @@ struct SessionBench {
 
     /// - Parameters:
     ///   - trusts: true to trust the tests' root instead of the system's.
-    ///   - deadline: long, so that only intentional delays reach it.
+    ///   - deadline: the time limit of a session. The default is long, so that only intentional delays exceed it.
     init(
         _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .right,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil,

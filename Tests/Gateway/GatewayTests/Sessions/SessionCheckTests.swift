@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// The step at which a session request fails, as reported by a check.
+/// The session check, which reports the step at which a session request fails.
 @Suite struct SessionCheckTests {
     private let request = SessionCheckRequest(
         merchantIdentifier: SoftwareIdentities.merchantIdentifier, domain: "shop.example")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// The program from its configuration file to Apple's response, with a simulated paytokend.
+/// The program paytoken-gateway, run as a process, with a simulated paytokend and a simulated Apple.
 @Suite struct SessionProgramTests {
     @Test func theProgramGivesSessionsAndChecksThem() async throws {
         let directory = try FreshDirectory()

@@ -102,7 +102,7 @@ import Testing
         }
         gateway.identities.latch.open()
         for session in held + [other] { #expect(try await session.value() == 200) }
-        // Their places are free again.
+        // The completed sessions have freed their places.
         #expect(try await gateway.post(Self.body).status == 200)
         await gateway.stop()
     }

@@ -17,23 +17,24 @@ final class SoftwareIdentities: MerchantIdentitySource {
         let key: _RSA.Signing.PrivateKey
     }
 
-    /// `merchant.com.example.identity`, created once, because generating RSA keys takes a while.
+    /// The key of `merchant.com.example.identity`. All tests share it, because generating RSA keys takes time.
     static let shared = Task { try Key(merchant: merchantIdentifier) }
     static let merchantIdentifier = "merchant.com.example.identity"
 
     private let keys: Shared<[String: [Key]]>
-    /// The failures of the next requests, by the name of a key; "" for the list.
+    /// The failure of each key's signature, by the key's publicKeyHash. The entry "" is the failure of the request for
+    /// the list of keys.
     let failures = Shared<[String: IdentityFailure]>([:])
-    /// The signed inputs.
+    /// The inputs that were signed, in order.
     let inputs = Shared<[ClientCertificateVerifyInput]>([])
     let algorithms = Shared<[TLSSignatureAlgorithm]>([])
     let listed = Shared(0)
-    /// Holds signatures back while it is closed.
+    /// A latch that delays signatures while it is closed.
     let latch = Latch(isOpen: true)
 
     init(_ keys: [String: [Key]]) { self.keys = Shared(keys) }
 
-    /// The shared merchant's identity, and an identity of `merchant.com.example.other`.
+    /// Makes a source with the shared merchant's identity and an identity of `merchant.com.example.other`.
     static func twoMerchants() async throws -> SoftwareIdentities {
         SoftwareIdentities([
             merchantIdentifier: [try await shared.value],
@@ -41,7 +42,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
         ])
     }
 
-    /// The shared merchant's identity.
+    /// Makes a source with only the shared merchant's identity.
     static func usual() async throws -> SoftwareIdentities {
         SoftwareIdentities([merchantIdentifier: [try await shared.value]])
     }
@@ -60,7 +61,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
         await latch.pass()
         if let failure = failures.current[publicKeyHash] { throw failure }
         do {
-            // Refuses the inputs that paytokend would refuse.
+            // This parser throws for the inputs that paytokend would refuse.
             let parsed = try ClientCertificateVerifyInput(parsing: input)
             guard parsed.permits(algorithm) else { throw IdentityFailure.unreadable }
             if case .tls12(let transcript) = parsed { try transcript.requireAppleHost() }
@@ -96,7 +97,7 @@ extension SoftwareIdentities.Key {
     }
 }
 
-/// Stores the observed events.
+/// Stores the events that the session client reports.
 final class RecordedSessions: SessionObserver {
     let sessions = Shared<[String]>([])
     let handshakes = Shared<[String]>([])

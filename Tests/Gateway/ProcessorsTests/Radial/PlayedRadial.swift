@@ -5,9 +5,9 @@ import TestSupport
 
 @testable import Processors
 
-/// Radial's Payment Service as in its public documents, over a Unix socket.
+/// A simulation of Radial's Payment Service, made from its public documents, on a Unix socket.
 final class PlayedRadial: Sendable {
-    /// The fate of each request.
+    /// The reaction to each request.
     enum Behaviour: Sendable {
         case answers(String, status: Int = 200)
         /// The connection ends once the request has arrived.

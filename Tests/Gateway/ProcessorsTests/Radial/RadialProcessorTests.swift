@@ -6,7 +6,7 @@ import Testing
 
 @testable import Processors
 
-/// A payment submitted to a played Radial: the bytes sent, and the outcome known afterwards.
+/// Payments submitted to a simulated Radial: the bytes of the request, and the outcome that the reply gives.
 @Suite("The processor for Radial")
 struct RadialProcessorTests {
     private static let accountNumber = "4109370251004320"
@@ -104,7 +104,7 @@ struct RadialProcessorTests {
             "<ExpirationDate>2029-12</ExpirationDate>", "<Amount currencyCode=\"USD\">14.99</Amount>",
             "<BillingFirstName>Ada</BillingFirstName>", "<CustomerEmail>ada@shop.example</CustomerEmail>",
             "<CustomerIPAddress>192.0.2.1</CustomerIPAddress>", "<ShipToLastName>Byron</ShipToLastName>",
-            // The bytes FF 00 00 01 … 12, in hexadecimal for Visa.
+            // Visa's message has the cryptogram's bytes in hexadecimal.
             "<CavvUcaf>FF0000010203040506070809" + "0A0B0C0D0E0F101112</CavvUcaf>", "<ECI>5</ECI>",
         ] { #expect(request.body.contains(part), "\(part)") }
     }
@@ -142,7 +142,7 @@ struct RadialProcessorTests {
         "reports as pending a reply that leaves the bank's authorization open",
         arguments: [
             ("TIMEOUT", "TO01", ""), ("TIMEOUT", "NR01", ""), ("PaymentProcessorTimeout", "TO01", ""),
-            // Unknown, contradictory, and an approval without the bank's code.
+            // These codes are unknown or contradictory, or are an approval without the bank's code.
             ("NEWCODE", "ZZ01", "614653"), ("APPROVED", "TO01", "614653"), ("DECL", "AP01", "614653"),
             ("APPROVED", "ND01", "614653"),
             ("APPROVED", "AP01", ""),
@@ -166,20 +166,21 @@ struct RadialProcessorTests {
         #expect(answer.outcome.authorizationCode == "614653")
     }
 
-    /// The bank may have authorized it. An `error` would make the shop ask the customer to pay again.
+    /// The bank may have authorized the payment. The outcome `error` would make the shop ask the customer to pay again.
     @Test(
         "reports an unknown outcome after an account number that is not tokenized, and keeps no value of the reply",
         arguments: [
             ("4109370251004320", "isToken=\"false\""), ("4109370251004320", ""), ("4109371AbCdE4320", "isToken=\"1\""),
-            // Marked as tokenized, although it is not.
+            // The reply states that these are tokenized, although they are not.
             ("4109370251004320", "isToken=\"true\""), ("4109-3702-5100-4320", "isToken=\"true\""),
-            // The payment's own number in disguise, and another one, possibly the card's instead of the device's.
+            // The first contains the payment's own account number among letters. The second is another number, possibly
+            // the card's instead of the device's.
             ("4109a3702b5100c4320", "isToken=\"true\""), ("4111111111111111", "isToken=\"true\""),
         ])
     func notTokenized(number: String, attribute: String) async throws {
         let reply = Self.reply(token: number, isToken: attribute)
         #expect(try await authorize(.answers(reply)).outcome == .unknown(.accountNumberNotTokenized))
-        // The codes do not count then.
+        // A decline's codes do not change the outcome then.
         let decline = Self.reply(
             token: number, isToken: attribute, response: "DECL", authorization: "ND01", bankCode: "")
         #expect(try await authorize(.answers(decline)).outcome == .unknown(.accountNumberNotTokenized))
@@ -264,7 +265,7 @@ struct RadialProcessorTests {
             processor.unsuitable(other, orderId: "1") == [
                 UnsuitableElement(.customerIPAddress, "must be a dotted quad, such as 192.0.2.1")
             ])
-        // A telephone number alone ships nothing.
+        // A shipping contact that has only a telephone number and an e-mail address needs no address.
         var reachable = Self.customer { ($0.phoneNumber, $0.emailAddress) = (nil, nil) }
         reachable.shipping = PaymentContact()
         reachable.shipping?.phoneNumber = "6101234567"
@@ -308,7 +309,7 @@ struct RadialProcessorTests {
         let broken = try Self.submission(
             proof: .threeDSecure(ThreeDSecureProof(cryptogram: Self.secret("?"), eciIndicator: nil)))
         #expect(processor.objection(to: broken) == "a cryptogram that is not base64, or too long")
-        // A submission of it sends nothing.
+        // Submitting such a payment sends nothing to Radial.
         #expect(
             await processor.authorize(discover, before: .now + .seconds(60), late: { _ in }) == .notSent(.notWritten))
     }

@@ -149,7 +149,7 @@ struct CreditCardAuthMessageTests {
         ] {
             #expect(throws: Fault.cryptogram) { try document(cryptogram: cryptogram) }
         }
-        // Visa: 33 bytes would be 66 digits.
+        // A cryptogram of 33 bytes would have 66 digits in Visa's form, which is too long.
         #expect(throws: Fault.cryptogram) { try document(cryptogram: String(repeating: "A", count: 44)) }
         #expect(throws: Fault.amount) { try document(amount: amount("0", "USD")) }
         #expect(throws: Fault.currency) { try document(amount: amount("0.001", "KWD")) }

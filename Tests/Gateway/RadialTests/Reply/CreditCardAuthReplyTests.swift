@@ -84,7 +84,7 @@ struct CreditCardAuthReplyTests {
         #expect(!refusal.description.contains("4111"))
     }
 
-    @Test("elements and attributes that are not known are passed over, wherever they are")
+    @Test("ignores unknown elements and attributes, wherever they are")
     func extensions() throws {
         let more = "<Extension><Deep at=\"1\">x</Deep></Extension><o:OrderId xmlns:o=\"urn:o\">2</o:OrderId>"
         var text = PublishedExamples.reply
@@ -102,7 +102,7 @@ struct CreditCardAuthReplyTests {
         "BankAuthorizationCode", "CVV2ResponseCode", "AVSResponseCode", "AmountAuthorized",
     ]
 
-    @Test("what the table requires is required, and nothing that is known is there twice", arguments: required)
+    @Test("refuses a reply without a required element, or with a known element twice", arguments: required)
     func isRequired(_ path: String) throws {
         let name = try #require(path.split(separator: "/").last.map(String.init))
         let pattern = try Regex("<\(name)[ >](.|\n)*?</\(name)>")
@@ -115,7 +115,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "what the table does not require may be left out",
+        "accepts a reply without the optional elements",
         arguments: [
             "ResponseCode", "PhoneResponseCode", "NameResponseCode", "EmailResponseCode", "TenderType",
             "PaymentAccountInformation", "BinPrefix", "PanSuffix", "OriginalPanSuffix",
@@ -126,7 +126,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "what is longer than it can be is refused",
+        "refuses a value that is longer than its limit",
         arguments: [
             ("PaymentContext/OrderId", "<OrderId>1<", "<OrderId>@<", 1...20),
             ("PaymentContext/PaymentAccountUniqueId", "4054131ImpMJ6965", "@", 1...22),
@@ -144,7 +144,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "what a reply need not have decides nothing: not as documented, it is left out",
+        "omits an optional value that is not as documented, which does not change the outcome",
         arguments: ["", "long", "<x/>"])
     func optional(_ value: String) throws {
         let text = value == "long" ? String(repeating: "x", count: 65) : value
@@ -162,9 +162,10 @@ struct CreditCardAuthReplyTests {
         }
     }
 
-    /// Numbers of ISO/IEC 7812's form, with the check digit; the second of each pair has another last digit.
+    /// Texts with and without the form of an account number (ISO/IEC 7812). A wrong check digit, as in the second text,
+    /// makes the form invalid.
     @Test(
-        "what has the form of an account number is none of Radial's tokens, whatever isToken says",
+        "refuses a value with the form of an account number as Radial's token, regardless of isToken",
         arguments: [
             ("4111111111111111", true), ("4111111111111112", false), ("4111-1111 1111 1111", true),
             ("378282246310005", true), ("6304000000000000", true), ("41111111111a11111", false),
@@ -177,7 +178,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "an amount is an exact decimal of its currency",
+        "reads an amount as an exact decimal of its currency",
         arguments: [
             ("USD", "14.99", 1499), ("USD", "14.9", 1490), ("USD", "14", 1400), ("USD", "0.00", 0),
             ("USD", " 1.00\n", 100),
@@ -191,7 +192,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "what is no amount is refused",
+        "refuses an invalid amount",
         arguments: [
             ("USD", "-1.00"), ("USD", "14.995"), ("USD", "1e3"), ("USD", "NaN"), ("JPY", "10.50"), ("USD", "1,00"),
             ("JPY", ".00"),
@@ -201,7 +202,7 @@ struct CreditCardAuthReplyTests {
         #expect(fault(answer)?.somewhere == DocumentError(.notAnAmount, "CreditCardAuthReply/AmountAuthorized"))
     }
 
-    @Test("a currency is of ISO 4217", arguments: [#" currencyCode="usd""#, #" currencyCode="XXX""#, ""])
+    @Test("refuses a currency outside ISO 4217", arguments: [#" currencyCode="usd""#, #" currencyCode="XXX""#, ""])
     func notACurrency(_ attribute: String) {
         #expect(
             fault(Documents.reply(#" currencyCode="USD""#, attribute))?.somewhere
@@ -209,21 +210,21 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "the codes' meaning",
+        "derives the outcome from the response code and the authorization code",
         arguments: [
             ("APPROVED", "AP01", AuthorizationOutcome.approved), ("TIMEOUT", "TO01", .timeout),
             ("TIMEOUT", "NR01", .timeout),
             ("PaymentProcessorTimeout", "X", .timeout), ("DECL", "ND01", .declined(.declined)),
             ("DECLF", "ND02", .declined(.funds)), ("DECLR", "ND03", .declined(.referral)),
-            // The bank's code of an approval is AP01 alone; others may be those of declines.
+            // AP01 is the bank's only code for an approval. Other codes may be declines.
             ("APPROVED", "00", .other), ("APPROVED", "ND01", .other),
-            // Beside an approval of the bank's, and no decline.
+            // The bank approved these, but the response code is neither an approval nor a decline.
             ("AVS", "AP01", .other), ("CSC", "AP01", .other), ("AVSCSC", "AP01", .other),
             ("AcceptOrderWithException", "AP01", .other),
-            // Not known.
+            // These response codes are unknown.
             ("NOK", "X", .other), ("OK", "X", .other), ("approved", "X", .other), ("", "AP01", .other),
             ("DECLX", "X", .other),
-            // Against each other.
+            // These codes contradict each other.
             ("APPROVED", "TO01", .other), ("DECL", "AP01", .other), ("TIMEOUT", "AP01", .other),
             ("APPROVED", "NR01", .other),
         ])
@@ -235,7 +236,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "without ResponseCode the other code decides",
+        "derives the outcome from the authorization code if ResponseCode is missing",
         arguments: [("AP01", AuthorizationOutcome.approved), ("TO01", .timeout), ("NR01", .timeout), ("ND01", .other)])
     func withoutResponseCode(_ code: String, _ outcome: AuthorizationOutcome) throws {
         var reply = try reply(Documents.reply)
@@ -244,12 +245,12 @@ struct CreditCardAuthReplyTests {
         #expect(reply.outcome == outcome)
     }
 
-    @Test("an approval without the bank's code is none", arguments: ["", "  "])
+    @Test("does not count an approval without the bank's code as approved", arguments: ["", "  "])
     func withoutBankCode(_ code: String) throws {
         #expect(try reply(Documents.reply(">614653<", ">\(code)<")).outcome == .other)
     }
 
-    @Test("a declined payment needs no bank's code")
+    @Test("accepts a declined payment without the bank's code")
     func declined() throws {
         let answer = Documents.reply(">614653<", "><")
         let text = String(decoding: answer, as: UTF8.self).replacing("APPROVED", with: "DECLF").replacing(

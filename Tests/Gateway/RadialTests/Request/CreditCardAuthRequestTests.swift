@@ -42,7 +42,7 @@ struct CreditCardAuthRequestTests {
                 == CreditCardAuthRequest(parsing: Documents.request))
     }
 
-    // The rows of the page's table.
+    // These lists repeat the table of elements on Radial's integration page.
 
     static let required = [
         "WalletPaymentInformation", "OrderId", "BillingFirstName", "BillingLastName", "BillingPhoneNo",
@@ -58,7 +58,7 @@ struct CreditCardAuthRequestTests {
         "ShippingAddress/Line4", "ShippingAddress/MainDivision", "ShippingAddress/PostalCode", "Features",
         "Features/IncludePaymentAccountInformation",
     ]
-    /// The least and most characters.
+    /// The minimum and maximum number of characters of each element.
     static let lengths = [
         ("OrderId", 1, 20), ("CustomerEmail", 1, 70),
         ("BillingAddress/Line1", 1, 70), ("BillingAddress/Line2", 1, 70), ("BillingAddress/Line3", 1, 70),

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("WalletPaymentInformation")
 struct WalletPaymentInformationTests {
-    /// The part of the published request, as a document by itself.
+    /// The element WalletPaymentInformation of the published request, as a separate document.
     private static let document: String = {
         let request = PublishedExamples.request
         return Documents.element("WalletPaymentInformation", in: request).replacing(
@@ -96,7 +96,7 @@ struct WalletPaymentInformationTests {
         #expect(fault("EC_v1", version)?.reason == .formatWithoutElements)
         #expect(fault("EC_v1", version)?.element == path)
         #expect(fault("EC_v1", version)?.description.contains("wrappedKey") == true)
-        // Its elements may differ too, but the format is the reason.
+        // In a document of version EC_v1, the element WrappedKey itself is the fault.
         #expect(fault("<Version>EC_v1", "<WrappedKey>AAAA</WrappedKey><Version>EC_v1")?.reason == .unknownElement)
     }
 

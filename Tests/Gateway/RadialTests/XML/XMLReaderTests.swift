@@ -195,7 +195,8 @@ struct XMLReaderTests {
         #expect(reason(element(0, 5_000)) == .tooManyAttributes(limit: 16))
     }
 
-    /// libxml2 compares each of a tag's attributes with each other, and would report these as repeated.
+    /// libxml2 compares every attribute of a tag with every other one, which is slow for many attributes. It would
+    /// report these as duplicates.
     @Test("refuses a tag with too many attributes before libxml2 reads it")
     func attributesBeforeParsing() throws {
         let many = String(repeating: " x='>'", count: 17)
@@ -204,7 +205,7 @@ struct XMLReaderTests {
             reason("<?xml version=\"1.0\"?><!-- <b> --><a><![CDATA[<]]>\n<b\(many)></b></a>")
                 == .tooManyAttributes(limit: 16))
         #expect(reason("<a\(String(repeating: " x='1'", count: 16))/>") == .notWellFormed)
-        // Text between tags, and what only looks like an attribute, does not count.
+        // Texts, comments and CDATA sections that look like attributes do not count.
         let quotes = String(repeating: "'a' \"b\" ", count: 40)
         #expect(try read("<a>\(quotes)<!-- <b \(quotes)> --><![CDATA[<c \(quotes)>]]></a>").name == "a")
         #expect(reason("<a x='\(quotes.replacing("'", with: ""))") == .notWellFormed)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Status, rotations and expiry as every host shows them for all hosts.
+/// The status, rotations and certificate expiry of all hosts, which every host must show.
 @Suite struct OneViewTests {
     private func merchant(_ name: String, days: Double, on nodes: TwoNodes) async throws -> ForgedMerchant {
         var profile = MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)")

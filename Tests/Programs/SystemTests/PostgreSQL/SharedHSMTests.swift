@@ -42,7 +42,7 @@ import TokenForge
             """)
         #expect(marked == "3")
         for node in nodes { #expect(try await node.stop().status == 0) }
-        // The nodes start again in another order. Node-2 starts on a new host, which has nothing but its name.
+        // The nodes start again in another order. Node-2 starts on a new host, which keeps only the node's name.
         let again = try await DaemonHarness(configuration("node-2", hsmToken, database))
         try await nodes[2].start()
         try await nodes[0].start()

@@ -10,7 +10,8 @@ import Testing
 @testable import Ledger
 @testable import OfflineLedger
 
-/// Moving a host's file into a node of a database: once, completely, and so that never both serve.
+/// Moves of a host's ledger file into a node of a database. A move is complete and happens once, and file and database
+/// never serve at the same time.
 @Suite("Moving a ledger into a database")
 struct LedgerMoveTests {
     @Test("moves record, checkpoints, claims, keys, approvals and times, and continues the node")
@@ -54,7 +55,7 @@ struct LedgerMoveTests {
         #expect(try await ledger.approvals(limit: 5) == [kept])
         await ledger.close()
         try await fixture.expectMoved()
-        // Another run changes nothing.
+        // A second run of the move changes nothing.
         let before = try await fixture.rows()
         #expect(try await fixture.move().carryOut().status == .moved)
         #expect(try await fixture.rows() == before)
@@ -71,8 +72,8 @@ struct LedgerMoveTests {
         case .checked:
             await (try await fixture.openFile()).close()
         case .begun, .recordsCopied, .claimsCopied:
-            // The file serves. A daemon that requests the name in the database learns what to do, and blocks no other
-            // daemon.
+            // The file serves until the move is complete. A daemon that opens the node in the database receives an
+            // error with instructions, and blocks no other daemon.
             let file = try await fixture.openFile()
             #expect(try await file.release(fixture.file.request(1)) == .repeated)
             await file.close()
@@ -211,7 +212,8 @@ struct LedgerMoveTests {
     @Test("changes nothing any more in a program that was stopped while another continued the move")
     func overtaken() async throws {
         let fixture = try await MoveFixture()
-        // Its process is running, but a copy of the file does not have its lock, as on two hosts that share the file.
+        // The first program is still running. The second one moves a copy of the file, which the first program's lock
+        // does not cover, as on two hosts that share the file.
         let copy = fixture.path + ".copy"
         let error = await #expect(throws: LedgerMoveError.self) {
             try await fixture.move { moment in

@@ -17,13 +17,14 @@ struct MoveFixture: Sendable {
     let file: LedgerFixture
     let database: LedgerDatabase
     let signer = CheckpointSigner()
-    /// The record's lines and checkpoints, as in the file's own export.
+    /// The export of the file before the move: the lines of its records and audit checkpoints.
     let export: [UInt8]
 
     /// The error with which a test interrupts a move.
     struct Killed: Error {}
 
-    /// Seven releases on node-1, sealed after the fourth and the last, with the rest of a ledger's contents.
+    /// Makes a file of node-1 with seven releases, sealed after the fourth and the last one, and with all other kinds
+    /// of rows.
     ///
     /// - Parameter prepare: changes the ledger before it is closed.
     init(_ prepare: (any TestedLedger) async throws -> Void = { _ in }) async throws {
@@ -81,26 +82,26 @@ struct MoveFixture: Sendable {
                 url: try database.url(), node: node, repeatFor: .seconds(3600), timeout: .seconds(60)))
     }
 
-    /// Changes the file without the ledger's code.
+    /// Runs SQL on the file without the ledger's code.
     func changeFile(_ sql: String) throws {
         let queue = try DatabaseQueue(path: path)
         try queue.write { try $0.execute(sql: sql) }
         try queue.close()
     }
 
-    /// All rows of the tables that a move writes, one per line.
+    /// The rows of all tables that a move writes, one row in each line.
     func rows() async throws -> [String] {
         var rows: [String] = []
         for table in ["audit_record", "checkpoint", "audit_key", "claim", "merchant_key", "approval", "hold"] {
             rows.append(
                 try await database.sql("SELECT '\(table)', count(*), md5(string_agg(t::text, ',')) FROM \(table) t"))
         }
-        // A running daemon renews its row.
+        // Only name, fence and version are compared, because a running daemon updates the other columns of its row.
         rows.append(try await database.sql("SELECT name, fence, version FROM node ORDER BY name"))
         return rows
     }
 
-    /// Requires the result of every complete move: the whole record, exactly once, and a node that continues it.
+    /// Expects the result of a complete move: the node has the whole record exactly once, and continues it.
     func expectMoved(through last: Int = 7, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let moved = LedgerOpeningError.moved(path: path, server: try database.url().server, node: "node-1")
         await #expect(throws: moved, sourceLocation: sourceLocation) { try await openFile() }

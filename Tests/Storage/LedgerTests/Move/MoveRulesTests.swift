@@ -8,7 +8,7 @@ import Testing
 @testable import OfflineLedger
 @testable import SQLiteLedger
 
-/// Contents that both ledgers have, and contradictory contents.
+/// Moves between two ledgers with common or contradictory contents.
 @Suite("Merging two ledgers")
 struct MoveRulesTests {
     private static let now = LedgerFixture.noon
@@ -30,7 +30,8 @@ struct MoveRulesTests {
             (record(.deactivated, sooner), record(.deactivated), record(.deactivated)),
             (record(.deactivated, sooner), record(.preActivation), record(.deactivated)),
             (record(.active), record(.suspended), record(.suspended)),
-            // When resumed, it is deactivated again, as on the other side.
+            // The key stays suspended and takes over the other ledger's cut-off. When it is resumed, it is deactivated
+            // again.
             (record(.suspended), record(.deactivated, later), record(.suspended, later)),
             (record(.suspended, later), record(.deactivated, sooner), record(.suspended, sooner)),
             (record(.suspended), record(.deactivated), record(.suspended, now)),
@@ -45,7 +46,8 @@ struct MoveRulesTests {
         #expect(try becomes.stricter(with: one, at: Self.later) == becomes, "once more it changes nothing")
     }
 
-    /// Otherwise the database would not know that it lacks releases made after the copy.
+    /// A copy lacks the releases that were made after it. Without the acceptance, the database would release these
+    /// transactions again.
     @Test("moves a file that was restored from a copy only after its acceptance")
     func restored() async throws {
         let fixture = try await MoveFixture()
@@ -92,7 +94,8 @@ struct MoveRulesTests {
         let fixture = try await MoveFixture()
         let other = try await fixture.openDatabase(as: "node-2")
         try await other.store(LedgerFixture.record(fixture.file.key))
-        // The same caller with the same reference, another caller, and a claim that only the database has.
+        // Both ledgers have a claim of transaction 1 by the same caller, and of transaction 2 by different callers.
+        // Only the database has transaction 60.
         #expect(try await other.release(fixture.file.request(1)) == .released)
         #expect(try await other.release(fixture.file.request(2, caller: "kiosk")) == .released)
         #expect(try await other.release(fixture.file.request(60)) == .released)
@@ -170,7 +173,7 @@ struct MoveRulesTests {
             "UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'primary', 'another') AS BLOB) WHERE sequence = 3",
             "UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 7",
             "DELETE FROM audit_record WHERE sequence = 2", "DELETE FROM audit_record WHERE sequence = 7",
-            // A record whose columns contradict its line.
+            // A column of this record contradicts its line.
             "UPDATE audit_record SET event = 'verify' WHERE sequence = 7",
             "UPDATE audit_record SET caller = 'another' WHERE sequence = 7",
             "UPDATE audit_record SET time = time + 1 WHERE sequence = 7",
@@ -252,7 +255,8 @@ struct MoveRulesTests {
         try await fixture.moveKilled(at: moment)
         let server = try fixture.database.url().server
         let other = try await MoveFixture()
-        // A copy of the template has the template's identity; a created database has its own.
+        // The test's database is a copy of the template and has the template's identity. It receives a new one, as a
+        // created database has.
         try await other.database.sql("UPDATE ledger_state SET identity = gen_random_uuid()::text")
         let elsewhere = LedgerMoveError.elsewhere(path: fixture.path, server: server)
         let url = try other.database.url(as: LedgerDatabases.owner)

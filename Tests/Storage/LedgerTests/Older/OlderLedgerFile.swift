@@ -10,7 +10,7 @@ import Testing
 @testable import PostgreSQLLedger
 @testable import SQLiteLedger
 
-/// A ledger as programs of one version left it, as SQL. `Tests/Storage/OlderLedgers/make` describes its contents.
+/// The SQL of a ledger that the programs of one version left. `Tests/Storage/OlderLedgers/make` describes its contents.
 struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
     let engine: StorageEngine
     let version: Int
@@ -24,13 +24,14 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }
 
-    /// Writes the contents to a ledger's location.
+    /// Writes the contents into a new file or database.
     func placed() async throws -> PlacedLedger {
         switch engine {
         case .sqlite:
             let directory = try FreshDirectory()
             let path = try directory.write("", to: "ledger.sqlite")
-            // Tables are in the order of their names, and rows are sorted as well.
+            // The SQL has tables in the order of their names, so a row may precede the row that it references. Foreign
+            // keys are therefore off.
             var configuration = Configuration()
             configuration.foreignKeysEnabled = false
             let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -48,7 +49,7 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// A ledger at its location, read without the program.
+/// A file or database with a ledger, which tests read without the ledger's code.
 enum PlacedLedger {
     case file(FreshDirectory, String)
     case database(LedgerDatabase)
@@ -99,7 +100,7 @@ enum PlacedLedger {
         }
     }
 
-    /// The engine's expression that converts bytes to hexadecimal digits.
+    /// The SQL expression that converts a column's bytes to hexadecimal digits.
     private func hex(_ column: String) -> String {
         switch self {
         case .file: "lower(hex(\(column)))"
@@ -121,7 +122,7 @@ enum PlacedLedger {
         }
     }
 
-    /// The lines of the record and of its checkpoints, in hexadecimal digits.
+    /// The lines of the audit records and of the audit checkpoints, in hexadecimal digits.
     func lines() async throws -> [[String]] {
         try await rows("SELECT \(hex("line")) FROM audit_record ORDER BY sequence")
             + rows("SELECT \(hex("line")) FROM checkpoint ORDER BY sequence")

@@ -12,10 +12,10 @@ import Testing
 @testable import PostgreSQLLedger
 @testable import SQLiteLedger
 
-/// Ledgers of versions in production, which this version opens without losing anything.
+/// Ledgers of older versions, which this version opens without losing data.
 @Suite("Ledgers of older versions")
 struct OlderLedgerTests {
-    /// The states in which `make` left each merchant's keys.
+    /// The states of each merchant's keys in the ledgers that `make` wrote.
     private static let states = [
         "active imported active", "compromised imported compromised", "generated generated pre-activation",
         "rotated generated active", "rotated imported deactivated", "suspended imported suspended",
@@ -48,7 +48,7 @@ struct OlderLedgerTests {
             "\(key.merchantIdentifier.split(separator: ".").last ?? "") \(key.origin.rawValue) \(key.state.rawValue)"
         }
         #expect(kept.sorted() == Self.states)
-        // Ledgers of those versions had no other use.
+        // In those versions, `processing` was the only use of a key.
         #expect(keys.allSatisfy { $0.use == .processing })
         #expect(keys.filter { $0.cutOff != nil }.map(\.state) == [.deactivated])
 
@@ -65,11 +65,12 @@ struct OlderLedgerTests {
         #expect(verdict.intactRecords == head.sequence, "\(verdict)")
         #expect(try await place.lines() == lines)
 
-        // The database is on a different server from the one on which the older version compared.
+        // The database is now on another server than when the older version last compared its record.
         #expect(try await ledger.confirm(remembered: last.checkpoint) == .continues)
         let active = try #require(keys.first { $0.merchantIdentifier.hasSuffix(".active") }).publicKeyHash
         for claim in claims {
-            // No reference, a different one, and the content of a different payment token under the correct one.
+            // A repeat needs the right reference and the right content. These requests have no reference, a different
+            // reference, and different content.
             #expect(try await ledger.release(release(claim, key: active, reference: nil)) == .replayed)
             let other = Self.digest("another")
             #expect(try await ledger.release(release(claim, key: active, reference: other)) == .replayed)
@@ -157,7 +158,7 @@ struct OlderLedgerTests {
         let expected = try await published.placed().schema()
         #expect(!expected.isEmpty)
         #expect(try await new.schema() == expected)
-        // For each older version that can be upgraded to this schema.
+        // Each older version must have the same schema after its upgrade.
         for older in OlderLedgerFile.all where older.engine == engine {
             let place = try await older.placed()
             try await place.upgraded()

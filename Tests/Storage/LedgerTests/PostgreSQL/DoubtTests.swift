@@ -6,7 +6,8 @@ import Testing
 
 @testable import Ledger
 
-/// A commit that was not acknowledged is found, or is found to be permanently absent. No answer is a guess.
+/// Commits without an acknowledgement. The ledger answers only once it has found the commit, or has found that the
+/// commit can never take place.
 @Suite("A PostgreSQL commit in doubt")
 struct DoubtTests {
     private let signer = CheckpointSigner()

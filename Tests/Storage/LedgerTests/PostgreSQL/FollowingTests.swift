@@ -37,7 +37,7 @@ struct FollowingTests {
             identifier: .random(), operation: operation, parameters: .of([1]), key: nil, keyState: nil,
             requester: ApprovalRequester(person: person, name: "security-a", gid: 100, groups: []),
             reason: AuditReason("yearly"), requestedAt: Date(),
-            // Later than the server's time, like all times in the tests' databases.
+            // This time is in the future by the server's clock, as all times in the tests' databases are.
             expires: Date(timeIntervalSince1970: 9_000_003_600))
     }
 
@@ -103,7 +103,7 @@ struct FollowingTests {
         #expect(try await news.next().approvals == (isOfOneNode ? [approval.identifier] : []))
         #expect(try await others.next().approvals == [])
         guard isOfOneNode else { return await other.close() }
-        // Reported again, since it has not been performed.
+        // The approval is reported again, because its operation has not been executed.
         #expect(try await news.next().approvals == [approval.identifier])
         try await Self.apply(
             .use(approval.identifier, parameters: approval.parameters, by: approval.requester.person),
@@ -118,7 +118,7 @@ struct FollowingTests {
         "requires of an approver on another node that all uids and account names are known and differ",
         arguments: [
             (alice, PersonIdentities(uid: 1002, account: "bob"), nil),
-            // One person whose account has a different uid here.
+            // The account alice has a different uid on this node, but is the same person.
             (alice, PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")),
             (alice, PersonIdentities(uid: 1001, account: "bob"), .samePerson),
             (alice, PersonIdentities(uid: 1002, loginUID: 1001, account: "bob", loginAccount: "carol"), .samePerson),
@@ -136,7 +136,7 @@ struct FollowingTests {
                 PersonIdentities(uid: 0, loginUID: 1001, account: "root", loginAccount: "alice"),
                 PersonIdentities(uid: 0, loginUID: 1002, account: "root", loginAccount: "bob"), nil
             ),
-            // An unknown name may be the requester's.
+            // An approver whose account name is unknown may be the requester.
             (alice, PersonIdentities(uid: 1002), .accountUnknown(node: "node-1")),
             (
                 alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "bob"),

@@ -15,7 +15,7 @@ struct HoldTests {
         kind: .rolledBack, ledgerSequence: 3,
         remembered: .init(sequence: 9, hash: .of([9]), time: AuditTime(LedgerFixture.noon)))
 
-    /// Two nodes with windows.
+    /// Makes two nodes that have reported their signing-time windows.
     private func nodes() async throws -> (fixture: PostgreSQLFixture, other: PostgreSQLLedger) {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -48,7 +48,7 @@ struct HoldTests {
         #expect(try await fixture.count("claim") == 1)
         let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         #expect("\(failure, default: "")".contains("Found on node-2: its last record is 3, although record 9 of"))
-        // Records and everything else still work.
+        // A hold stops releases only. Records are still written.
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
 
         await other.close()
@@ -143,7 +143,7 @@ struct HoldTests {
         ] {
             await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
         }
-        // With its record but too early, or with an approval that was not given.
+        // Acceptances that have a record, but are too early or name an approval that does not exist.
         let recorded = try await fixture.ledger.apply(
             AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
         for statement in [accept(recorded[0], "NULL", "1"), accept(recorded[0], "'\\x0102030405060708'", later)] {
@@ -192,7 +192,7 @@ struct HoldTests {
         }
         #expect(try await other.head().sequence == 0)
         #expect(try await fixture.release(1).verdict == .held)
-        // The acceptance that a second person approved, in the same transaction.
+        // The second person's approval and the acceptance are one transaction.
         let request = Approval(
             identifier: approval, operation: .ledgerAcceptRestore, parameters: .of([1]), key: nil, keyState: nil,
             requester: ApprovalRequester(person: PersonIdentities(uid: 1001), name: "staff", gid: 1, groups: []),
@@ -212,9 +212,9 @@ struct HoldTests {
     func restoredBeneath() async throws {
         let (fixture, other) = try await nodes()
         for number in 1...3 { _ = try await fixture.release(number) }
-        // The loss after an incomplete failover: the last records and their claims.
+        // An incomplete failover loses the last records and their claims.
         try await fixture.database.sql("DELETE FROM audit_record WHERE sequence > 1; DELETE FROM claim")
-        // The daemon detects it with this batch, or detected it when it renewed its lease.
+        // The daemon detects the loss with this batch, unless it already did when it renewed its lease.
         let found = try await fixture.begin(2).value()
         #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
         let holds = try await other.releaseStatus().holds
@@ -262,8 +262,8 @@ struct HoldTests {
         let holds = try await fixture.ledger.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"])
         #expect(again.lease?.isLost == true)
-        // It makes the same finding repeatedly. The finding that was shown remains the one to accept, and stays
-        // accepted.
+        // The node finds the same fault again at each batch. The hold does not change, so an operator can accept the
+        // one that was shown, and it stays accepted.
         #expect(try await fixture.begin(2, on: again).value().isUnavailable)
         #expect(try await fixture.ledger.releaseStatus().holds == holds)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
@@ -275,8 +275,8 @@ struct HoldTests {
 
 @Suite("A PostgreSQL ledger on another server than before")
 struct ChangedServerTests {
-    /// Leaves the row with the server of the last comparison in the state after a promotion, a point-in-time restore or
-    /// a dump.
+    /// Changes the stored server of the last comparison. The database then seems to be on another server, as after a
+    /// promotion, a point-in-time restore or a dump.
     private func moveServer(_ fixture: PostgreSQLFixture, _ change: String) async throws {
         try await fixture.database.sql("UPDATE ledger_state SET \(change); UPDATE node SET \(change)")
     }

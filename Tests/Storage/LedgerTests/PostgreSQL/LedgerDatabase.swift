@@ -7,7 +7,8 @@ import Testing
 @testable import Ledger
 @testable import PostgreSQLLedger
 
-/// The tests' server, started once, with a database that `ledger create` has prepared. Each test has a copy of it.
+/// The PostgreSQL server that all tests share, with a template database that `ledger create` has prepared. Each test
+/// receives a copy of the template.
 struct LedgerDatabases: Sendable {
     let server: PostgreSQLServer
 
@@ -19,7 +20,7 @@ struct LedgerDatabases: Sendable {
 
     private static let starting = Task { try await LedgerDatabases(server: PostgreSQLServer()) }
 
-    /// Prepares a server that was just created.
+    /// Creates the roles and the template database on a new server.
     init(server: PostgreSQLServer) async throws {
         self.server = server
         try await server.sql("CREATE ROLE \(Self.owner) LOGIN")
@@ -27,17 +28,18 @@ struct LedgerDatabases: Sendable {
         try await server.sql("CREATE DATABASE \(Self.template) OWNER \(Self.owner)")
         _ = try await PostgreSQLSchema.create(
             PostgreSQLURL(server.url(Self.template, user: Self.owner)), grantTo: Self.daemon)
-        // The tests' noon is in the future: claims are pruned by the times that they contain.
+        // The tests' times are in the future, so the server's clock would prune no claim. This replacement prunes by
+        // the times that the claims contain.
         try await server.sql(
             """
             CREATE OR REPLACE FUNCTION paytokend.present() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT 9000000000000'
             """, in: Self.template)
     }
 
-    /// A separate database for a test.
+    /// Makes a database for one test.
     func make() async throws -> LedgerDatabase {
         let name = "t\(UInt64.random(in: .min ... .max))"
-        // One at a time, and not while a session uses the template.
+        // PostgreSQL makes one copy at a time, and none while a session uses the template: repeat until it succeeds.
         try await wait(for: "a copy of the template") {
             (try? await server.sql("CREATE DATABASE \(name) TEMPLATE \(Self.template) OWNER \(Self.owner)")) != nil
         }
@@ -60,7 +62,7 @@ struct LedgerDatabase: Sendable {
         try await server.sql("SET search_path = paytokend; " + sql, in: name, as: user)
     }
 
-    /// A session of another program, as the server's superuser.
+    /// Opens a session of another program, by default as the server's superuser.
     func session(as user: String = PostgreSQLServer.superuser) async throws -> ForeignSession {
         try await ForeignSession(url(as: user))
     }

@@ -27,7 +27,7 @@ struct NodeLeaseTests {
     @Test("waits for the lease of a daemon that was killed, and no longer")
     func killed() async throws {
         let fixture = try await PostgreSQLFixture()
-        // The row as left by a killed daemon, with a lease that is not renewed.
+        // This is the row that a killed daemon leaves, with a lease that no daemon renews.
         try await fixture.database.sql(
             """
             INSERT INTO node (name, fence, lease_until, seen_at, version)

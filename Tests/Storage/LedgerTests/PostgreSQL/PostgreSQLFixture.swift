@@ -8,13 +8,13 @@ import Testing
 @testable import Ledger
 @testable import PostgreSQLLedger
 
-/// Ledgers of one database, and the proxies between them and it.
+/// A database with the ledger of one node, and a proxy between them.
 struct PostgreSQLFixture: Sendable {
     let database: LedgerDatabase
     let proxy: PostgreSQLProxy
     let ledger: PostgreSQLLedger
     let events = LedgerEvents()
-    /// Used to make requests; its own ledger is not used.
+    /// The public key hash of the requests' merchant key.
     let key = LedgerFixture.hash(1)
 
     /// A ledger with a proxy and one active key.
@@ -44,7 +44,7 @@ struct PostgreSQLFixture: Sendable {
         return try await PostgreSQLLedger.open(settings)
     }
 
-    /// A release of transaction `number`, with a reference or without one.
+    /// Returns a request to release transaction `number`, with a reference unless `reference` is nil.
     func request(_ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil) throws -> Release {
         let bytes = [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 30)
         return Release(
@@ -53,7 +53,7 @@ struct PostgreSQLFixture: Sendable {
             contentDigest: [UInt8](repeating: 9, count: 32), named: named, at: LedgerFixture.noon)
     }
 
-    /// Releases and records the release.
+    /// Releases a transaction, and records the release.
     func release(
         _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
     ) async throws -> RecordedVerdict {
@@ -61,7 +61,7 @@ struct PostgreSQLFixture: Sendable {
         return try await (ledger ?? self.ledger).release(request, recording: LedgerFixture.record(of: request))
     }
 
-    /// Releases in a task that begins immediately.
+    /// Starts a release in a task, whose result the test awaits later.
     func begin(
         _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
     ) -> Begun<Result<RecordedVerdict, any Error>> {
@@ -74,7 +74,8 @@ struct PostgreSQLFixture: Sendable {
         }
     }
 
-    /// The number of the daemon's sessions in this database in a state, such as `wait_event = 'SyncRep'`.
+    /// The number of the daemon's sessions in this database that fulfil an SQL condition, such as `wait_event =
+    /// 'SyncRep'`.
     func sessions(_ condition: String) async throws -> Int {
         let count = try await database.server.sql(
             """
@@ -99,19 +100,19 @@ struct PostgreSQLFixture: Sendable {
 }
 
 extension LedgerEvents {
-    /// The outcomes of commits whose acknowledgement was lost, oldest first.
+    /// The outcomes that the ledger read back for commits without an acknowledgement, the oldest first.
     var readBack: [ReadBackOutcome] {
         all.compactMap { event in if case .readBack(let outcome) = event { outcome } else { nil } }
     }
 
-    /// The values of each acknowledged batch.
+    /// The number of round trips of each acknowledged batch.
     var roundTrips: [Int] {
         all.compactMap { event in if case .exchanged(let roundTrips) = event { roundTrips } else { nil } }
     }
 }
 
 extension Result where Failure == any Error {
-    /// True if it failed with `unavailable` or because of the deadline.
+    /// True if the result is the failure `unavailable` or `timedOut`.
     var isUnavailable: Bool {
         switch self {
         case .failure(LedgerFailure.unavailable), .failure(LedgerFailure.timedOut): true

@@ -62,7 +62,7 @@ struct PostgreSQLSchemaTests {
         let (database, known) = (fixture.database, PostgreSQLSchema.version)
         let server = try database.url().server
         try await database.sql("UPDATE ledger_state SET schema_version = 99")
-        // A running daemon notices it with its next batch.
+        // A running daemon notices the changed schema version with its next batch.
         #expect(try await fixture.begin(1).value().isUnavailable)
         await #expect(throws: LedgerOpeningError.newerSchema(path: server, found: 99, known: known)) {
             try await fixture.node("node-2")
@@ -81,7 +81,7 @@ struct PostgreSQLSchemaTests {
         let fixture = try await PostgreSQLFixture()
         let (database, known) = (fixture.database, PostgreSQLSchema.version)
         let second = try await fixture.node("node-2")
-        // The rows of daemons of an older program.
+        // The nodes' rows now look as if daemons of an older version served them.
         let older = "UPDATE ledger_state SET schema_version = \(known - 1)"
         let owner = try database.url(as: LedgerDatabases.owner)
         let nodes = { (names: [String]) in LedgerOpeningError.nodesServe(server: owner.server, nodes: names) }
@@ -92,7 +92,7 @@ struct PostgreSQLSchemaTests {
             }
         }
         #expect(try await database.sql("SELECT schema_version FROM ledger_state") == "\(known - 1)")
-        // Without an upgrade, daemons continue.
+        // If there is nothing to upgrade, the running daemons continue.
         try await database.sql("UPDATE ledger_state SET schema_version = \(known)")
         _ = try await PostgreSQLSchema.create(owner)
         await second.close()
@@ -106,7 +106,7 @@ struct PostgreSQLSchemaTests {
     )
     func upgraded() async throws {
         let database = try await empty()
-        // The database as programs of version 1, the daemon's and the owner's, left it.
+        // The database has the state in which version 1 left it.
         let owner = try await database.session(as: LedgerDatabases.owner)
         try await owner.run("CREATE SCHEMA paytokend")
         for statement in PostgreSQLTables.steps[0] { try await owner.run(statement) }
@@ -137,7 +137,7 @@ struct PostgreSQLSchemaTests {
         #expect(try await ledger.release(release) == .released)
         #expect(try await ledger.confirm(remembered: nil) == .continues)
         try await ledger.note(heldKeys: [key])
-        // A node that was not started since the upgrade has not reported its window.
+        // Only a node that has started since the upgrade has reported its window.
         try await ledger.note(widestWindow: .seconds(300))
         var change = AdministrativeChange(at: LedgerFixture.noon, records: [])
         change.restore = .accept([], newestRelease: nil, approval: nil)
@@ -178,8 +178,8 @@ struct PostgreSQLSchemaTests {
             "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT 1800000000000'",
             as: LedgerDatabases.owner)
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
-        // The claim was made at the server's current time, which is a year slow; its payment token may be signed
-        // tomorrow.
+        // The server's clock, whose time the claim has, is a year slow. The node reports that payment tokens may be
+        // signed up to a day later.
         try await daemon.run("UPDATE node SET signed_ahead = 86400000, widest_window = 300000")
         // Releases stay known. If the role reports a different window, half a minute is used instead.
         let smaller = await #expect(throws: PostgreSQLFailure.self) {
@@ -215,7 +215,7 @@ struct PostgreSQLSchemaTests {
         let (ledger, database) = (fixture.ledger, fixture.database)
         try await ledger.note(widestWindow: .seconds(300))
         var release = try fixture.request(1)
-        // The server's clock is half a minute slow, and Apple's is correct.
+        // The server's clock is half a minute slow. The signing time comes from a correct clock.
         let present = StoredTime.milliseconds(release.at) - 30_000
         try await database.sql(
             "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT \(present)'",
@@ -224,7 +224,8 @@ struct PostgreSQLSchemaTests {
         #expect(try await ledger.release(release) == .released)
         let thief = try await database.session(as: LedgerDatabases.daemon)
         try await thief.run("UPDATE node SET widest_window = 0")
-        // The narrowest choice of a thief: the lowest fence and the newest claims that are possible.
+        // An attacker with the daemon's role would choose the lowest fence and the newest claims that the function
+        // permits.
         for times in ["present() + 30001, present()", "present(), present()"] {
             await #expect(throws: PostgreSQLFailure.self) { try await thief.run("SELECT prune_claims(\(times), 500)") }
         }
@@ -251,7 +252,7 @@ struct PostgreSQLSchemaTests {
         let forgotten: Int64 = 4_000_000_000_000
         try await fixture.database.sql("UPDATE ledger_state SET forgotten_before = \(forgotten)")
         let opened = "floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint"
-        // A transaction that was opened early enough for a fence that is now too early.
+        // The transaction's start time would permit these fences, but by the present clock they are too early.
         try await daemon.run("BEGIN")
         try await fixture.database.sql("SELECT pg_sleep(0.05)")
         for served in ["\(opened) + 300000", "\(opened) + 1000", "0"] {
@@ -263,7 +264,7 @@ struct PostgreSQLSchemaTests {
             try await daemon.run("ROLLBACK TO before")
         }
         try await daemon.run("ROLLBACK")
-        // The daemon itself waits as long as the server requires, and records the end of that time.
+        // The daemon waits as long as the server requires, and records the time until which it waits.
         var change = AdministrativeChange(
             at: Date(),
             records: [
@@ -278,7 +279,7 @@ struct PostgreSQLSchemaTests {
         let line = try await fixture.database.sql(
             "SELECT convert_from(line, 'UTF8') FROM audit_record WHERE sequence = \(sequence)")
         #expect(line.contains("\"servedFrom\":\"\(AuditTime(served).text)\""), "\(line)")
-        // Never later than before.
+        // The function never raises the time.
         try await daemon.run("SELECT limit_forgotten(forgotten_before, forgotten_before + 1000) FROM ledger_state")
         #expect(try await fixture.ledger.times().forgottenBefore == served)
     }

@@ -7,10 +7,10 @@ import Testing
 @testable import Ledger
 @testable import PostgreSQLLedger
 
-/// Three nodes, each with its own network that fails at random, before and after commits.
+/// Three nodes, each with a separate connection that breaks at random, before and after commits.
 @Suite("Several nodes on a bad network")
 struct RandomFaultTests {
-    /// A node and its network.
+    /// A node, and the proxy between it and the server.
     private struct Node: Sendable {
         let ledger: PostgreSQLLedger
         let proxy: PostgreSQLProxy
@@ -25,11 +25,12 @@ struct RandomFaultTests {
     private struct Answer: Sendable {
         let number: Int
         let verdict: ReleaseVerdict
-        /// True if this node refused it before: the node may have released it without learning that in time.
+        /// True if this node failed the same request before. It may have committed the release without learning of it
+        /// in time.
         let wasRefused: Bool
     }
 
-    /// Repeats the request until there is an answer.
+    /// Repeats the request until the node decides it.
     private func answer(_ number: Int, _ node: Node, _ fixture: PostgreSQLFixture) async throws -> Answer {
         var wasRefused = false
         while true {
@@ -57,7 +58,7 @@ struct RandomFaultTests {
                 let proxy = nodes[Int.random(in: 0..<3, using: &random)].proxy
                 proxy.fault = Bool.random(using: &random) ? .loseAcknowledgement(then: .none) : .loseCommit(then: .none)
                 let cuts = proxy.cuts
-                // The next fault occurs after this one, or at another node.
+                // Wait until this fault has occurred, or choose another node after 50 ms.
                 try? await wait(within: 0.05) { proxy.cuts > cuts }
             }
         }
@@ -92,11 +93,10 @@ struct RandomFaultTests {
             WHERE event = 'decrypt' AND outcome = 'ok'
             """)
         #expect(recorded == "\(count)|\(count)")
-        // A transaction that no caller received was refused before, by the node that had written it but could not read
-        // it back. The number of such transactions depends on the duration of a read compared with the time between two
-        // faults.
+        // If no caller received a transaction, the node that wrote it had failed the request, because it could not read
+        // the commit back in time. The number of such transactions depends on the machine.
         #expect(refused.isSuperset(of: Set(1...count).subtracting(released.keys)))
-        // On a slow host, each answer of the rounds may be lost. Without faults, one arrives.
+        // On a slow host, the faults may have lost every answer above. Without faults, the release must succeed.
         #expect(try await answer(count + 1, nodes[0], fixture).verdict == .released)
         let signer = CheckpointSigner()
         for node in nodes {

@@ -7,8 +7,8 @@ import Testing
 @testable import Ledger
 @testable import PostgreSQLLedger
 
-/// Failures of servers. Every call ends by its deadline, nothing is released in the meantime, and the ledger continues
-/// without a restart.
+/// Failures of the server. Every call ends by its deadline, no transaction is released meanwhile, and the ledger
+/// continues without a restart.
 @Suite("A PostgreSQL server that fails")
 struct ServerFaultTests {
     @Test("loses no call to a server that restarted while it was idle")
@@ -51,7 +51,7 @@ struct ServerFaultTests {
         try await server.signalAll(SIGCONT)
         try await wait(for: "a probe") { (try? await fixture.ledger.probe()) != nil }
         #expect(try await fixture.release(4).verdict == .released)
-        // Nothing that was refused is released twice.
+        // The refused request may have been committed. It must not be released a second time.
         let verdict = try await fixture.release(1).verdict
         #expect([.released, .repeated].contains(verdict))
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import Ledger
 @testable import PostgreSQLLedger
 
-/// Mutual authentication of daemon and server.
+/// The mutual authentication of daemon and server.
 @Suite("The login to a PostgreSQL server")
 struct ServerLoginTests {
     private func settings(_ url: String, passwordFile: String? = nil) throws -> PostgreSQLLedger.Settings {
@@ -115,7 +115,7 @@ struct ServerLoginTests {
         try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) SET synchronous_commit = off")
         let fixture = try await PostgreSQLFixture(databases)
         #expect(fixture.ledger.insecureSettings.contains(.databaseSynchronousCommit))
-        // The setting in effect when a claim is inserted.
+        // This constraint checks the setting that is in effect when a claim is inserted.
         try await fixture.database.sql(
             """
             ALTER TABLE claim ADD CHECK (current_setting('synchronous_commit') = 'on')

@@ -10,7 +10,7 @@ import Testing
 /// URLs with two hosts, one of which does not answer.
 @Suite("A silent host of a PostgreSQL ledger's URL")
 struct SilentHostTests {
-    /// A fixture's URL with other hosts.
+    /// Returns the fixture's URL with other hosts and ports.
     private func url(_ fixture: PostgreSQLFixture, hosts: [String], ports: [Int]) throws -> PostgreSQLURL {
         let ports = ports.map(String.init).joined(separator: ",")
         return try PostgreSQLURL(
@@ -52,7 +52,7 @@ struct SilentHostTests {
         await ledger.close()
     }
 
-    /// Repeats a release. Until the writer has left the silent host, every call fails at once.
+    /// Repeats a release until it succeeds. Every call fails at once until the writer has left the silent host.
     private func releaseAtLast(
         _ number: Int, _ fixture: PostgreSQLFixture, on ledger: PostgreSQLLedger
     ) async throws -> ReleaseVerdict {

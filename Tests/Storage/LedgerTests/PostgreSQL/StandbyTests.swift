@@ -36,7 +36,7 @@ private struct ReplicatedServers: Sendable {
 @Suite("PostgreSQL with a synchronous standby")
 struct StandbyTests {
     private static let waiting = "wait_event = 'SyncRep'"
-    /// A lease so long that renewals do not wait for the standby as well.
+    /// A long lease, so that no renewal waits for the standby during a test.
     private static let lease = Duration.seconds(3600)
 
     @Test("recognises a named standby; without one it is insecure, and can be refused")
@@ -76,7 +76,7 @@ struct StandbyTests {
         try await servers.standby.stop()
         let release = fixture.begin(1)
         try await wait(for: "the wait for the standby") { try await fixture.sessions(Self.waiting) == 1 }
-        // The server then reports success with only a warning.
+        // If the wait is cancelled, the server reports success with only a warning.
         try await servers.primary.sql(
             "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE \(Self.waiting) AND usename = 'paytokend'")
         try await wait(for: "the doubt") {
@@ -125,7 +125,7 @@ struct StandbyTests {
             #expect(answer.isUnavailable, "\(answer)")
             #expect(try await fixture.sessions(Self.waiting) <= 2)
             if round == 3 {
-                // After the wait is cancelled, a second session may be in doubt too, but not a third.
+                // After the wait of one session is cancelled, a second session may wait too, but no third one.
                 try await servers.primary.sql(
                     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE \(Self.waiting) AND usename = 'paytokend'"
                 )
@@ -168,7 +168,7 @@ struct StandbyTests {
         try await servers.primary.stop(.immediate)
         await #expect(throws: LedgerFailure.self) { try await ledger.release(fixture.request(6)) }
         try await servers.standby.promote()
-        // Nothing is released there before the node has compared its chain.
+        // On the new primary, the node releases nothing before it has compared its chain.
         try await wait(for: "the new primary") { (try? await ledger.confirm(remembered: nil)) == .continues }
         try await ledger.probe()
         #expect(try await ledger.release(fixture.request(5, reference: nil)) == .replayed)

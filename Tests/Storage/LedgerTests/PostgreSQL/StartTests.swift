@@ -65,7 +65,8 @@ struct StartTests {
         func holders() -> [NodeNameHolder] {
             events.all.compactMap { event in if case .awaitsName(let holder) = event { holder } else { nil } }
         }
-        /// Creates another daemon's lease of the name for an hour, and later returns the lease.
+        /// Stores another daemon's lease for an hour, and opens the ledger. Ends the lease once the ledger reports that
+        /// it waits.
         func open() async throws {
             let known = holders().count
             try await database.sql(
@@ -87,7 +88,7 @@ struct StartTests {
         let left = try #require(holders().first).until.timeIntervalSinceNow
         #expect((60...3600).contains(left), "\(left) s")
         try await daemon.run("SET application_name = 'another program'")
-        // The ledger's own sessions end shortly after it.
+        // The sessions of a closed ledger end shortly after it.
         try await wait(for: "the end of its sessions") {
             let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'paytokend node-1'"
             return try await database.sql(count + " AND datname = '\(database.name)'") == "0"

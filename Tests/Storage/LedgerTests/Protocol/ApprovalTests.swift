@@ -23,7 +23,7 @@ import Testing
                 person: PersonIdentities(uid: uid, loginUID: login), name: "staff", gid: 100, groups: [7, 8]),
             reason: AuditReason("rotation"), requestedAt: time ?? now,
             expires: (time ?? now).addingTimeInterval(3600))
-        // In the precision that the ledger stores.
+        // The times have the precision that the ledger stores.
         approval.node = "node-1"
         return approval
     }
@@ -101,26 +101,26 @@ import Testing
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
-    /// A peer's login uid and uid; nil as login uid means that no user logged in.
+    /// A peer's login uid and uid. The login uid is nil if no user logged in.
     typealias Peer = (login: UInt32?, uid: UInt32)
 
     @Test(
         "counts two peers as two persons only if they share no number among uids and login uids, root's left out",
         arguments: [
-            // Two different accounts, and the same account.
+            // Two different accounts are two persons, and one account is one person.
             ((nil, 1003), (nil, 1004), true), ((nil, 1003), (nil, 1003), false),
-            // An account whose processes set their own login uids: before the request, after it, or both times.
+            // The processes of one account set their own login uids, before the request, after it, or both times.
             ((nil, 1003), (2077, 1003), false), ((2077, 1003), (nil, 1003), false),
             ((5555, 1003), (6666, 1003), false), ((1003, 1003), (6666, 1003), false),
-            // Two people who share an account, although their login uids differ: a process can set its own.
+            // Login uids do not separate two people who share an account, because a process can set its own.
             ((2000, 1003), (2001, 1003), false),
-            // su to another account, and back: the login uid does not change.
+            // A person uses su to change to another account, or back. The login uid does not change.
             ((1003, 1003), (1003, 1004), false), ((1003, 1004), (1003, 1003), false),
             ((1003, 1004), (nil, 1003), false),
             ((1003, 1004), (1003, 1005), false),
-            // People with accounts of their own, logged in as themselves or running from cron.
+            // Two people with separate accounts, who are logged in or whose commands run from cron.
             ((1003, 1003), (1004, 1004), true), ((1003, 1003), (nil, 1004), true),
-            // Root's uid identifies no one: two people who use sudo differ by their login uids.
+            // Root's uid identifies no person. Two people who use sudo differ by their login uids.
             ((2000, 0), (2001, 0), true), ((2000, 0), (2000, 0), false), ((2000, 0), (nil, 2000), false),
             ((0, 1003), (0, 1004), true), ((nil, 1003), (nil, 0), true),
         ] as [(Peer, Peer, Bool)])
@@ -143,7 +143,7 @@ import Testing
                     try await take(.approve(approval.identifier, by: approver, executes: true), in: fixture)
                 } == .samePerson, "\(approver)")
         }
-        // The request does not belong to an account that sets the same login uid either.
+        // An account that sets the requester's login uid cannot withdraw the request either.
         for step: AdministrativeChange.ApprovalStep in [
             .withdraw(approval.identifier, by: person(1002, login: 1001)),
             .withdraw(approval.identifier, by: person(1002, login: 5555)),
@@ -192,7 +192,7 @@ import Testing
         let withdrawn = asked()
         _ = try await take(.request(withdrawn), in: fixture)
         _ = try await take(.withdraw(withdrawn.identifier, by: person(1001)), in: fixture)
-        // The limit applies whatever the login uid.
+        // The limit counts an account's requests, regardless of their login uids.
         for login: UInt32 in 3000..<3020 { _ = try await take(.request(asked(login: login)), in: fixture) }
         #expect(
             await conflict { () throws(LedgerFailure) in try await take(.request(asked()), in: fixture) }
@@ -265,12 +265,13 @@ import Testing
         }
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3600), keeping: 6) == 0)
         #expect(try await left().count == 7)
-        // The first two were open for a decision until 3600 and 3601.
+        // The first two requests expired at 3600 and 3601 seconds.
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3602), keeping: 6) == 2)
         #expect(try await left() == [open.identifier] + ended[2...].reversed().map(\.identifier))
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now, keeping: 3) == 1)
         #expect(try await left() == [open.identifier] + ended[3...].reversed().map(\.identifier))
-        // Both reasons apply, and one open request is long overdue.
+        // One request goes because it expired before 3604, and one because only one ended request is kept. The open
+        // request stays, although its time has passed.
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3604), keeping: 1) == 2)
         #expect(try await left() == [open.identifier, ended[5].identifier])
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: .distantFuture, keeping: 1) == 1)

@@ -9,7 +9,7 @@ import Testing
 struct AuditExportTests {
     private let signer = CheckpointSigner()
 
-    /// 30 records with checkpoints at 10 and 20.
+    /// Makes a ledger with 30 records and audit checkpoints of the records 10 and 20.
     private func thirty() async throws -> LedgerFixture {
         let fixture = try await LedgerFixture()
         for number in 1...30 {
@@ -61,7 +61,7 @@ struct AuditExportTests {
         #expect(try await signer.verdict(of: fixture.ledger, from: 11, through: 20).intactRecords == 10)
         #expect(try await signer.verdict(of: fixture.ledger, from: 10, through: 10).intactRecords == 10)
         #expect(shape(try await lines(fixture.ledger.export(from: 21))) == ["c20"] + numbers(21...30))
-        // Nothing follows the end except what the last checkpoint leaves unsealed.
+        // An export from beyond the end contains only the records that no audit checkpoint seals.
         #expect(shape(try await lines(fixture.ledger.export(from: 99))) == ["c20"] + numbers(21...30))
     }
 

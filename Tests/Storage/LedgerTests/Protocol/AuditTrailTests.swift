@@ -135,7 +135,7 @@ struct AuditTrailTests {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
         let noon = LedgerFixture.noon
-        // The clock is set back once.
+        // The fourth record is earlier than the third, as if the clock had been set back.
         for (number, time) in [0.0, 10, 20, 5, 30].enumerated() {
             let request = try fixture.request(number, caller: number % 2 == 0 ? "checkout" : "1003")
             var record = LedgerFixture.record(of: request, at: AuditTime(noon + time))
@@ -149,7 +149,7 @@ struct AuditTrailTests {
             let filter = try AuditFilter(conditions)
             let found = try await ledger.everyEntry(filter).map(\.sequence)
             #expect(try await ledger.everyEntry(filter, order: .newestFirst).map(\.sequence) == found.reversed())
-            // The engine and the filter itself select the same records.
+            // The engine's query and the filter's own `matches` must select the same records.
             #expect(try await ledger.everyEntry().filter(filter.matches).map(\.sequence) == found)
             return found
         }

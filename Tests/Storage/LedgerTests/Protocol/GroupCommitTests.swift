@@ -114,7 +114,7 @@ struct GroupCommitTests {
         // A refusal keeps its code even if its record cannot be written.
         let replay = try await fixture.releasing(1, caller: "poison")(fixture.ledger)
         #expect(replay == RecordedVerdict(.replayed, sequence: nil))
-        // Its claim was undone along with its record.
+        // The claim of transaction 100 was undone together with its record, so the transaction can be released.
         #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
@@ -147,7 +147,7 @@ struct GroupCommitTests {
         async let verdict = fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
         try await pause.wait(for: 1)
         async let closed: Void = fixture.ledger.close()
-        // It may arrive before or after the closing, but it always gets an answer.
+        // This call may arrive before or after the closing, but must return in either case.
         _ = try? await fixture.ledger.head()
         pause.end()
         #expect(try await verdict == RecordedVerdict(.released, sequence: 1))

@@ -103,7 +103,7 @@ struct KeyUsageTests {
             _ = try await fixture.ledger.release(
                 fixture.request(number, at: noon.addingTimeInterval(seconds)), recording: nil)
         }
-        // A repeat, a replay, and a claim with another key.
+        // These three are a repeat, a replay, and a release with another key.
         _ = try await fixture.ledger.release(fixture.request(3, at: noon.addingTimeInterval(40)), recording: nil)
         _ = try await fixture.ledger.release(
             fixture.request(3, caller: "other", at: noon.addingTimeInterval(41)), recording: nil)

@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 extension NamedAttempt {
-    /// An attempt with a small number instead of a random one, for readability.
+    /// Makes an attempt with a small number as its name instead of random bytes, for readability.
     init(_ number: UInt8, after others: [UInt8] = []) throws {
         func name(_ number: UInt8) throws -> AttemptName {
             try #require(AttemptName(hex: "00000000000000" + String(UInt16(number) + 0x100, radix: 16).dropFirst()))
@@ -16,8 +16,8 @@ extension NamedAttempt {
     }
 }
 
-/// A caller that names the attempts it follows does not receive a payment that was released to another attempt in
-/// between.
+/// Attempts with names. A caller names its earlier attempts with each request, and is refused if a payment was released
+/// to an attempt that it does not name.
 @Suite("Named attempts", .everyEngine)
 struct NamedAttemptTests {
     /// Releases transaction 1 or another one.
@@ -40,7 +40,7 @@ struct NamedAttemptTests {
     func lostAnswer() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
-        // The answer to this one is lost.
+        // The answer to attempt 2 is lost, so the caller does not know whether it was released.
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
         #expect(try await release(fixture, 3, after: [1]) == .releasedByOther)
         #expect(try await release(fixture, 4, after: [1, 2]) == .repeated)
@@ -51,7 +51,7 @@ struct NamedAttemptTests {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
-        // From here on, the caller does not know attempt 2.
+        // From here on, the caller has forgotten attempt 2.
         #expect(try await release(fixture, 3, after: [1]) == .releasedByOther)
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5) == .releasedByOther)
@@ -103,7 +103,7 @@ struct NamedAttemptTests {
         #expect(try await ledger.release(fixture.request(1, content: 10, named: next)) == .replayed)
         let late = try fixture.request(1, named: next, at: LedgerFixture.noon + 61)
         #expect(try await ledger.release(late) == .replayed)
-        // None of these is now the last release.
+        // None of the refused attempts has become the last release.
         #expect(try await ledger.release(fixture.request(1, named: next)) == .repeated)
     }
 
@@ -127,9 +127,9 @@ struct NamedAttemptTests {
         for attempt in UInt8(2)...3 {
             try await fixture.ledger.countRefusedRepeat(fixture.request(1, named: NamedAttempt(attempt, after: [1])))
         }
-        // Nor does one without a name.
+        // A refused repeat without a name does not become the last release either.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1))
-        // This is not a repeat: it would not have been released.
+        // This request does not count as a repeat, because it names attempts that were not released.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1, named: NamedAttempt(4, after: [2, 3])))
         #expect(try await release(fixture, 5, after: [2, 3]) == .releasedByOther)
         for attempt in UInt8(6)..<102 {
@@ -149,7 +149,8 @@ struct NamedAttemptTests {
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2, after: [1]))) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2))) == .byOther)
         #expect(try await ledger.wouldRepeat(fixture.request(1)) == .yes)
-        // A release whose commit was not acknowledged counts as its own; another request with the same name does not.
+        // The same request counts as a repeat of its own release, whose commit may not have been acknowledged. Another
+        // request with the same name does not.
         #expect(try await ledger.wouldRepeat(first) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(1))) == .byOther)
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
@@ -205,7 +206,7 @@ struct NamedAttemptTests {
             verdicts == [
                 .released, .releasedByOther, .repeated, .releasedByOther, .repeated, .repeated, .releasedByOther,
             ])
-        // The batch decided according to what it stored.
+        // The batch's last release was the attempt without a name, so no later attempt can name it.
         #expect(try await release(fixture, 7, after: [1, 2, 3, 4, 5, 6]) == .releasedByOther)
     }
 
@@ -258,7 +259,7 @@ struct NamedAttemptTests {
         #expect(verdicts == [.released, .repeated, .releasedByOther])
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5, after: [1, 2]) == .repeated)
-        // Without a record, the claim shows that it was made.
+        // Without an audit record, the claim itself shows that the commit took place.
         fixture.loseAcknowledgement()
         #expect(try await release(fixture, 6, after: [5]) == .repeated)
         #expect(fixture.lostAcknowledgements == 2)
@@ -283,9 +284,9 @@ struct NamedAttemptTests {
         #expect(try await fixture.ledger.release(others) == .released)
         try await fixture.breakCommits()
         let requests = [
-            // These would have been released.
+            // This request would have been released.
             try fixture.request(1, named: NamedAttempt(2, after: [1])),
-            // These are refused for other reasons.
+            // These requests are refused for other reasons.
             try fixture.request(1, named: NamedAttempt(2)), try fixture.request(2, named: NamedAttempt(2)),
         ]
         let answers = try await fixture.inOneBatch(
@@ -300,7 +301,7 @@ struct NamedAttemptTests {
 }
 
 extension LedgerFixture {
-    /// Leaves all claims as in an older version.
+    /// Overwrites the attempt of every claim, as an older version would leave it.
     fileprivate func overwriteAttempts(with bytes: [UInt8]) async throws {
         switch store {
         case .sqlite:

@@ -55,7 +55,7 @@ struct OtherNodesRecordsTests {
         #expect(try await chain.records(AuditFilter(), order: .newestFirst, after: nil, limit: 10).records.count == 6)
         #expect(try await fixture.ledger.chain(of: AuditNode("node-3")!).head().sequence == 0)
 
-        // A node whose row was removed is known by its records.
+        // A node without a row is still known by its audit records.
         await other.close()
         try await fixture.database.sql("DELETE FROM node WHERE name = 'node-2'; DELETE FROM audit_key")
         #expect(try await fixture.ledger.nodes() == [first, second])
@@ -82,7 +82,7 @@ struct OtherNodesRecordsTests {
         let found = try await ledger.auditKeyEvents(of: try #require(AuditNode(ledger.node)))
         #expect(found.map(\.sequence) == [2, 4, 6])
         #expect(KeyPin(line: found[0].line) == pin && KeyPin(line: found[1].line) == nil)
-        // This holds for any number of other records.
+        // The result does not depend on the number of other records.
         try await fixture.database.sql(
             """
             SET session_replication_role = replica;

@@ -49,7 +49,7 @@ struct NoteTests {
         let entries = try await fixture.ledger.everyEntry()
         #expect(entries.map(\.event) == ["records_dropped"])
         #expect(entries[0].details["count"]?.numberValue?.text == "3")
-        // They are counted only once.
+        // The dropped notes are recorded only once.
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.head().sequence == 1)
     }
@@ -75,7 +75,7 @@ struct NoteTests {
         await again.close()
     }
 
-    /// Runs while another program holds the lock.
+    /// Drops three notes, while another program holds the lock that every write needs.
     private func dropThree(_ fixture: LedgerFixture) async throws {
         try await fixture.whileLocked {
             for number in 1...3 { fixture.ledger.note(refusal(number)) }

@@ -53,14 +53,14 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(10, at: noon + 150)) == .released)
         #expect(try await fixture.ledger.prune(retention, now: noon + 150) == .pruned(count: 1, before: noon + 50))
         #expect(try await fixture.ledger.release(old) == .forgotten(before: noon + 100))
-        // The horizon is at noon + 50. Payment tokens that were claimed before it were signed at most 50 seconds later.
+        // Claims from before noon + 50 were pruned. Their payment tokens were signed before noon + 100.
         var border = try fixture.request(2, reference: nil, at: noon + 151)
         border.signedAt = (noon + 100).addingTimeInterval(-0.001)
         #expect(try await fixture.ledger.release(border) == .forgotten(before: noon + 100))
         border.signedAt = noon + 100
         #expect(try await fixture.ledger.release(border) == .released)
 
-        // What is forgotten remains forgotten with a shorter retention and in a later process.
+        // Forgotten claims remain forgotten with another retention and in a later process.
         let longer = try #require(
             ClaimRetention(retainClaims: .seconds(140), repeatFor: .seconds(1), windows: [.seconds(20)]))
         #expect(try await fixture.ledger.release(fixture.request(11, at: noon + 300)) == .released)

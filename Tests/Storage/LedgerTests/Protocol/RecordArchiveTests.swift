@@ -15,7 +15,7 @@ struct RecordArchiveTests {
         let fixture = try await ArchiveFixture()
         let (archive, file) = try await fixture.archive(1...20)
         try await fixture.record(archive)
-        // One record of the keys' states, and one of the archive.
+        // Archiving adds one record of the keys' states, and one of the archive itself.
         #expect(try await fixture.ledger.head().sequence == 32)
         #expect(try await fixture.ledger.lastArchive() == nil)
         #expect(try await fixture.ledger.unsealedArchive() == archive)
@@ -67,7 +67,7 @@ struct RecordArchiveTests {
         let (signer, ledger) = (fixture.signer, fixture.ledger)
         #expect(
             try await signer.verdict(of: ledger, beginning: .record1, behind: first + second).intactRecords == 34)
-        // Without the first, without the second, and in the wrong order.
+        // The archives' files without the first, without the second, and in the wrong order.
         for (files, fault) in [
             (second, ChainFault.missing(from: 1, to: 10)), (first, .missing(from: 11, to: 30)),
             (second + first, .missing(from: 1, to: 10)),
@@ -130,7 +130,7 @@ struct RecordArchiveTests {
         #expect(try await ledger.lastArchive()?.last == 20)
         #expect(
             try await signer.verdict(of: ledger, beginning: .afterArchive).fault == .missing(from: 1, to: 20))
-        // A sealed record of a different part.
+        // The record of the archiving is sealed, but it states other records.
         try await fixture.forgetArchives()
         try await fixture.archived(1...30)
         try await fixture.forgetArchives()
@@ -182,7 +182,7 @@ struct DatabaseArchiveTests {
     func thirteenMonths() async throws {
         let fixture = try await ArchiveFixture(engine: .postgresql)
         guard case .postgresql(let database, _) = fixture.fixture.store else { throw LedgerFixture.Broken() }
-        // The server's own clock, as in production.
+        // The server's functions use its real clock again, as in production.
         try await database.sql(
             """
             CREATE OR REPLACE FUNCTION paytokend.present() RETURNS bigint LANGUAGE sql VOLATILE
@@ -190,7 +190,7 @@ struct DatabaseArchiveTests {
             """)
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(Date()), event: .verify))
         try await fixture.signer.seal(fixture.ledger, at: Date())
-        // The server enforces this rule itself, since a client that has the login can request anything.
+        // The server itself enforces this rule, because a client with the daemon's login can call any function.
         await #expect(throws: LedgerFailure.self) { _ = try await fixture.archived(1...31) }
         #expect(try await fixture.ledger.lastArchive() == nil)
         #expect(try await fixture.ledger.head().sequence == 31)

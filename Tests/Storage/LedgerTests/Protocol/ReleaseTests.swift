@@ -65,7 +65,7 @@ struct ReleaseTests {
         #expect(try await ledger.release(fixture.request(1)) == .released)
         #expect(try await ledger.release(fixture.request(1, at: noon + 59)) == .repeated)
         #expect(try await ledger.release(fixture.request(1, at: noon + 60)) == .repeated)
-        // The time is counted from the release, not from the previous repeat.
+        // The time for repeats is counted from the release, not from the last repeat.
         #expect(try await ledger.release(fixture.request(1, at: noon + 61)) == .replayed)
     }
 
@@ -84,7 +84,7 @@ struct ReleaseTests {
         let key = LedgerFixture.hash(2)
         try await fixture.ledger.store(LedgerFixture.record(key, state: state))
         #expect(try await fixture.ledger.release(fixture.request(1, key: key)) == .keyNotActive)
-        // Nothing was claimed.
+        // The refused request has claimed nothing.
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
     }
 
@@ -136,7 +136,8 @@ struct ReleaseTests {
     }
 }
 
-/// Each repeat is an operation of the HSM, so a claim has at most a hundred.
+/// The limit of 100 repeats for each claim. Each repeat uses the HSM, so unlimited repeats would let a caller overload
+/// it.
 @Suite("The limit of repeats", .everyEngine)
 struct RepeatLimitTests {
     private func useUp(_ fixture: LedgerFixture, _ number: Int, leaving left: Int = 0) async throws {
@@ -155,7 +156,8 @@ struct RepeatLimitTests {
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .yes)
         #expect(!fixture.ledger.isUsedUp(transaction))
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
-        // This is now known in memory, so the next request needs neither the HSM nor the database.
+        // The ledger keeps in memory that the claim is used up, so the next request needs neither the HSM nor the
+        // database.
         #expect(fixture.ledger.isUsedUp(transaction))
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .tooOften)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeatedTooOften)
@@ -199,7 +201,7 @@ struct RepeatLimitTests {
     @Test("counts repeats that were opened and refused, and nothing that is no repeat")
     func refusedRepeats() async throws {
         let fixture = try await LedgerFixture()
-        // Nothing is claimed yet.
+        // The ledger has no claim of this transaction yet.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1))
         try await useUp(fixture, 1, leaving: 2)
         try await fixture.ledger.countRefusedRepeat(fixture.request(1, caller: "other"))

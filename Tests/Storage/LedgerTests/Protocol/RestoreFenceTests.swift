@@ -5,7 +5,8 @@ import Testing
 
 @testable import Ledger
 
-/// An accepted restored ledger lacks claims. Transactions that these may have been for are not released again.
+/// The fence of an accepted restored ledger. Such a ledger lacks the latest claims, so transactions that may have been
+/// claimed are not released again.
 @Suite("The fence of an accepted restore", .everyEngine)
 struct RestoreFenceTests {
     private func request(
@@ -42,7 +43,7 @@ struct RestoreFenceTests {
         #expect(try await ledger.release(request(1, fixture, signed: LedgerFixture.noon)) == .released)
         try await ledger.apply(acceptance())
         let fence = try await fence(of: ledger)
-        // A file uses the daemon's clock, here the tests' noon; a server uses its own clock.
+        // A ledger file uses the daemon's clock, which is noon in this test. A server uses its own clock.
         switch StorageEngine.current {
         case .sqlite: #expect(fence == LedgerFixture.noon + 300)
         case .postgresql: #expect(fence >= before + 300 && fence <= Date() + 301)

@@ -9,7 +9,8 @@ import WorkerProtocol
 
 @testable import Ledger
 
-/// Signatures of identity keys. The key's state and the record share a transaction, and a key never changes its use.
+/// Signatures with identity keys. The check of the key's state and the record of the signature share a transaction, and
+/// a key never changes its use.
 @Suite("Signatures of identity keys", .everyEngine)
 struct SignatureTests {
     private static let identity = LedgerFixture.hash(40)
@@ -133,7 +134,8 @@ struct SignatureTests {
         try await fixture.ledger.store(key(43, .preActivation))
         await #expect(throws: LedgerFailure.conflict(.tooManyIdentities)) { try await fixture.ledger.store(key(43)) }
         try await fixture.ledger.store(key(44, merchant: "merchant.com.example.other"))
-        // An active key may be stored again, and a retired key makes room for another.
+        // An active key may be stored again. A deactivated key does not count towards the limit, so another key can be
+        // stored.
         try await fixture.ledger.store(key(42))
         try await fixture.ledger.store(key(41, .deactivated))
         try await fixture.ledger.store(key(43))

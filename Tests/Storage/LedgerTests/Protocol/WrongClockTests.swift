@@ -17,7 +17,7 @@ struct WrongClockTests {
             ClaimRetention(retainClaims: .seconds(180 * 86_400), repeatFor: .seconds(3600), windows: [.seconds(300)]))
     }
 
-    /// Releases a payment token that was signed when it was presented.
+    /// Returns a request for a payment token whose signing time is the time of the request.
     private func request(_ number: Int, _ fixture: LedgerFixture, signed: Date) throws -> Release {
         var request = try fixture.request(number, at: signed)
         request.signedAt = signed
@@ -87,7 +87,7 @@ struct WrongClockTests {
         _ = try await ledger.apply(
             change(AdministrativeChange.ClockChange(forgottenBefore: ahead, servedFrom: fence), at: noon))
         #expect(try await ledger.times().forgottenBefore == fence)
-        // Its claim may have been pruned; the ledger cannot tell.
+        // A claim of this transaction may have been pruned, so the ledger refuses it.
         #expect(try await ledger.release(request(3, fixture, signed: fence - 0.001)) == .forgotten(before: fence))
         #expect(try await ledger.release(request(2, fixture, signed: fence)) == .released)
         var again = try request(1, fixture, signed: fence + 1)
@@ -158,7 +158,7 @@ struct WrongClockTests {
         var early = try fixture.request(1, reference: nil, at: noon - 365 * Self.day)
         early.signedAt = noon
         #expect(try await ledger.release(early) == .released)
-        // The clock and the window have been corrected.
+        // From here on, the clock and the window are correct.
         #expect(try await ledger.release(request(2, fixture, signed: noon + 10)) == .released)
         #expect(
             try await ledger.prune(retention(), now: noon + 20)
@@ -166,7 +166,7 @@ struct WrongClockTests {
         var again = try fixture.request(1, reference: nil, at: noon + 30)
         again.signedAt = noon
         #expect(try await ledger.release(again) == .replayed)
-        // The claim is pruned after the window has long passed it.
+        // The claim is pruned only long after the window stopped admitting its payment token.
         let later = noon + 100 * Self.day
         #expect(try await ledger.release(request(3, fixture, signed: later)) == .released)
         #expect(

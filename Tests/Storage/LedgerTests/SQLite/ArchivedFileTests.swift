@@ -11,8 +11,8 @@ import Testing
 @testable import PostgreSQLLedger
 @testable import SQLiteLedger
 
-/// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move encounters an unfinished
-/// removal.
+/// Backups and moves of a file during the removal of archived records. Of 30 records, 1 to 20 are archived, and five of
+/// these are already removed.
 @Suite("A file whose record begins after an archive")
 struct ArchivedFileTests {
     private struct Archived {
@@ -54,7 +54,7 @@ struct ArchivedFileTests {
     func restored() async throws {
         let archived = try await Archived()
         let copy = try await archived.archive.fixture.sqlite.backup(to: archived.archive.fixture.directory.path("copy"))
-        // These can no longer be verified.
+        // The copy still contains the archived record 12. The restore must remove it without verifying it.
         try change(copy.path, "UPDATE audit_record SET line = x'00' WHERE sequence = 12")
         let directory = try FreshDirectory()
         let path = directory.path("ledger.sqlite")
@@ -115,7 +115,7 @@ struct ArchivedFileTests {
             PostgreSQLLedger.Settings(url: try database.url(), node: "node-1", timeout: .seconds(60)))
         #expect(try await ledger.lastArchive()?.last == 20)
         #expect(try await MoveFixture.export(of: ledger) == archived.export)
-        // Records that were to be removed are not copied.
+        // The move does not copy archived records that were still to be removed.
         #expect(try await ledger.lines(1...20, limit: 100).map(\.sequence) == [20, 20])
         #expect(try await archived.archive.signer.verdict(of: ledger, beginning: .afterArchive).intactRecords == 12)
         await ledger.close()

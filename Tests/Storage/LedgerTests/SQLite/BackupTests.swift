@@ -52,8 +52,8 @@ struct BackupTests {
         settings.path = backup.path
         let restored = try await SQLiteLedger.open(settings)
         #expect(try await restored.head().sequence == backup.sequence)
-        // If it replaces a ledger by any means, the copy identifies itself as a copy. The ledger itself has no such
-        // mark.
+        // The copy contains a mark, so that a daemon recognises it as a copy however it replaces the ledger. The ledger
+        // itself has no such mark.
         #expect(
             try await restored.releaseStatus().holds.map(\.finding) == [
                 LedgerHold.Finding(kind: .restored, ledgerSequence: backup.sequence, remembered: nil)

@@ -58,7 +58,7 @@ struct BrokenWritesTests {
         #expect(dropped.details["count"]?.numberValue?.text == "2")
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 7)
-        // The same must be true of the files, as read at the next start.
+        // The next start must read the same records from the files.
         await fixture.ledger.close()
         let again = try await fixture.reopened()
         #expect(try await signer.verdict(of: again).intactRecords == 7)
@@ -66,8 +66,8 @@ struct BrokenWritesTests {
     }
 }
 
-/// Makes every write of this process to an open file fail (EBADF): a read-only descriptor replaces each of its
-/// descriptors.
+/// Makes every write of this process to an open file fail with EBADF. For that purpose, it replaces each of the file's
+/// descriptors by a read-only one.
 private struct BrokenWrites {
     private let replaced: [(number: Int32, saved: Int32)]
 

@@ -39,7 +39,8 @@ struct DurabilityTests {
         }
     }
 
-    /// A crash leaves the files as they are, but without the shared memory.
+    /// A crash leaves the file and its write-ahead log, but not the shared-memory file, so the test copies only the
+    /// first two.
     @Test("has every acknowledged release in the files at once, as after a crash")
     func filesAfterACrash() async throws {
         let fixture = try await LedgerFixture()

@@ -9,15 +9,15 @@ import Testing
 @testable import Ledger
 @testable import SQLiteLedger
 
-/// A disk that does not respond does not delay a caller past the deadline.
+/// Calls to a ledger whose disk does not respond. No caller waits longer than its deadline.
 ///
-/// In these tests, deadlines pass on command, so that nothing depends on the machine's speed. An answer that arrives
-/// while the disk hangs does not come from the disk.
+/// The tests make deadlines pass by calling `pass`, so that no result depends on the machine's speed. An answer that
+/// arrives while the disk hangs cannot come from the disk.
 @Suite("A ledger that hangs")
 struct HangingLedgerTests {
     private let hang = Hang()
 
-    /// A call that began immediately, and its answer.
+    /// Starts a call in a task, whose answer the test awaits later.
     private func begin<T: Sendable>(
         _ fixture: LedgerFixture, _ body: @escaping @Sendable (any TestedLedger) async throws -> T
     ) -> Begun<Result<T, any Error>> {
@@ -181,7 +181,7 @@ struct HangingLedgerTests {
         let reads = (1..<capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
         try await wait(for: "the reads") { reader.waiting == capacity }
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
-        // Each call counts as waiting slightly before its deadline is registered.
+        // A call counts as waiting slightly before its deadline is registered, so the deadlines must pass repeatedly.
         try await wait(for: "the answers") {
             pass(fixture)
             return first.hasEnded && reads.allSatisfy(\.hasEnded)
@@ -210,7 +210,7 @@ struct HangingLedgerTests {
         #expect(hang.held == 1)
         hang.end()
         try await wait(for: "a copy") { (try? await fixture.ledger.backup(to: second)) != nil }
-        #expect(!FileManager.default.fileExists(atPath: first), "what nobody waits for is not left behind")
+        #expect(!FileManager.default.fileExists(atPath: first), "a call that no caller awaits does not remain")
     }
 
     @Test("closes without waiting for a thread that hangs")
@@ -261,8 +261,7 @@ struct HangingLedgerTests {
     )
     func deadline() async throws {
         for hasBegun in [false, true] {
-            // On a busy machine, the shortest deadline passes before the engine begins; the next attempt allows more
-            // time.
+            // On a busy machine, a short deadline may pass before the engine begins, so each attempt allows more time.
             for milliseconds in sequence(first: 1, next: { $0 * 2 }) {
                 let calls = Calls()
                 var began = false
@@ -316,7 +315,7 @@ struct HangingLedgerTests {
     }
 }
 
-/// Prevents calls from being answered.
+/// Keeps a reference to a call, so that the call is not released without an answer.
 private final class Calls: Sendable {
     private let call = Mutex<LedgerCall<Int>?>(nil)
 

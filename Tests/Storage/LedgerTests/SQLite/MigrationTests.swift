@@ -52,7 +52,7 @@ struct MigrationTests {
     private static let transactionHex = "000001" + String(repeating: "00", count: 29)
     private let key = PublicKeyHash(bytes: [UInt8](repeating: 0, count: 31) + [1])
 
-    /// A version-1 ledger in WAL mode whose last rows are still in the write-ahead log.
+    /// Makes a version-1 ledger in WAL mode whose last rows are still in the write-ahead log.
     private func old(in directory: FreshDirectory) throws -> (SQLiteLedger.Settings, DatabaseQueue) {
         let path = try directory.write("", to: "ledger.sqlite")
         var configuration = Configuration()
@@ -103,7 +103,7 @@ struct MigrationTests {
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
         #expect(try version(copy) == ("restored-1", 1))
 
-        // A second start neither migrates nor copies it.
+        // A second start neither migrates nor copies the ledger.
         let again = try await SQLiteLedger.open(settings)
         #expect(try await again.head().sequence == 1)
         await again.close()
@@ -148,7 +148,7 @@ struct MigrationTests {
         try queue.close()
         let path = disk.path + "/ledger.sqlite"
         try FileManager.default.copyItem(atPath: settings.path, toPath: path)
-        // Leaves room for the journal and the lock, but not for a second file.
+        // The remaining 40 KiB suffice for the journal and the lock, but not for a copy of the ledger.
         try disk.fill(leaving: 40_960)
         var moved = settings
         moved.path = path

@@ -54,12 +54,12 @@ struct OpeningTests {
         try await wait(for: "the first opener's locks still") { try locks(fixture.settings.path) > 0 }
     }
 
-    /// The number of the kernel's POSIX locks on a file. A read of /proc/locks may miss some while other processes lock
-    /// and unlock, so one reading proves nothing.
+    /// The number of the kernel's POSIX locks on a file. A read of /proc/locks may miss locks while other processes
+    /// lock and unlock files, so a single reading is not reliable.
     private func locks(_ path: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         let inode = try #require(attributes[.systemFileNumber] as? NSNumber)
-        // Read to the end: reading by the file's size returns only the beginning of a file in /proc.
+        // The kernel does not know the size of this file, so it is read to its end.
         let locks = try FileHandle(forReadingFrom: URL(filePath: "/proc/locks")).readToEnd() ?? Data()
         return String(decoding: locks, as: UTF8.self).split(separator: "\n")
             .filter { $0.contains("POSIX") && $0.contains(":\(inode.uint64Value) ") }.count

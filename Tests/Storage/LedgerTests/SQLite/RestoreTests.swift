@@ -11,11 +11,11 @@ import Testing
 @testable import OfflineLedger
 @testable import SQLiteLedger
 
-/// The files left by an interrupted restore and by a complete one.
+/// The files that an interrupted restore and a complete restore leave.
 @Suite("Restoring a ledger's file")
 struct LedgerFileRestoreTests {
-    /// A ledger whose daemon was killed: its newest commits are only in SQLite's log. The copy contains only the first
-    /// release.
+    /// The ledger of a killed daemon, whose newest commits are only in the write-ahead log, and a copy that contains
+    /// only the first release.
     private struct Killed {
         let fixture: LedgerFixture
         let directory: FreshDirectory
@@ -63,7 +63,7 @@ struct LedgerFileRestoreTests {
             try queue.close()
         }
 
-        /// Requests the two releases, both of which it must know, from the ledger at a path.
+        /// Returns true if the ledger at this path has claims of both releases.
         func knowsBoth(_ path: String) async throws -> Bool {
             let ledger = try await SQLiteLedger.open(settings(path))
             var verdicts: [ReleaseVerdict] = []
@@ -105,7 +105,7 @@ struct LedgerFileRestoreTests {
             }
             #expect(FileManager.default.fileExists(atPath: aside))
         } else if FileManager.default.fileExists(atPath: restored) {
-            // The previous ledger with its log.
+            // The previous ledger is still in place, with its write-ahead log.
             #expect(try await killed.knowsBoth(killed.path))
         } else {
             #expect(try Data(contentsOf: URL(filePath: killed.path)) == Data(contentsOf: URL(filePath: killed.copy)))
@@ -116,7 +116,7 @@ struct LedgerFileRestoreTests {
         #expect(try Self.version(killed.path) == "restored-\(SQLiteTables.version)")
         let left = try FileManager.default.contentsOfDirectory(atPath: killed.directory.path)
         #expect(!left.contains { $0.contains(".restoring") }, "\(left)")
-        // Every release is in the previous ledger, wherever that is now.
+        // The previous ledger has every release, whether it was set aside now or by the interrupted restore.
         let former = FileManager.default.fileExists(atPath: aside) ? aside : try #require(report.setAside)
         #expect(try await killed.knowsBoth(former))
         await killed.close()
@@ -163,7 +163,7 @@ struct LedgerFileRestoreTests {
         let status = try await ledger.releaseStatus()
         #expect(status.holds.map(\.finding.kind) == [.restored])
         await ledger.close()
-        // A file with an incomplete mark is not treated as unrestored either.
+        // A file whose mark of a restore is incomplete still counts as restored.
         let queue = try DatabaseQueue(path: killed.path)
         try await queue.write { try $0.execute(sql: "DELETE FROM ledger_meta WHERE name = 'restored_at'") }
         try queue.close()
@@ -225,7 +225,7 @@ struct LedgerFileRestoreTests {
 
     // MARK: A changed copy
 
-    /// Suspends one key and compromises another, both recorded.
+    /// Suspends one key and marks another one as compromised, and records both changes.
     private static func changeStates(_ fixture: LedgerFixture) async throws {
         for (number, state) in [(UInt8(2), KeyState.suspended), (3, .compromised)] {
             let key = LedgerFixture.hash(number)
@@ -258,7 +258,7 @@ struct LedgerFileRestoreTests {
             throws: LedgerFileRestoreError.broken(
                 copy: "copy.sqlite", fault: "Its key \(key) may do more than its records allow: the copy was changed.")
         ) { try killed.restore() }
-        // Changing the label of the change does not help either.
+        // A copy whose records hide the state changes is refused too.
         try killed.changeCopy("UPDATE audit_record SET event = 'verify' WHERE event = 'key_state_change'")
         #expect(throws: LedgerFileRestoreError.self) { try killed.restore() }
         await killed.close()
@@ -318,7 +318,7 @@ struct LedgerFileRestoreTests {
         let killed = try await Killed()
         let before = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(try killed.restore(expected: before, changes: false).digest == before)
-        // Claims are not in any record, so only the digest reveals this.
+        // Audit records do not list claims, so only the digest of the copy shows that claims are missing.
         try killed.changeCopy("DELETE FROM claim")
         let after = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(

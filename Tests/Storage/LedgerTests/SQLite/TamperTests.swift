@@ -10,7 +10,7 @@ import Testing
 struct TamperTests {
     private let signer = CheckpointSigner()
 
-    /// 30 records, sealed at 10, 20 and 30.
+    /// Makes a ledger with 30 records and audit checkpoints of the records 10, 20 and 30.
     private func sealed(node: String = "node-1") async throws -> LedgerFixture {
         let fixture = try await LedgerFixture()
         for number in 1...30 {
@@ -137,7 +137,7 @@ struct TamperTests {
             try $0.execute(sql: "INSERT INTO audit_record SELECT * FROM kept")
         }
         #expect(try await fixture.releasing(31)(fixture.ledger).sequence == 31)
-        // It does not continue from a record that another program appended either.
+        // The ledger does not continue from a record of another program either.
         try await fixture.sqlite.connections.write {
             try $0.execute(sql: "UPDATE audit_record SET sequence = 32 WHERE sequence = 31")
         }

@@ -7,7 +7,8 @@ import Testing
 @testable import Ledger
 @testable import SQLiteLedger
 
-/// Compares ratios within one run. The bounds are wide, since other programs may be running. The figures are printed.
+/// Measurements of throughput. They print figures, and compare ratios within one run. The bounds are wide, because
+/// other programs may be running.
 @Suite("Throughput", .serialized)
 struct ThroughputTests {
     @Test("shares commits among 32 concurrent callers")
@@ -21,8 +22,8 @@ struct ThroughputTests {
         print(
             "ledger: single commits \(Int(single))/s; 32 callers \(Int(group))/s in batches of "
                 + "\((mean * 10).rounded() / 10) on average: \((group / single * 10).rounded() / 10) times")
-        // The gain and the size of a batch depend on the disk and on other programs. The fact that writes waiting for
-        // the same commit share it does not.
+        // The ratio and the size of a batch depend on the disk and on other programs, so they are only printed. Writes
+        // that wait together must share one commit on every machine.
         let answers = try await fixture.inOneBatch(
             try (1...32).map { number in
                 let release = try fixture.releasing(2_000_000 + number)
@@ -77,7 +78,7 @@ struct ThroughputTests {
         #expect(try await counts == [3, 3])
     }
 
-    /// Releases per second, if each caller makes its next request when it has its answer.
+    /// Measures releases per second. Each caller makes its next request when it has its answer.
     private func rate(_ fixture: LedgerFixture, callers: Int, releases: Int, from start: Int) async throws -> Double {
         let ledger = fixture.ledger
         let began = ContinuousClock.now

@@ -19,7 +19,7 @@ struct UnavailableTests {
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        // Refusals that need only reads keep their own codes.
+        // Refusals for which the ledger only reads keep their codes.
         #expect(
             try await fixture.releasing(2, reference: nil)(fixture.ledger) == RecordedVerdict(.replayed, sequence: nil))
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
@@ -66,7 +66,7 @@ struct UnavailableTests {
         let fixture = try await LedgerFixture()
         let (path, files) = (fixture.settings.path, FileManager.default)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
-        // An older copy, such as an operator might restore.
+        // An operator might put such an older copy in the ledger's place.
         try files.copyItem(atPath: path, toPath: path + ".copy")
         try files.moveItem(atPath: path, toPath: path + ".away")
         for isCopyThere in [false, true] {
@@ -76,7 +76,7 @@ struct UnavailableTests {
             }
             #expect("\(String(describing: error))".contains("removed or replaced"))
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-            // Neither the ledger's content nor the file in its place is trusted.
+            // The ledger reads neither its open file nor the file in its place.
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.lines(1...1, limit: 1) }
             await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: path + ".backup") }

@@ -6,10 +6,11 @@ import Testing
 @testable import Ledger
 @testable import SQLiteLedger
 
-/// Copying the write-ahead log into the file while the writer continues.
+/// WAL checkpoints, which copy the write-ahead log into the file while the writer continues.
 @Suite("WAL checkpointing")
 struct WALCheckpointingTests {
-    /// A database of large rows: each commit writes `pages` of them and a few pages more.
+    /// A database whose rows fill about one page each, so that a commit of `pages` rows adds about as many pages to the
+    /// write-ahead log.
     private final class Pages {
         let directory: FreshDirectory
         let path: String
@@ -42,7 +43,7 @@ struct WALCheckpointingTests {
             rows += pages
         }
 
-        /// The size of the log in pages; its file never shrinks while in use.
+        /// The size of the write-ahead log's file in pages. The file never shrinks while it is in use.
         var logPages: Int {
             get throws {
                 let size = try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
@@ -82,7 +83,7 @@ struct WALCheckpointingTests {
     func bounded() async throws {
         let pages = try Pages(interval: 100)
         for _ in 0..<20 {
-            // Commit until a copy is due, and then while it runs.
+            // Commits until a copy starts, and then continues while it runs.
             repeat { try pages.commit(pages: 10) } while !pages.checkpointing.isCopying && pages.rows % 200 != 0
             try pages.commit(pages: 10)
             try await wait(for: "the log to be copied") { !pages.checkpointing.isCopying }
@@ -92,7 +93,7 @@ struct WALCheckpointingTests {
         let logPages = try pages.logPages
         #expect(logPages < 600, "\(logPages) pages of log after \(pages.rows) of rows")
 
-        // File and log together contain all committed data, for a program that opens them as they are.
+        // Another program that opens file and log now finds all committed data.
         let reader = try StayingReader(pages.path)
         #expect(try reader.rows() == pages.rows)
         #expect(try reader.integrity() == "ok")
@@ -107,10 +108,10 @@ struct WALCheckpointingTests {
             try pages.commit(pages: 10)
             try await wait(for: "the copying to end") { !pages.checkpointing.isCopying }
         }
-        #expect(try pages.logPages > 300, "the log was begun anew under a reader")
+        #expect(try pages.logPages > 300, "the log was restarted while a reader used it")
         #expect(try reader.rows() == 1)
         try reader.leave()
-        // Without the reader, the next interval is copied completely, and the log keeps its length.
+        // Without the reader, each copy is complete, so the writer reuses the log and its file keeps its length.
         var longest = 0
         for round in 0..<30 {
             try pages.commit(pages: 10)

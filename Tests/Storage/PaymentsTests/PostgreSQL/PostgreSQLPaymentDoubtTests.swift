@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Commits of payments that PostgreSQL answers late, with a warning, or not at all")
 struct PostgreSQLPaymentDoubtTests {
-    /// A server for one test. Its commits can be made to wait for a standby that does not exist.
+    /// A server for one test, which can make commits wait for a standby that does not exist.
     private struct Waiting {
         let server: PostgreSQLServer
         let database: PaymentDatabase
@@ -99,8 +99,8 @@ struct PostgreSQLPaymentDoubtTests {
             try await mine.store.history(of: payment.key).map(\.state) == [
                 .received, .decrypted, .submitting, .notSent,
             ])
-        // The first attempt sent nothing, so the other gateway may begin one. It names the first to paytokend as
-        // harmless.
+        // The first attempt sent nothing, so the other gateway may begin another one. Its request to paytokend lists
+        // the first attempt as harmless.
         #expect(try await other.begun(other.arrival(), at: later).after == [payment.attempt.identifier])
     }
 
@@ -208,7 +208,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(ended.state == .notSent)
     }
 
-    /// Names of payment tokens, by the result of their claims.
+    /// The names of payment tokens, grouped by the result of their claims.
     private struct Answers {
         var claimed: Set<String> = []
         var unavailable: Set<String> = []

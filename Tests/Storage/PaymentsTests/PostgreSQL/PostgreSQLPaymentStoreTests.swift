@@ -196,7 +196,8 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
-    /// Uses every session, then ends all of them. A session that was never used would hide how ended ones are treated.
+    /// Uses every session of the store once, and then ends all of them. An unused session would not fail, and would
+    /// hide how the store treats ended sessions.
     private static func endAllSessions(of fixture: StoreFixture, in database: PaymentDatabase) async throws {
         let mine =
             "FROM pg_stat_activity WHERE datname = '\(database.name)' AND usename = '\(PaymentDatabases.gateway)'"

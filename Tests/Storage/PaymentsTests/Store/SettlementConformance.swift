@@ -31,7 +31,7 @@ import Testing
     func lostClaim(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (received, _) = try await fixture.begun(fixture.arrival())
-        // The gateway's memory still has the claim, which the store has lost.
+        // The store has lost the claim, but the gateway still has it in memory.
         var claimed = received
         (claimed.state, claimed.transaction) = (.submitting, try fixture.transaction())
         let outcome = PaymentOutcome(authorizationCode: "A1B2C3")

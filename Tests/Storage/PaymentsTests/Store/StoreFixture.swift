@@ -12,7 +12,7 @@ struct StoreFixture: Sendable {
     let directory: FreshDirectory
     /// The database that the fixture made; nil without PostgreSQL.
     private let database: PaymentDatabase?
-    /// A time in whole milliseconds, the precision of the store, so that it reads back equal.
+    /// A time in whole milliseconds, which the store can represent exactly.
     let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     init(_ engine: StorageEngine = .sqlite) async throws {
@@ -37,7 +37,7 @@ struct StoreFixture: Sendable {
         }
     }
 
-    /// Uses an open store.
+    /// Makes a fixture with a store that is already open.
     init(on store: any PaymentStore) async throws {
         (directory, database) = (try FreshDirectory(), nil)
         self.store = store

@@ -27,10 +27,10 @@ MOST_ATTEMPTS: Final = 100   # in `after`
 
 class Verdict(StrEnum):
     CHARGE = "charge"
-    # Released before under this reference: charge only if your own store shows that no submission was begun.
+    # The payment was released before with this reference: charge only if your own store shows that no submission was begun.
     CHECK_STORE = "check_store"
     DO_NOT_CHARGE = "do_not_charge"
-    # Not charged, and not decided: the same call later shows whether the payment was released.
+    # The payment must not be charged yet. The same call later shows whether it was released.
     RETRY = "retry"
 
 
@@ -47,7 +47,7 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
 
 
 def verdict_of(status: int, code: str | None) -> Verdict:
-    """The verdict on a refusal: by its code, or by its status if the code is of a newer daemon."""
+    """Returns the verdict on a refusal by its code, or by its status if the code is unknown because the daemon is newer."""
     known = VERDICTS.get(code) if code else None
     return known or (Verdict.DO_NOT_CHARGE if 400 <= status < 500 and status != 408 else Verdict.RETRY)
 
@@ -63,7 +63,7 @@ class Expected(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one call. `answer`, which has the card data, is not part of its text."""
+    """The outcome of one call. `answer` contains the card data, so the text of this object omits it."""
     verdict: Verdict
     status: int | None = None          # of the last answer; None if the last try got none
     code: str | None = None
@@ -78,7 +78,7 @@ class Outcome:
 
 
 class _Socket(socket.socket):
-    """Bounds all reads of an answer together; a socket's own timeout bounds each of them."""
+    """A socket with one time limit for all reads of an answer together. A socket's own timeout limits each read separately."""
     end = 0.0
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
@@ -110,7 +110,8 @@ class _Connection(http.client.HTTPConnection):
 
 
 class Client:
-    """Keeps connections open and repeats requests. Threads can share one; a forked process needs one of its own."""
+    """A client that keeps connections open and repeats requests. Threads can share a client, but a forked process needs a
+    separate one."""
 
     def __init__(self, path: str | None = None) -> None:
         self.path = path or os.environ.get("PAYTOKEND_SOCKET") or "/run/paytokend/paytokend.sock"
@@ -158,7 +159,8 @@ class Client:
         raise AssertionError
 
     def _try(self, body: bytes, end: float, attempt: str | None, tries: int) -> tuple[Outcome, bool]:
-        """One try, and whether it failed on a kept connection: the daemon may just have closed that one."""
+        """Makes one try. Returns the outcome, and True if it failed on a persistent connection, which the daemon may just have
+        closed."""
         connection = self._connection()
         kept = connection.idle_since > 0
         try:
