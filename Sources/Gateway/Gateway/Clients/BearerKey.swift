@@ -59,7 +59,7 @@ enum Authorization: Equatable {
 
 /// The output of `paytoken-gateway new-key`. The key is shown only here.
 public struct NewBearerKey: Encodable, Sendable {
-    /// The key, for the backend only.
+    /// The key for the client's backend. The gateway stores only its hash.
     public let key: String
     /// The hash for the client's `key_sha256`, 64 lower-case hexadecimal digits.
     public let keySHA256: String

@@ -25,7 +25,7 @@ final class TLSTermination: Sendable {
     }
 
     /// The minimum time between two calls of ``endSessions(of:now:)`` that end all sessions. An unknown client can
-    /// cause such a call, and each costs every client a full handshake.
+    /// cause such a call. After each, every client must make a full handshake.
     static let sessionEndInterval = Duration.seconds(60)
 
     private let state: Mutex<State>
@@ -40,8 +40,10 @@ final class TLSTermination: Sendable {
         state.withLock { $0.settings = new }
     }
 
-    /// Ends all resumable sessions by changing the ticket keys. Does nothing if that was done within
-    /// ``sessionEndInterval``, or if the session was resumed with settings that are no longer current.
+    /// Ends all resumable sessions by changing the ticket keys. Does nothing if they were changed within
+    /// ``sessionEndInterval``, or if `settings` are no longer current.
+    ///
+    /// - Parameter settings: the settings with which an unknown client resumed its session.
     func endSessions(of settings: Settings, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             guard state.settings.context === settings.context,

@@ -23,7 +23,8 @@ struct PaytokendDecryption: Sendable {
     /// - Parameters:
     ///   - client: the client. If it does not act for the payment token's merchant, paytokend refuses without claiming
     ///     the payment token. Otherwise a client could use up a payment token that it obtained from another client.
-    ///   - after: the earlier attempts after which paytokend may release the payment token to this one.
+    ///   - after: the earlier attempts that sent nothing. If paytokend released the payment token to one of them, it
+    ///     may release the payment token again.
     ///   - deadline: the time after which the call stops waiting for an answer.
     func release(
         _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, after: [[UInt8]],

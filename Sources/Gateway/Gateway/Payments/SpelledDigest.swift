@@ -10,15 +10,15 @@ struct SpelledDigest: Sendable, Equatable {
     let normal: [UInt8]
     /// The digest of the text in the client's spelling, 32 bytes; equal to `normal` if the client used the normal form.
     /// Earlier versions stored only this digest.
-    let spelled: [UInt8]
+    let original: [UInt8]
 
     init(of bytes: (SpellingForm) -> [UInt8]) {
         normal = Array(SHA256.hash(data: bytes(.normal)))
-        spelled = Array(SHA256.hash(data: bytes(.spelled)))
+        original = Array(SHA256.hash(data: bytes(.original)))
     }
 
     /// Returns true if a stored digest matches the client's text.
-    func matches(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
+    func matches(_ stored: [UInt8]) -> Bool { stored == normal || stored == original }
 }
 
 /// The form of values that can be spelled in several ways. A value that is not a number, hexadecimal or base64 is left
@@ -27,7 +27,7 @@ enum SpellingForm {
     /// Plain integers, lower-case hexadecimal, base64 with its padding.
     case normal
     /// The client's own spelling.
-    case spelled
+    case original
 
     func number(_ value: JSONValue) -> JSONValue { form(value, value.numberValue.map { .number($0.plain) }) }
 

@@ -96,7 +96,6 @@ final class PaytokendCalls: Sendable {
     func close() { pool.close() }
 }
 
-/// Metrics of requests to paytokend.
 struct PaytokendMetrics: Sendable {
     let requests = Counter(
         "paytoken_gateway_paytokend_requests_total",

@@ -32,7 +32,7 @@ extension GatewayRoute {
 /// can open the socket.
 typealias AdminRoute = Route<AdminRole?, AdminRequest, GatewayRefusal>
 
-/// A request as its route receives it. The client has been identified, and has the route's operation.
+/// A request as its route receives it. The client has been identified, and may use the route's operation.
 struct GatewayRequest: Sendable {
     /// The client. The route must check merchants and domains with ``GatewayClient/allows(merchant:)``,
     /// ``GatewayClient/allows(domain:)``.

@@ -8,8 +8,8 @@ import Telemetry
 struct GatewaySender: RequestSender {
     /// The peer's IP address, `unix` or `admin`.
     let address: String
-    /// The source for which the connection is counted until its client is known; a host with a network of addresses is
-    /// one source.
+    /// The source for which the connection is counted until its client is known: an account, an IPv4 address or an IPv6
+    /// network of 64 bits.
     let source: ConnectionSource
     let trace: TraceContext
     /// The account and its rule, for a peer of the admin socket.

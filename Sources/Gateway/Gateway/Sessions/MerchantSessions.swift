@@ -229,7 +229,7 @@ final class MerchantSessions: Sendable {
 extension MerchantSessions {
     /// Creates the `MerchantSessions` that the configuration describes.
     ///
-    /// - Parameter identities: a source of identities instead of paytokend.
+    /// - Parameter identities: the source of the merchants' TLS keys; nil to request them from paytokend.
     static func made(
         _ configuration: GatewayConfiguration, paytokend: PaytokendCalls,
         identities: (any MerchantIdentitySource)? = nil, observer: any SessionObserver

@@ -33,7 +33,7 @@ extension PaymentContact {
 }
 
 extension RequiredElement {
-    /// Creates the name of the payment request's element from which Radial's element is filled.
+    /// Creates the name of the payment request's element that supplies the value of an element of Radial's order.
     init(_ element: UnsuitableOrder.Element) {
         self =
             switch element {

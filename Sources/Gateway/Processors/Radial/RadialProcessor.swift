@@ -23,8 +23,8 @@ public struct RadialProcessor: Processor {
     private let exchange: ProcessorExchange
     private let leastTime: Duration
 
-    /// The minimum time until the deadline at which a payment is still sent. If a sent payment gets no answer before
-    /// the deadline, a person must ask Radial for the result.
+    /// The minimum time that must remain until the deadline; otherwise the payment is not sent. If a sent payment gets
+    /// no answer before the deadline, a person must ask Radial for the result.
     public static let leastTime = Duration.seconds(3)
 
     public init(_ exchange: ProcessorExchange) { self.init(exchange, leastTime: Self.leastTime) }

@@ -61,7 +61,7 @@ extension OrderDetails.Party {
     }
 }
 
-/// All faults of an order for Radial. It contains no value of the order.
+/// The error for an order that Radial would not accept. It contains all of the order's faults, but none of its values.
 public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertible {
     /// The faults in the order of Radial's table; at least one.
     public let faults: [Fault]

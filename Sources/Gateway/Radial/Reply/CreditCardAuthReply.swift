@@ -35,7 +35,8 @@ public struct CreditCardAuthReply: Sendable, Equatable {
         }
     }
 
-    /// The table has no limit for codes; the limit of the schema's AuthorizationResponseCodeType is 16.
+    /// The maximum length of a code. Radial's page documents no limit. The schema limits only
+    /// AuthorizationResponseCode, to 16 characters.
     public static let maximumCodeCharacters = 64
 
     public init(

@@ -1,7 +1,8 @@
 internal import Encodings
 
-/// Radial's Fault document, which a caller receives instead of a reply (Checkout-Service-Fault-1.0.xsd), with
-/// CreateTimestamp, Code and Description, and with Element, which the schema permits.
+/// Radial's Fault document (Checkout-Service-Fault-1.0.xsd), which a caller receives instead of a reply. It contains
+/// CreateTimestamp, Code and Description. If one element is at fault, it also contains Element, which the schema
+/// permits.
 public struct ErrorReply: Sendable, Equatable {
     /// A code of the gateway, such as `malformed_request`.
     public var code: String

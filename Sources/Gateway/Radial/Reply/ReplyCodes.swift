@@ -63,7 +63,7 @@ public struct ReplyCodes: Sendable, Equatable {
     public var emailResponseCode: String? { values[.email] }
     public var tenderType: String? { values[.tenderType] }
 
-    /// The known codes, by the names of CreditCardAuthReply's elements, in the order of the line.
+    /// The known codes in the order of ``text``, each with the name of its element in CreditCardAuthReply.
     public var elements: [(name: String, value: String)] {
         Field.allCases.compactMap { field in values[field].map { (name: field.element, value: $0) } }
     }

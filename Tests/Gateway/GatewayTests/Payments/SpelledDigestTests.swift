@@ -49,8 +49,8 @@ struct SpelledDigestTests {
         let wanted =
             #"["payment","order-1",true,{"currencyCode":"840","transactionAmount":1099,"applicationData":"AQI="}]"#
         #expect(request.digest(for: .payment).normal == Array(SHA256.hash(data: Data(wanted.utf8))))
-        #expect(request.stated.digest.spelled == request.stated.digest.normal)
-        #expect(request.digest(for: .payment).spelled == request.digest(for: .payment).normal)
+        #expect(request.stated.digest.original == request.stated.digest.normal)
+        #expect(request.digest(for: .payment).original == request.digest(for: .payment).normal)
     }
 
     @Test("keeps the digest of the normal form for other spellings, and changes it with the content")
@@ -76,8 +76,8 @@ struct SpelledDigestTests {
         guard
             case .begun(let begun, _) = try await store.begin(
                 PaymentArrival(
-                    key: .init(client: "shop", tokenDigest: request.stated.digest.spelled), purpose: .payment,
-                    requestDigest: request.digest(for: .payment).spelled, orderId: "order-1", statedTransaction: nil,
+                    key: .init(client: "shop", tokenDigest: request.stated.digest.original), purpose: .payment,
+                    requestDigest: request.digest(for: .payment).original, orderId: "order-1", statedTransaction: nil,
                     attempt: PaymentAttempt(owner: "g", deadline: now)), at: now),
             case .claimed(let claimed) = try await store.claim(
                 begun,
@@ -99,7 +99,7 @@ struct SpelledDigestTests {
             try await pay(before, in: gateway.store)
             for submission in [before, again]
             where try submission.request.digest(for: .payment).matches(
-                before.request.digest(for: .payment).spelled)
+                before.request.digest(for: .payment).original)
             {
                 let answer = try await gateway.ask(
                     "/payments/apple-pay", Array(submission.json.utf8), type: "application/json")
