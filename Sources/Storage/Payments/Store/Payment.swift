@@ -115,7 +115,7 @@ public struct PaymentAttempt: Sendable, Hashable {
 
 /// The data of a payment that are known once paytokend has released its payment token.
 public struct PaymentTransaction: Sendable, Equatable {
-    /// The payment token's transaction identifier, 32 bytes: from then on, it is the payment's name in the whole store.
+    /// The payment token's transaction identifier, 32 bytes. It is the payment's name in the whole store.
     public let identifier: [UInt8]
     public let merchantIdentifier: String
     /// The amount in Apple's payment data; nil if it is missing or cannot be represented.

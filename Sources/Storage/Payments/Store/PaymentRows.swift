@@ -39,8 +39,8 @@ struct PaymentRows {
             ], prepared: "lock_arrival")
     }
 
-    /// Selects and locks the client's own payment of the transaction that a payment token states; none if it states
-    /// none.
+    /// Selects and locks the client's own payment of the transaction that a payment token states. Selects no payment if
+    /// `transaction` is nil.
     func payment(stated transaction: [UInt8]?, of client: String) -> StoredStatement {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE transaction_id = $1 AND client = $2\(lock)",
@@ -94,7 +94,9 @@ struct PaymentRows {
             ], prepared: "note_change")
     }
 
-    static func harmless(_ rows: [any StoredRow], of key: Payment.Key) throws -> [[UInt8]] {
+    /// Returns the identifiers of the attempts at one payment, from rows of
+    /// ``StoredPaymentStore/harmlessAttempts(at:)``.
+    static func harmlessAttempts(_ rows: [any StoredRow], of key: Payment.Key) throws -> [[UInt8]] {
         try rows.filter { try $0.bytes(0) == key.tokenDigest }.map { try $0.bytes(1) }
     }
 

@@ -178,8 +178,8 @@ extension Payment {
                 payment: found, isChanged: false,
                 history: contradicts ? [(state, PaymentChange.contradiction(outcome))] : [], at: now)
         }
-        // A response that first states the processor's identifier of the payment is stored, even if the payment stays
-        // `pending`.
+        // The first response that contains the processor's identifier of the payment is stored, even if the payment
+        // stays `pending`.
         let addsReference = found.outcome?.processorReference == nil && outcome.processorReference != nil
         if state == .pending, found.state == .pending, !addsReference {
             return SettledRow(payment: found, isChanged: false, history: [], at: now)

@@ -63,8 +63,8 @@ public protocol PaymentStore: Sendable {
     /// `refused`, have no transaction, and were last changed more than ``Payment/retention`` ago by the store's clock.
     /// It removes at most 1,000 at a time. A long history is removed in several calls, before its payment.
     ///
-    /// If the payment token arrives again later, it is new to the store. paytokend then decides, and it does not repeat
-    /// a release that followed a removed attempt.
+    /// If the payment token arrives again later, the store treats it as new, and lists none of its earlier attempts.
+    /// paytokend therefore does not repeat a release that it made to a removed attempt.
     ///
     /// - Returns: the number of removed payments.
     func prune() async throws(PaymentStoreError) -> Int
@@ -108,7 +108,7 @@ public struct PaymentArrival: Sendable {
     /// The digests of the client's original spelling, while ``key`` and ``requestDigest`` have the digests of the
     /// normal form. Earlier versions stored only the digests of the original spelling. With these, payments of earlier
     /// versions are found. Nil if the two spellings are equal.
-    public let spelled: Spelled?
+    public let spelled: SpellingDigests?
     public let orderId: String?
     /// The transaction identifier that the payment token states, 32 bytes, not verified yet. It finds the client's own
     /// payment if the same payment token arrives in a different form. Nil if it states none.
@@ -119,7 +119,7 @@ public struct PaymentArrival: Sendable {
     public let attempt: PaymentAttempt
 
     /// The digests of the original spelling, 32 bytes each.
-    public struct Spelled: Sendable, Equatable {
+    public struct SpellingDigests: Sendable, Equatable {
         public let tokenDigest: [UInt8]
         public let requestDigest: [UInt8]
 
@@ -130,8 +130,8 @@ public struct PaymentArrival: Sendable {
     }
 
     public init(
-        key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], spelled: Spelled? = nil, orderId: String?,
-        statedTransaction: [UInt8]?, since: Date? = nil, attempt: PaymentAttempt
+        key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], spelled: SpellingDigests? = nil,
+        orderId: String?, statedTransaction: [UInt8]?, since: Date? = nil, attempt: PaymentAttempt
     ) {
         self.key = key
         self.spelled = spelled

@@ -43,7 +43,7 @@ extension StoredPaymentStore {
         ]
         return try await change(arriving: arrival.key, reading) { results in
             let found = arrival.payment(among: try (results[0] + results[1]).map(PaymentRows.payment))
-            let after = try found.map { try PaymentRows.harmless(results[2], of: $0.key) } ?? []
+            let after = try found.map { try PaymentRows.harmlessAttempts(results[2], of: $0.key) } ?? []
             if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) {
                 return (answer, [])
             }
@@ -57,8 +57,8 @@ extension StoredPaymentStore {
         at now: Date
     ) async throws(PaymentStoreError) -> PaymentClaim {
         precondition(PaymentState.decrypted.mayBecome(state))
-        // If two claims of one transaction run simultaneously, the second waits at the unique index of the
-        // transactions, which then refuses it. The repeated claim sees the first one.
+        // If two claims of one transaction run simultaneously, the transactions' unique index makes the second wait,
+        // and then refuses it. The second claim is then repeated, and reads the payment of the first.
         let reading = [Self.rows.payment(payment.key), PaymentRows.find(transaction: transaction.identifier)]
         return try await change(arriving: nil, reading) { results in
             let claimed = try payment.claimed(
