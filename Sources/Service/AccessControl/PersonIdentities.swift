@@ -1,9 +1,10 @@
-/// The numbers by which the kernel identifies a peer's person: its uid, and the login uid if there is one. The names of their
-/// accounts on the peer's host distinguish persons of several hosts.
+/// The numbers by which the kernel identifies the person who uses a peer: its uid, and the login uid if there is one. A
+/// person can have different uids on different hosts. Persons on different hosts are therefore also compared by the
+/// names of their accounts.
 ///
-/// They can show that two peers are the same person, but never that they are different persons. A uid is fixed at connect. A
-/// login uid stays when a person changes to another account with su or sudo. But a process without a login uid can set any,
-/// so another login uid on the same account proves nothing.
+/// Equal numbers can show that two peers are the same person. Different numbers never prove different persons. A uid is
+/// fixed at connect. A login uid stays when a person changes to another account with su or sudo. But a process without
+/// a login uid can set any, so another login uid on the same account proves nothing.
 public struct PersonIdentities: Sendable, Hashable {
     /// The peer's uid at connect.
     public let uid: UInt32

@@ -56,7 +56,7 @@ final class BoundedInput: ChannelInboundHandler {
             case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
             case .size(let size, let digits, let isExtended):
                 if byte == BoundedInput.lineFeed {
-                    // A line without digits is the end of the line after a chunk's data.
+                    // Without digits, this is the line end that follows a chunk's data. The next chunk's size follows.
                     guard digits > 0 else { return .begin }
                     return size > 0 ? .data(left: size) : nil
                 }

@@ -176,7 +176,7 @@ package enum DescriptorLimit {
     /// possible descriptors become slow.
     private static let ceiling: rlim_t = 65_536
 
-    /// Raises the soft limit as far as the hard limit allows, and returns it.
+    /// Raises the soft limit as far as the hard limit allows, but not above ``ceiling``. Returns the soft limit.
     package static func raise() -> Int {
         var limit = rlimit()
         guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
@@ -259,9 +259,9 @@ struct ConnectionPlaces {
         let number: Int
     }
 
-    /// The connections that count for the source from which they came.
+    /// The connections that count for their origin, which is an account or a network.
     private(set) var unidentified: [ObjectIdentifier: Place] = [:]
-    /// The connections that count for their client.
+    /// The connections that count for their client, which has been identified, and no longer for their origin.
     private var identified: [ObjectIdentifier: Place] = [:]
     private var counts: [ConnectionSource: Counted] = [:]
     private var admitted = 0

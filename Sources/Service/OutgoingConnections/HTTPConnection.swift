@@ -47,8 +47,9 @@ package final class HTTPConnection: Sendable {
 
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     package func isAlive() async -> Bool {
-        // The event loop polls its sockets, then runs the tasks that wait. The first task makes it poll. When the second task
-        // has run, an end that had already arrived is known, unless other tasks kept the loop busy all the time.
+        // The event loop polls its sockets, and then runs the waiting tasks. The first task makes it poll. When the
+        // second task has run, the loop has noticed if the connection had already ended. Only a loop that other tasks
+        // kept busy all the time may not have polled.
         for _ in 0..<2 {
             guard (try? await channel.eventLoop.submit {}.get()) != nil else { return false }
         }

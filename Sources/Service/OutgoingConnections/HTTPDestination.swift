@@ -1,9 +1,9 @@
 package import NIOCore
 import NIOPosix
 
-/// A server to which this program sends HTTP/1.1 requests, and the layers between the connection and HTTP.
+/// A server to which this program sends HTTP/1.1 requests, and the proxy and TLS layers of the connections to it.
 ///
-/// It never repeats a request, never keeps a connection for other requests, and follows no redirects. A caller that may
+/// It never repeats a request, has no connection pool, and follows no redirects. A caller that may
 /// repeat a request does so itself: ``HTTPFault/phase`` tells if any byte of the request may have been sent.
 package struct HTTPDestination: Sendable {
     package enum Place: Sendable {

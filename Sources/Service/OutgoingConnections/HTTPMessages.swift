@@ -3,12 +3,13 @@ package import NIOHTTP1
 
 /// A request, with the way in which its answer is delivered.
 package struct HTTPRequest: Sendable {
-    /// The delivery of a success's body. A refusal's body is always gathered: it is short.
+    /// The delivery of a 2xx answer's body. The body of any other answer is always gathered, because it is short.
     package enum Delivery: Sendable {
         /// The body is gathered; the deadline applies until the last byte.
         case gathered
-        /// The body is delivered in pieces on demand, with a few socket reads in memory. The deadline applies until the
-        /// answer's head. After it, `idle` is the maximum time to wait for more bytes; nil waits for ever.
+        /// The body is delivered in pieces on demand. At most a few pieces are in memory. The deadline applies until
+        /// the answer's head has arrived. From then on, `idle` is the maximum time to wait for more bytes; nil waits
+        /// for ever.
         case streamed(idle: Duration?)
     }
 
@@ -51,8 +52,8 @@ package struct HTTPRequest: Sendable {
 package struct HTTPResponse: Sendable {
     package let head: HTTPResponseHead
     package let body: HTTPBody
-    /// True if the end of the body is certain. False for a body without a declared length that was not read to its end:
-    /// a truncated one would look complete.
+    /// True if the body is certainly complete. False for a body that arrived without a length and without chunks: a
+    /// truncated one would look complete.
     package let isFramed: Bool
     /// True if the connection may serve another request.
     package let isReusable: Bool
@@ -76,8 +77,8 @@ package enum HTTPBody: Sendable {
 
 /// The reason why there is no answer.
 package struct HTTPFault: Error, Sendable {
-    /// The stage that the connection had reached. Before ``asked`` no byte of the request was written; from then on it may
-    /// have arrived.
+    /// The stage that the connection had reached. Before ``asked`` no byte of the request was written; from then on the
+    /// request may have arrived.
     package enum Phase: Int, Comparable, Sendable {
         case connecting, securing, idle
         /// The request was written, and no byte of an answer has arrived.

@@ -16,7 +16,8 @@ package protocol ServerConfiguration: Sendable {
     /// Settings that are allowed but weaken the service, or deserve attention for another reason.
     var warnings: [ConfigurationWarning] { get set }
 
-    /// Returns each part that needs a restart: its section's name, and true if `new` has the same values.
+    /// Returns the parts that only a restart can change, each with its section's name, and true if `new` leaves the
+    /// part unchanged.
     func fixedParts(in new: Self) -> [(name: String, isUnchanged: Bool)]
     /// Copies the parts that can change while the program runs.
     mutating func applyReloadableParts(from new: Self)
@@ -83,7 +84,7 @@ package protocol ReloadableParts: Sendable {
     /// Puts into force the parts that may change, all of them or none. On open connections they apply from the next request
     /// on.
     ///
-    /// - Returns: the sections that stay as they were, and the warnings to log.
+    /// - Returns: the sections whose changes need a restart, and the warnings to log.
     func reload(
         with new: Configuration
     ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning])

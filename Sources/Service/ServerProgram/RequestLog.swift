@@ -4,8 +4,8 @@ package import Telemetry
 
 /// The sender of a request, as far as it is known.
 package protocol RequestSender: Sendable {
-    /// The source whose requests share log lines if they are refused for their heads: one line for each code. Nil if
-    /// each request has its own line.
+    /// The source whose refused requests share log lines. Requests that are refused for their heads with the same code
+    /// have one line together. Nil if each request has its own line.
     var sharedLines: ConnectionSource? { get }
     /// Adds identifiers and times for the log. It adds nothing from a body or a query, and of the headers only the trace.
     ///

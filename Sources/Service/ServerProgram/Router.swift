@@ -29,7 +29,8 @@ package protocol RouterRules: Sendable {
     func place(of peer: Peer) -> String
     /// The last check before the body is read.
     func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)
-    /// Logs a request that was refused for its head, or by the listener, which knows only the sender's peer.
+    /// Called after a request was refused for its head, or by the listener itself. The listener does not know the
+    /// sender, which is then nil.
     func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer)
     /// Answers a request that was read completely, and logs it.
     func respond(
@@ -44,7 +45,7 @@ extension RouterRules {
     package func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer) {}
 }
 
-/// The path from a request's head to the route that answers it.
+/// Checks each request, and passes it to the route that answers it.
 ///
 /// Guarantees, before a byte of the body is read and in this order: the sender is identified as far as the rules require, the
 /// path exists and supports the method, the sender may use it, and the body has the route's form. Each request is logged and
@@ -126,7 +127,7 @@ package struct Router<Rules: RouterRules>: Sendable {
 
 /// One method on one path: the right that it needs, and its handler.
 ///
-/// A class, since every request passes it on several times.
+/// A class, because each request passes its route on several times, and would otherwise copy it each time.
 package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRefusal>: Sendable {
     package let method: String
     /// A path whose segments are literal, except `{…}`, which matches any one segment. It is also the label in metrics and
