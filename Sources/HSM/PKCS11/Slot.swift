@@ -53,6 +53,8 @@ public struct TokenInfo: Sendable, Hashable {
         public static let userPINCountLow = Flags(rawValue: CKF_USER_PIN_COUNT_LOW)
         public static let userPINFinalTry = Flags(rawValue: CKF_USER_PIN_FINAL_TRY)
         public static let userPINLocked = Flags(rawValue: CKF_USER_PIN_LOCKED)
+        public static let userPINToBeChanged = Flags(rawValue: CKF_USER_PIN_TO_BE_CHANGED)
+        public static let securityOfficerPINToBeChanged = Flags(rawValue: CKF_SO_PIN_TO_BE_CHANGED)
     }
 
     public let label: String
@@ -92,16 +94,23 @@ extension TokenInfo {
 
 /// The reasons why no slot was chosen.
 public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The number of HSM tokens that a message names.
+    private static let maximumNames = 8
+
     /// No HSM token matches the URI. HSM tokens that were created after the library was initialised may be invisible.
-    case notFound
+    /// - Parameter shown: the initialised HSM tokens, each with label and serial number.
+    case notFound(shown: [String])
     /// Several HSM tokens match the URI: the serial number distinguishes them.
     case ambiguous(serialNumbers: [String])
     case call(CallError)
 
     public var description: String {
         switch self {
-        case .notFound:
+        case .notFound(let shown):
             "the library shows no initialised HSM token with that label and serial number"
+                + (shown.isEmpty
+                    ? ", and no other" : "; it shows " + shown.prefix(Self.maximumNames).joined(separator: ", "))
+                + (shown.count > Self.maximumNames ? " and \(shown.count - Self.maximumNames) more" : "")
         case .ambiguous(let serialNumbers):
             "several HSM tokens match: add the serial number (serial=) to the HSM token's URI, one of "
                 + serialNumbers.joined(separator: ", ")
@@ -115,12 +124,18 @@ extension Module {
     /// The slot whose initialised HSM token matches the URI. A slot that fails is skipped, unless no other matches.
     public func slot(holding uri: TokenURI) throws(TokenSelectionError) -> (slot: Slot, token: TokenInfo) {
         var fitting: [(slot: Slot, token: TokenInfo)] = []
+        var others: [String] = []
         var failure: CallError?
         do throws(CallError) {
             for slot in try slots() {
                 do throws(CallError) {
                     let token = try slot.tokenInfo()
-                    if token.flags.contains(.tokenInitialized), token.isNamed(by: uri) { fitting.append((slot, token)) }
+                    guard token.flags.contains(.tokenInitialized) else { continue }
+                    if token.isNamed(by: uri) {
+                        fitting.append((slot, token))
+                    } else {
+                        others.append("\"\(token.label)\" (serial number \(token.serialNumber))")
+                    }
                 } catch {
                     failure = error
                 }
@@ -129,7 +144,9 @@ extension Module {
             throw .call(error)
         }
         guard fitting.count < 2 else { throw .ambiguous(serialNumbers: fitting.map(\.token.serialNumber)) }
-        guard let found = fitting.first else { throw failure.map(TokenSelectionError.call) ?? .notFound }
+        guard let found = fitting.first else {
+            throw failure.map(TokenSelectionError.call) ?? .notFound(shown: others)
+        }
         return found
     }
 }

@@ -56,6 +56,9 @@ struct InitializeToken: ParsableCommand {
     @Option(help: "The library's own initialisation string (NSS).")
     var initArgs = ""
 
+    @Flag(help: "Checks everything, changes nothing, and prints nothing.")
+    var dryRun = false
+
     private struct Line: Encodable {
         let label: String
         let serialNumber: String
@@ -65,11 +68,10 @@ struct InitializeToken: ParsableCommand {
     func run() throws {
         for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
         do throws(TokenInitialization.Failure) {
-            let outcome = try TokenInitialization(
+            let initialization = TokenInitialization(
                 modulePath: module, label: label, securityOfficerPINFile: soPinFile, userPINFile: pinFile,
-                initializationString: initArgs
-            ).run()
-            print(outcome)
+                initializationString: initArgs)
+            if dryRun { try initialization.check() } else { print(try initialization.run()) }
         } catch {
             report(error.message)
             _exit(error.status)

@@ -151,7 +151,7 @@ import WorkerProtocol
         let merchant = try IdentityKeys.merchant
         try await worker.mustImportIdentity(merchant, description)
         #expect(try await worker.keys().map(\.inconsistency) == [nil, nil])
-        #expect(try await worker.importKey(SharedForge.rsaMerchant, description).failureKind == .notSupported)
+        #expect(try await worker.importKey(SharedForge.rsaMerchant, description).failureKind == .importRefused)
     }
 
     @Test("refuses identity keys on an HSM token that makes no RSA signatures, and explains why")
@@ -165,9 +165,19 @@ import WorkerProtocol
         for text in ["rsa_pss_rsae_sha256", "rsa_pkcs1_sha256", "CKM_RSA_X_509", "CKR_MECHANISM_INVALID"] {
             #expect(description.shortcomings.contains { $0.contains(text) }, "\(description.shortcomings)")
         }
-        #expect(try await worker.importIdentity(IdentityKeys.merchant, description).failureKind == .notSupported)
         let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .rsa, use: .identity)
-        #expect(try await worker.call(.generateKey(generation)).failureKind == .notSupported)
+        for answer in [
+            try await worker.importIdentity(IdentityKeys.merchant, description),
+            try await worker.call(.generateKey(generation)),
+        ] {
+            guard case .failed(let failure) = answer else {
+                Issue.record("not refused: \(answer)")
+                continue
+            }
+            #expect(failure.kind == .importRefused)
+            #expect(failure.message.contains("makes no RSA signatures") && failure.message.contains("an identity key"))
+            #expect(failure.message.contains("\"\(description.label)\""), "\(failure.message)")
+        }
     }
 
     @Test(

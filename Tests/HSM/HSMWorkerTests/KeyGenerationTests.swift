@@ -142,7 +142,14 @@ import WorkerProtocol
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken, allowExtractableSecret: false)
         let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec)
-        #expect(try await worker.call(.generateKey(generation)).failureKind == .notSupported)
+        guard case .failed(let failure) = try await worker.call(.generateKey(generation)) else {
+            Issue.record("not refused")
+            return
+        }
+        #expect(failure.kind == .importRefused)
+        for text in ["cannot serve EC_v1", "an EC key", "\"paytokend\""] {
+            #expect(failure.message.contains(text), "\(failure.message)")
+        }
         #expect(try await worker.keys().isEmpty)
     }
 }

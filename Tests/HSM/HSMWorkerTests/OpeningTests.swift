@@ -88,6 +88,30 @@ import WorkerProtocol
         }
     }
 
+    @Test("names the HSM tokens that the library shows if none has the label")
+    func otherLabels() async throws {
+        let hsmToken = try await TokenDirectory()
+        let serialNumber = try await WorkerUnderTest(hsmToken).open(hsmToken).serialNumber
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await WorkerUnderTest(hsmToken).open(hsmToken) { $0.tokenURI = "pkcs11:token=elsewhere" }
+        }
+        #expect(
+            failure?.message.hasSuffix("it shows \"paytokend\" (serial number \(serialNumber)).") == true,
+            "\(failure?.message ?? "")")
+    }
+
+    @Test("reports PINs that the HSM token wants changed, and serves")
+    func pinsToBeChanged() async throws {
+        // CKF_SO_PIN_TO_BE_CHANGED and CKF_USER_PIN_TO_BE_CHANGED.
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "token-flags 0x880000")
+        let description = try await WorkerUnderTest(hsmToken).open(hsmToken)
+        #expect(description.tierECv1 == .c && description.tierRSAv1 == .c)
+        #expect(description.shortcomings.count == 2)
+        for flag in ["CKF_SO_PIN_TO_BE_CHANGED", "CKF_USER_PIN_TO_BE_CHANGED"] {
+            #expect(description.shortcomings.contains { $0.contains(flag) }, "\(description.shortcomings)")
+        }
+    }
+
     @Test("refuses to open an HSM token without a user PIN, and explains why")
     func withoutUserPIN() async throws {
         let hsmToken = try await TokenDirectory.withoutUserPIN()

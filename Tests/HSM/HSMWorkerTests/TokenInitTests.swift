@@ -50,6 +50,51 @@ import WorkerProtocol
         #expect(failure.sentence(module: "/lib/libsofthsm2.so", environment: [:]).hasSuffix(question))
     }
 
+    @Test(
+        "asks for the likely cause of each library that is known",
+        arguments: [
+            ("/usr/lib/libopencryptoki.so.0", "pkcsslotd"), ("/usr/lib/libtpm2_pkcs11.so.1", "TPM2_PKCS11_STORE"),
+            ("/usr/lib/yubihsm_pkcs11.so", "YUBIHSM_PKCS11_CONF"),
+            ("/usr/lib/p11-kit-client.so", "P11_KIT_SERVER_ADDRESS"),
+            ("/usr/lib/libpkcs11-proxy.so", "PKCS11_PROXY_SOCKET"), ("/usr/lib/libsoftokn3.so", "init_args"),
+            ("/usr/lib/libCryptoki2_64.so", "ChrystokiConfigurationPath"), ("/opt/libkmsp11.so", "KMS_PKCS11_CONFIG"),
+        ])
+    func causes(path: String, name: String) {
+        let failure = ModuleError.call(CallError(call: "C_Initialize", cause: .returned(.generalError)))
+        let sentence = failure.sentence(module: path, environment: ["SOFTHSM2_CONF": "/c"])
+        #expect(
+            sentence.contains(name) && sentence.hasSuffix("?") && !sentence.contains("SOFTHSM2_CONF"), "\(sentence)")
+    }
+
+    @Test("with --dry-run, refuses what an initialisation would refuse, and otherwise changes nothing")
+    func dryRun() async throws {
+        let empty = try await TokenDirectory(initialized: false)
+        let fine = try await empty.initialize("--dry-run")
+        #expect(fine.status == 0 && fine.output.isEmpty, "\(fine)")
+        // No HSM token was made: the label is free.
+        #expect(try await empty.initialize().status == 0)
+        let taken = try await empty.initialize("--dry-run")
+        #expect(taken.status == 1 && taken.error.contains("already"), "\(taken)")
+        try empty.directory.write("123\n", to: "pin")
+        #expect(try await empty.initialize("--dry-run", label: "another").status == 1)
+        try empty.directory.write("directories.tokendir = /nonexistent\n", to: "softhsm2.conf")
+        #expect(try await empty.initialize("--dry-run").status == 69)
+    }
+
+    @Test(
+        "names certutil if NSS has no HSM token to initialise",
+        .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
+    func nss() async throws {
+        let hsmToken = try await NSSTokenDirectory()
+        let result = try await Program.run(
+            Program.built("paytokend-hsm"),
+            [
+                "token-init", "--module", hsmToken.libraryPath, "--label", "x", "--so-pin-file", hsmToken.pinFile,
+                "--pin-file", hsmToken.pinFile, "--init-args", hsmToken.initializationString, "--dry-run",
+            ])
+        #expect(result.status == 69 && result.error.contains("certutil"), "\(result)")
+    }
+
     @Test("initialises a second HSM token in another slot")
     func secondToken() async throws {
         let hsmToken = try await TokenDirectory()

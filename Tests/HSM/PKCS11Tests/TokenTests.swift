@@ -33,7 +33,12 @@ struct TokenTests {
         for uri in [
             "pkcs11:token=\(label);serial=\(otherSerial)", "pkcs11:token=\(label);model=other", "pkcs11:token=no",
         ] {
-            #expect(throws: TokenSelectionError.notFound) { try hsm.module.slot(holding: TokenURI(uri)) }
+            let error = #expect(throws: TokenSelectionError.self) { try hsm.module.slot(holding: TokenURI(uri)) }
+            guard case .notFound(let shown) = error else {
+                Issue.record("found: \(uri), \(String(describing: error))")
+                continue
+            }
+            #expect(shown.contains("\"\(token.label)\" (serial number \(serial))"))
         }
     }
 

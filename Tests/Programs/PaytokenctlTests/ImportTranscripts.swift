@@ -370,21 +370,16 @@ struct ImportTranscripts {
         #expect(result.error.contains("neither \(directory.path("bin/paytokend-hsm"))"))
     }
 
-    @Test("checks the files with token init --dry-run, and does not start the worker")
+    @Test("has the worker check everything with token init --dry-run, and exits with its status")
     func dryRun() async throws {
-        let (directory, program) = try await installation(worker: "touch \"$0.started\"", at: "bin/paytokend-hsm")
-        let module = try directory.write("", to: "module.so")
-        let pin = try directory.write("12345678\n", to: "pin")
-        func arguments(pin: String) -> [String] {
-            ["token", "init", "--module", module, "--label", "l", "--so-pin-file", pin, "--pin-file", pin, "--dry-run"]
-        }
-        let fine = try await Program.run(program, arguments(pin: pin))
-        #expect(fine.status == 0)
-        #expect(fine.error.contains("Nothing was changed."))
-        let open = try await Program.run(program, arguments(pin: directory.write("1", to: "open", mode: 0o644)))
-        #expect(open.status == 77)
-        let absent = try await Program.run(program, arguments(pin: directory.path("absent")))
-        #expect(absent.status == 66)
-        #expect(!FileManager.default.fileExists(atPath: directory.path("bin/paytokend-hsm.started")))
+        let (directory, program) = try await installation(worker: #"printf '%s\n' "$@" >&2"#, at: "bin/paytokend-hsm")
+        let fine = try await Program.run(program, initialisation + ["--dry-run"])
+        #expect(fine.status == 0, "\(directory.path)")
+        #expect(fine.error.contains("--dry-run\n") && fine.error.contains("Nothing was changed."))
+        let (other, refusing) = try await installation(
+            worker: "echo There is an HSM token already. >&2; exit 1", at: "bin/paytokend-hsm")
+        let refused = try await Program.run(refusing, initialisation + ["--dry-run"])
+        #expect(refused.status == 1, "\(other.path)")
+        #expect(refused.error == "There is an HSM token already.\n")
     }
 }

@@ -80,6 +80,26 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("reports an HSM that serves nothing as unavailable, with the reasons")
+    func nothing() async throws {
+        // Another HSM token seals the record, so that the daemon is ready.
+        let useless = try ScriptedToken(
+            try await TokenDirectory(), "fault C_CreateObject always return=0x54",
+            "fault C_GenerateKeyPair always return=0x54")
+        let harness = try await Self.harness([
+            TokenEntry("primary", try await TokenDirectory()), TokenEntry("useless", useless),
+        ])
+        try await wait(for: "the HSM token's opening") {
+            try await status(harness).last?["condition"]?.stringValue == "unavailable"
+        }
+        let shown = try #require(try await status(harness).last)
+        #expect(shown["message"]?.stringValue?.hasPrefix("serves nothing: ") == true, "\(shown)")
+        let shortcomings = shown["shortcomings"]?.arrayValue?.compactMap(\.stringValue) ?? []
+        #expect(shortcomings.contains { $0.contains("CKR_FUNCTION_NOT_SUPPORTED") }, "\(shown)")
+        #expect(try await status(harness).first?["condition"]?.stringValue == "ready")
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test(
         "loses no request if an HSM returns with other tiers, and reports the new tiers"
     )

@@ -165,7 +165,12 @@ final class KeyCatalogue: Sendable {
     private static let maximumWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {
-        let unserved = entries.filter { $0.condition.explanation != nil && $0.state != .destroyed }
+        // A key that no opened HSM token shows may be in one that is still opening.
+        let areAllOpen = state.withLock { $0.unopened.isEmpty }
+        let unserved = entries.filter { entry in
+            entry.condition.explanation != nil && entry.state != .destroyed
+                && (areAllOpen || entry.condition != .missing)
+        }
         for entry in unserved.prefix(Self.maximumWarnings) {
             logger.warning(
                 "merchant key is not served",

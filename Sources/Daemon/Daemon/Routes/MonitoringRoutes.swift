@@ -198,7 +198,10 @@ struct MonitoringRoutes: Sendable {
             return HSMTokenStatus(name: hsmToken.name, condition: "unavailable", message: failure.message)
         case .ready(let description):
             return HSMTokenStatus(
-                name: hsmToken.name, condition: "ready", label: description.label,
+                name: hsmToken.name, condition: description.servesNothing ? "unavailable" : "ready",
+                message: description.servesNothing
+                    ? "serves nothing: it opens no payment tokens and makes no signatures." : nil,
+                label: description.label,
                 serialNumber: description.serialNumber, manufacturer: description.manufacturer,
                 model: description.model, hardwareVersion: description.hardwareVersion,
                 firmwareVersion: description.firmwareVersion, library: description.library,
@@ -210,6 +213,13 @@ struct MonitoringRoutes: Sendable {
                 importKey: Base64.encode(description.importKey),
                 keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })
         }
+    }
+}
+
+extension HSMTokenDescription {
+    /// True if no operation passed its test, so that no key in the HSM token can be used.
+    fileprivate var servesNothing: Bool {
+        tierECv1 == nil && tierRSAv1 == nil && tlsSignatures.algorithms.isEmpty
     }
 }
 

@@ -153,7 +153,7 @@ extension Readiness {
             guard let fault = hsmToken.fault else { continue }
             if !anyServes || unserved.contains(where: { hsmToken.isMissed(for: $0) }) {
                 findings.reasons.append(.init("token \(hsmToken.name)", .hsmUnavailable, fault))
-            } else if hsmToken.opensNothing {
+            } else if hsmToken.opensNothing, hsmToken.condition != .starting {
                 findings.warnings.append(
                     "HSM token \(hsmToken.name) serves no key; the others serve every key: \(fault)")
             }

@@ -154,15 +154,19 @@ struct CertificateAttributes: Sendable {
 }
 
 extension OpenToken {
-    /// - Throws: `importRefused` for a kind of key that this system does not use, `notSupported` for one that the HSM
-    ///   token cannot use.
+    /// - Throws: `importRefused` for a kind of key that this system does not use, or that the HSM token cannot use: no
+    ///   later attempt would succeed.
     func requireSupport(of algorithm: KeyAlgorithm, for use: KeyUse) throws(WorkerFailure) {
         guard use == .processing || algorithm == .rsa else {
             throw WorkerFailure(
                 .importRefused, "An identity key is RSA with 2048 bits: Apple certifies no other for that use.")
         }
         if let lack = tiers.lack(for: algorithm, use) {
-            throw WorkerFailure(.notSupported, "\(lack); its status says why.")
+            let key = use == .identity ? "an identity key" : algorithm == .ec ? "an EC key" : "an RSA key"
+            throw WorkerFailure(
+                .importRefused,
+                "\(lack), so it takes no key for that: \(key) needs another HSM token than \"\(description.label)\". "
+                    + "Its status has the reason.")
         }
     }
 }

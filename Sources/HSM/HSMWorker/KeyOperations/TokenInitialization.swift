@@ -37,9 +37,49 @@ public struct TokenInitialization: Sendable {
         public let message: String
     }
 
+    /// Does everything that ``run()`` does before it changes the HSM token. Blocks.
+    public func check() throws(Failure) {
+        _ = try prepare()
+    }
+
     /// Initialises the first slot whose HSM token is not initialised; never another, since that would destroy its
     /// keys. Blocks.
     public func run() throws(Failure) -> Outcome {
+        let place = try prepare()
+        let slot = place.slot
+        try Self.call { () throws(CallError) in
+            try slot.initializeToken(label: label, securityOfficerPIN: place.securityOfficerPIN)
+        }
+        // The library may show the initialised HSM token in another slot.
+        let initialized = try Self.call { () throws(CallError) in
+            try slot.module.slots().first { (try? $0.tokenInfo().label) == label } ?? slot
+        }
+        do throws(Failure) {
+            return try Self.call { () throws(CallError) in
+                var session = try initialized.openSession(readWrite: true)
+                try session.logIn(.securityOfficer, pin: place.securityOfficerPIN)
+                try session.initializePIN(place.userPIN)
+                try session.logOut()
+                let serialNumber = try initialized.tokenInfo().serialNumber
+                return Outcome(label: label, serialNumber: serialNumber, slot: initialized.identifier)
+            }
+        } catch {
+            throw Failure(
+                status: error.status,
+                message: error.message
+                    + " The HSM token has its label but no user PIN: set one with the vendor's tools, "
+                    + "or delete the HSM token and try again.")
+        }
+    }
+
+    /// The slot of an HSM token that is not initialised, and PINs of a length that it accepts.
+    private struct EmptyPlace: ~Copyable {
+        let slot: Slot
+        let securityOfficerPIN: SecretBytes
+        let userPIN: SecretBytes
+    }
+
+    private func prepare() throws(Failure) -> EmptyPlace {
         guard (1...32).contains(label.utf8.count) else {
             throw Failure(status: 64, message: "The label must have 1 to 32 bytes of UTF-8.")
         }
@@ -56,29 +96,7 @@ public struct TokenInitialization: Sendable {
                         + "bytes for this HSM token.")
             }
         }
-        try Self.call { () throws(CallError) in
-            try slot.initializeToken(label: label, securityOfficerPIN: securityOfficerPIN)
-        }
-        // The library may show the initialised HSM token in another slot.
-        let initialized = try Self.call { () throws(CallError) in
-            try module.slots().first { (try? $0.tokenInfo().label) == label } ?? slot
-        }
-        do throws(Failure) {
-            return try Self.call { () throws(CallError) in
-                var session = try initialized.openSession(readWrite: true)
-                try session.logIn(.securityOfficer, pin: securityOfficerPIN)
-                try session.initializePIN(userPIN)
-                try session.logOut()
-                let serialNumber = try initialized.tokenInfo().serialNumber
-                return Outcome(label: label, serialNumber: serialNumber, slot: initialized.identifier)
-            }
-        } catch {
-            throw Failure(
-                status: error.status,
-                message: error.message
-                    + " The HSM token has its label but no user PIN: set one with the vendor's tools, "
-                    + "or delete the HSM token and try again.")
-        }
+        return EmptyPlace(slot: slot, securityOfficerPIN: securityOfficerPIN, userPIN: userPIN)
     }
 
     private func readPIN(_ path: String) throws(Failure) -> SecretBytes {
@@ -127,7 +145,10 @@ public struct TokenInitialization: Sendable {
         }
         guard let empty else {
             return .failure(
-                Failure(status: 69, message: "The library shows no slot with an HSM token that is not initialised."))
+                Failure(
+                    status: 69,
+                    message: "The library shows no slot with an HSM token that is not initialised."
+                        + (modulePath.contains("softokn") ? " certutil -N makes a database for NSS." : "")))
         }
         return .success(empty)
     }

@@ -91,7 +91,8 @@ final class OpenToken: Sendable {
                 firmwareVersion: hsmToken.firmwareVersion,
                 library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
-                tlsSignatures: tiers.signatures.description, shortcomings: tiers.shortcomings,
+                tlsSignatures: tiers.signatures.description,
+                shortcomings: tiers.shortcomings + hsmToken.flags.pinWarnings,
                 needsExtractableSecret: tiers.needsExtractableSecret, importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
         } catch let error as WorkerFailure {
@@ -154,15 +155,18 @@ extension Session {
     }
 }
 
-extension ModuleError {
-    /// A sentence for an operator: the failure, and a hint if the likely cause is known. For a missing configuration or
-    /// directory, SoftHSM returns only CKR_GENERAL_ERROR.
-    func sentence(
-        module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
-    ) -> String {
-        guard case .call(let error) = self, error.call == "C_Initialize", error.returnValue == .generalError,
-            environment["SOFTHSM2_CONF"] != nil || path.lowercased().contains("softhsm")
-        else { return "\(self)." }
-        return "\(self). Does SOFTHSM2_CONF name a file whose tokendir exists and is writable?"
+extension TokenInfo.Flags {
+    /// A sentence for each PIN that the HSM token wants changed.
+    fileprivate var pinWarnings: [String] {
+        var warnings: [String] = []
+        if contains(.securityOfficerPINToBeChanged) {
+            warnings.append(
+                "The security officer's PIN must be changed with the vendor's tools (CKF_SO_PIN_TO_BE_CHANGED): it may "
+                    + "still be the vendor's.")
+        }
+        if contains(.userPINToBeChanged) {
+            warnings.append("The user PIN must be changed with the vendor's tools (CKF_USER_PIN_TO_BE_CHANGED).")
+        }
+        return warnings
     }
 }

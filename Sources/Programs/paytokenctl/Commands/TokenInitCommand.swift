@@ -12,7 +12,8 @@ struct TokenInitCommand: AsyncParsableCommand {
         discussion: """
             Runs paytokend-hsm, which loads the library; the daemon is not needed. If there is already a token with \
             that label, the command is refused (exit status 1), and that token stays as it is. PINs are read from \
-            files that others must not be able to read, one PIN on one line.
+            files that others must not be able to read, one PIN on one line. With --dry-run the library is loaded, and \
+            label, slot and PINs are checked.
 
             A SoftHSM token for a daemon belongs to the daemon's user, and its directory must exist:
 
@@ -62,18 +63,18 @@ struct TokenInitCommand: AsyncParsableCommand {
 
     func run() async throws {
         let worker = try WorkerProgram.locate()
-        if dryRun.isDryRun {
-            try checkFiles()
-            dryRun.report("\(worker) would initialise an HSM token with the label \(label)")
-            return
-        }
         var arguments = [
             // The worker accepts only an absolute path.
             "token-init", "--module", URL(filePath: module).path(percentEncoded: false), "--label", label,
             "--so-pin-file", soPinFile, "--pin-file", pinFile,
         ]
         if let initArgs { arguments += ["--init-args", initArgs] }
+        if dryRun.isDryRun { arguments.append("--dry-run") }
         let output = try WorkerProgram.run(worker, arguments)
+        guard !dryRun.isDryRun else {
+            dryRun.report("\(worker) would initialise an HSM token with the label \(label)")
+            return
+        }
         switch format.output {
         case .json: try Console.output(json: output)
         case .table:
@@ -83,13 +84,6 @@ struct TokenInitCommand: AsyncParsableCommand {
             }
             try Console.output(Table(pairs: Flattening.pairs(answer)).text)
         }
-    }
-
-    private func checkFiles() throws {
-        guard FileManager.default.isReadableFile(atPath: module) else {
-            throw CommandFailure(.unreadable, "\(module) does not exist or may not be read.")
-        }
-        for file in [soPinFile, pinFile] { _ = try SecretBytes(contentsOfFile: file) }
     }
 }
 

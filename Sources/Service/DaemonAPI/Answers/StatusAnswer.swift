@@ -55,7 +55,8 @@ public struct ProgramsStatus: Codable, Sendable, Equatable {
 public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// The HSM token's name in the configuration.
     public var name: String
-    /// `starting`, `ready` or `unavailable`.
+    /// `starting`, `ready` or `unavailable`. An HSM token that is open and serves nothing is `unavailable` too, and has
+    /// its description and shortcomings.
     public var condition: String
     /// The reason why it is not ready.
     public var message: String?

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import Ledger
+import Logging
 import MerchantKeys
 import PaymentToken
 import SQLiteLedger
@@ -106,6 +107,24 @@ struct KeyCatalogueTests {
             try await group.waitForAll()
         }
         #expect(index.entry(hash)?.state == (try await ledger.keyRecord(hash)?.state))
+        await ledger.close()
+    }
+
+    @Test("warns of keys that no HSM token shows only when all have been opened since the start")
+    func openingTokens() async throws {
+        let lines = Shared<[String]>([])
+        let catalogue = KeyCatalogue(
+            index: KeyIndex(), ledger: ledger, hsmTokens: ["primary", "second"],
+            clock: WallClock { RecordFixture.noon }, logger: Logger(label: "test") { _ in CapturedLog(lines: lines) })
+        let (first, second) = (pair(1), pair(2))
+        for hash in [first.hash, second.hash] { try await record(hash) }
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
+        #expect(catalogue.index.entry(second.hash)?.condition == .missing)
+        #expect(lines.current.isEmpty)
+        await catalogue.hsmTokenHasOpened("second", showing: [], asOf: .now)
+        #expect(lines.current.count == 1)
+        #expect(
+            lines.current.allSatisfy { $0.contains("not served") && $0.contains(second.hash.hex) }, "\(lines.current)")
         await ledger.close()
     }
 

@@ -46,13 +46,15 @@ public final class TokenDirectory: WorkersToken {
     }
 
     /// Runs `paytokend-hsm token-init`.
-    public func initialize(label: String = TokenDirectory.label) async throws -> ProgramResult {
+    public func initialize(
+        _ options: String..., label: String = TokenDirectory.label
+    ) async throws -> ProgramResult {
         try await Program.run(
             Program.built("paytokend-hsm"),
             [
                 "token-init", "--module", SoftHSM.libraryPath, "--label", label, "--so-pin-file",
                 securityOfficerPINFile, "--pin-file", pinFile,
-            ], environment: environment)
+            ] + options, environment: environment)
     }
 
     /// An HSM token whose initialisation was interrupted: it has its label but no user PIN.

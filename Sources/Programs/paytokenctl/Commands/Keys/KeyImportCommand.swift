@@ -152,8 +152,8 @@ struct KeyImportCommand: AsyncParsableCommand {
             guard let hsmToken = hsmTokens.first(where: { $0.name == name }) else {
                 throw CommandFailure(.usage, "The daemon has no HSM token \(name), but \(all.isEmpty ? "none" : all).")
             }
-            guard hsmToken.condition == "ready", let importKey = hsmToken.importKey.flatMap({ Base64.decode($0) })
-            else {
+            // An HSM token that is open has an import key. If it serves nothing, the daemon refuses the key for good.
+            guard let importKey = hsmToken.importKey.flatMap({ Base64.decode($0) }) else {
                 let condition = hsmToken.condition == "ready" ? "not ready" : hsmToken.condition
                 let reason = hsmToken.message.map { ": \($0)" } ?? "."
                 throw CommandFailure(

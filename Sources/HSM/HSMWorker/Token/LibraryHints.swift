@@ -1,0 +1,60 @@
+import FoundationEssentials
+import PKCS11
+
+/// The likely cause when a library's C_Initialize fails. Most libraries return CKR_GENERAL_ERROR for every cause.
+private struct LibraryHint {
+    /// A part of the library's file name, in lower case.
+    let name: String
+    /// An environment variable that only this library reads. It identifies a library to which another module forwards
+    /// calls.
+    let variable: String?
+    let question: String
+}
+
+extension LibraryHint {
+    /// The libraries whose causes are known, by trial or from the vendor's documents (Tokens.md, OtherHSMs.md).
+    static let all = [
+        LibraryHint(
+            name: "softhsm", variable: "SOFTHSM2_CONF",
+            question: "Does SOFTHSM2_CONF name a file whose tokendir exists and is writable?"),
+        LibraryHint(
+            name: "opencryptoki", variable: nil,
+            question: "Does pkcsslotd run, and is the daemon's user in the group pkcs11?"),
+        LibraryHint(
+            name: "tpm2_pkcs11", variable: "TPM2_PKCS11_STORE",
+            question:
+                "Does TPM2_PKCS11_STORE name a directory that tpm2_ptool made, and may the daemon's user open the TPM?"),
+        LibraryHint(
+            name: "yubihsm", variable: "YUBIHSM_PKCS11_CONF",
+            question: "Does YUBIHSM_PKCS11_CONF name a file with a connector, and does that connector run?"),
+        LibraryHint(
+            name: "p11-kit-client", variable: "P11_KIT_SERVER_ADDRESS",
+            question: "Does P11_KIT_SERVER_ADDRESS name the socket of a p11-kit server that runs?"),
+        LibraryHint(
+            name: "pkcs11-proxy", variable: "PKCS11_PROXY_SOCKET",
+            question: "Does PKCS11_PROXY_SOCKET name the address of a pkcs11-daemon that runs?"),
+        LibraryHint(
+            name: "softokn", variable: nil,
+            question: "Does init_args name a database that certutil made (configdir='sql:/path')?"),
+        LibraryHint(
+            name: "cryptoki2", variable: "ChrystokiConfigurationPath",
+            question: "Does ChrystokiConfigurationPath name the directory of Chrystoki.conf?"),
+        LibraryHint(
+            name: "kmsp11", variable: "KMS_PKCS11_CONFIG",
+            question: "Does KMS_PKCS11_CONFIG name a file that only its owner may write?"),
+    ]
+}
+
+extension ModuleError {
+    /// A sentence for an operator: the failure, and the likely cause as a question if the library is known.
+    func sentence(
+        module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) -> String {
+        guard case .call(let error) = self, error.call == "C_Initialize" else { return "\(self)." }
+        let name = (path.split(separator: "/").last ?? "").lowercased()
+        let hint =
+            LibraryHint.all.first { name.contains($0.name) }
+            ?? LibraryHint.all.first { hint in hint.variable.map { environment[$0] != nil } ?? false }
+        return "\(self)." + (hint.map { " \($0.question)" } ?? "")
+    }
+}
