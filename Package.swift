@@ -468,7 +468,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "WorkerSupervisionTests",
                 dependencies: [
-                    "KeySealing", "KeyTypes", "MerchantKeys", "PaymentToken", "SecretMemory", "TestSupport",
+                    "HostSystem", "KeySealing", "KeyTypes", "MerchantKeys", "PaymentToken", "SecretMemory",
+                    "TestSupport",
                     "TokenForge", "WorkerProtocol",
                     "WorkerSupervision", logging, crypto,
                 ]),

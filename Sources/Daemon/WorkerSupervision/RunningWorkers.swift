@@ -67,7 +67,14 @@ final class RunningWorkers: Sendable {
     /// Starts a worker, has it open the HSM token and list its keys, and lets it serve.
     func launch() async -> Result<Opened, WorkerFailure> {
         do throws(WorkerExecutableError) {
-            let (process, socket) = try WorkerProcess.spawn(executable, environment: settings.environment)
+            let (process, socket) = try WorkerProcess.spawn(executable, environment: settings.environment) {
+                [logger] line, process in
+                logger.notice(
+                    "the worker or its PKCS#11 library wrote to standard error",
+                    metadata: [
+                        "worker.pid": "\(process)", "line": "\(line.text)", "dropped": "\(line.dropped)",
+                    ])
+            }
             let (number, isStopping) = state.withLock { state in
                 state.lastNumber += 1
                 state.processes[state.lastNumber] = process

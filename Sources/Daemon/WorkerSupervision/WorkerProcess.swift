@@ -44,22 +44,27 @@ final class WorkerProcess: Sendable {
     ]
 
     /// Starts a worker without this process's environment.
+    /// - Parameter wrote: receives the lines that the worker and its library write to standard error, on a thread of
+    ///   their own, until both have closed it.
     /// - Returns: the process and this side's end of the socket pair, which the caller closes.
     static func spawn(
-        _ executable: WorkerExecutable, environment: [String: String]
+        _ executable: WorkerExecutable, environment: [String: String],
+        wrote: @escaping @Sendable (WorkerOutput.Line, pid_t) -> Void
     ) throws(WorkerExecutableError) -> (process: WorkerProcess, socket: CInt) {
         let variables = Self.environment.merging(environment) { _, configured in configured }
         var identifier: pid_t = 0
         var socket: CInt = -1
+        var errors: CInt = -1
         let error = unsafe withCStrings([WorkerExecutable.name]) { arguments in
             unsafe withCStrings(variables.map { "\($0.key)=\($0.value)" }.sorted()) { environment in
-                unsafe paytokend_spawn(executable.descriptor, arguments, environment, &identifier, &socket)
+                unsafe paytokend_spawn(executable.descriptor, arguments, environment, &identifier, &socket, &errors)
             }
         }
         guard error == 0 else {
             throw WorkerExecutableError(message: "\(executable.path) cannot be started: errno \(error)")
         }
         let process = WorkerProcess(identifier: identifier)
+        WorkerOutput.read(from: OwnedDescriptor(errors)) { wrote($0, process.identifier) }
         let reaper = Thread { process.awaitEnd() }
         reaper.name = "worker-reaper"
         reaper.stackSize = 128 * 1024

@@ -231,7 +231,7 @@ final class RunningWorker: Sendable {
             for index in unsafe copies.indices { unsafe free(copies[index]) }
         }
         var (identifier, socket): (pid_t, Int32) = (0, -1)
-        let code = unsafe paytokend_spawn(executable, &arguments, &variables, &identifier, &socket)
+        let code = unsafe paytokend_spawn(executable, &arguments, &variables, &identifier, &socket, nil)
         guard code == 0 else { throw NotStarted(code: code) }
         self.identifier = identifier
         self.socket = socket

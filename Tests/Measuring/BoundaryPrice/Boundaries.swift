@@ -144,7 +144,7 @@ final class WorkerProcess {
         unsafe variables.append(nil)
         var arguments: [UnsafeMutablePointer<CChar>?] = unsafe [strdup("paytokend-hsm"), nil]
         var (process, socket): (pid_t, Int32) = (0, -1)
-        guard unsafe paytokend_spawn(executable, &arguments, &variables, &process, &socket) == 0 else {
+        guard unsafe paytokend_spawn(executable, &arguments, &variables, &process, &socket, nil) == 0 else {
             throw Failure(description: "\(program) cannot be started")
         }
         (identifier, self.socket) = (process, socket)
