@@ -89,6 +89,11 @@ extension ConfigurationWarning.Setting {
     /// A server certificate that expires soon or has expired. A metric with an alert also shows the expiry.
     static let certificateEnd = Self("certificate_end", isInsecure: false)
     static let clientConnections = Self("client_connections")
+
+    /// True for the warnings about sections that a reload replaces.
+    var isReloadable: Bool {
+        [.noExpectations, .clientConnections, .certificateEnd, .unreachedRule].contains(self)
+    }
 }
 
 /// `paytokend`: the daemon that this gateway calls.

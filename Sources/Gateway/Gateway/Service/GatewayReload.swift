@@ -16,8 +16,8 @@ extension GatewayConfiguration {
     }
 
     mutating func applyReloadableParts(from new: GatewayConfiguration) {
-        // `warnings` is not replaced. Except for those about `clients`, the warnings of insecure settings concern
-        // sections that a reload does not change.
+        // A section that keeps its values keeps its warnings.
+        warnings = warnings.filter { !$0.setting.isReloadable } + new.warnings.filter(\.setting.isReloadable)
         (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
     }
@@ -47,7 +47,7 @@ extension GatewayAssembly: ReloadableParts {
         let pending = live.applyReloadableParts(from: new)
         instruments.show(live.current)
         instruments.reloads.increment(["ok"])
-        return (pending, [])
+        return (pending, live.current.warnings)
     }
 
     func reloadRefused() async { instruments.reloads.increment(["refused"]) }

@@ -117,6 +117,31 @@ struct GatewayServiceTests {
         }
     }
 
+    @Test("shows an insecure setting that a reload brings, and no longer shows it after a reload without it")
+    func reloadedWarnings() async throws {
+        let limits = "limits: { max_connections: 100, max_connections_per_client: 30 }\n"
+        try await GatewayFixture(sections: limits).use { gateway in
+            let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
+            let third = GatewayFixture.clients().replacing("clients:\n", with: "")
+                .replacing("name: shop", with: "name: third").replacing("name: other", with: "name: fourth")
+                .replacing(GatewayFixture.NewKeyHash.of(GatewayFixture.key), with: String(repeating: "01", count: 32))
+                .replacing(
+                    GatewayFixture.NewKeyHash.of(GatewayFixture.otherKey), with: String(repeating: "02", count: 32))
+            func shown() async throws -> [Double] {
+                let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
+                return metrics.metric("paytoken_gateway_insecure_settings", ["setting=\"client_connections\""])
+            }
+            #expect(try await shown().isEmpty)
+            try gateway.directory.write(text.replacing("clients:\n", with: "clients:\n" + third), to: "c.yaml")
+            await gateway.reload()
+            #expect(try await shown() == [1])
+            #expect(gateway.log.current.contains { $0.contains("max_connections leaves 75 connections") })
+            try gateway.directory.write(text, to: "c.yaml")
+            await gateway.reload()
+            #expect(try await shown().isEmpty)
+        }
+    }
+
     @Test("finishes the request under way while draining, and accepts no more")
     func drains() async throws {
         let gateway = try await GatewayFixture()
