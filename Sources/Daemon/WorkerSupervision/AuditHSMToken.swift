@@ -30,7 +30,7 @@ package protocol AuditHSMToken: Sendable {
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]]
 
     /// Stores a line as a data object, and then destroys the node's older lines, so that there is always one. Calls for
-    /// one node must not overlap.
+    /// one node must not overlap. If the HSM token's library hangs, the call fails with `deadlineExceeded`.
     /// - Parameters:
     ///   - line: an audit checkpoint's line without the line feed, 1 to 4096 bytes.
     ///   - node: 1 to 64 bytes.

@@ -268,13 +268,7 @@ final class CallQueue: Sendable {
                     state.isRunningAlone = false
                     if !hsmTokenHasFailed { refusedInputs.insert(call.frame, now: .now) }
                 }
-                let message =
-                    call.operation.isRepeatable || call.isOpening
-                    ? "The worker ended during the call."
-                    : "The worker ended during the call: list the keys to see whether it was done."
-                call.finish(
-                    WorkerFailure(.hsmTokenUnavailable, message), reach: hsmTokenHasFailed ? .worker : .endedWorker,
-                    &state.deferred)
+                call.finish(call.failureAtEnd, reach: hsmTokenHasFailed ? .worker : .endedWorker, &state.deferred)
             }
             if state.serving == nil {
                 state.waiting.fail(

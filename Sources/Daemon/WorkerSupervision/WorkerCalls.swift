@@ -127,7 +127,10 @@ struct WorkerCalls {
             // still wait in the worker, which may have fewer sessions at the moment. While answers arrive, its time has
             // not begun.
             let since = overtakenSince ?? entry.begun.map { begun in lastAnswer.map { max($0, begun) } ?? begun }
-            if let since, now - since > entry.call.operation.limit(callTimeout: callTimeout) { hangs = true }
+            if let since, now - since > entry.call.operation.limit(callTimeout: callTimeout) {
+                hangs = true
+                held[identifier]?.call.hasHung = true
+            }
         }
         return hangs
     }
@@ -181,6 +184,8 @@ package struct PendingCall: Sendable {
     let terms: CallTerms
     /// True if the caller has already been answered while the worker is still processing the call.
     var isAbandoned = false
+    /// True if the worker is ended because of this call.
+    var hasHung = false
 
     func finish(
         _ failure: WorkerFailure, reach: CallFailure.Reach = .queue, _ deferred: inout DeferredActions
@@ -201,6 +206,20 @@ package struct PendingCall: Sendable {
 
     static let deadlineExceeded = WorkerFailure(
         .deadlineExceeded, "The call was not answered within its deadline, including its repetition.")
+
+    /// The call's failure when its worker has ended.
+    var failureAtEnd: WorkerFailure {
+        if hasHung, operation.isOptional {
+            return WorkerFailure(
+                .deadlineExceeded,
+                "The HSM token's library did not return from \(operation.name), so its worker was ended.")
+        }
+        return WorkerFailure(
+            .hsmTokenUnavailable,
+            operation.isRepeatable || isOpening
+                ? "The worker ended during the call."
+                : "The worker ended during the call: list the keys to see whether it was done.")
+    }
 
     package static let abandonedByCaller = WorkerFailure(
         .deadlineExceeded, "The caller closed its connection before the HSM token received its call.", isUnsent: true)

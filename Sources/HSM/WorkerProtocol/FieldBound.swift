@@ -54,6 +54,7 @@ public enum FieldBound {
     /// The number of private keys with one CKA_ID, which should be one.
     public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
+    static let testKeys = 16
     static let deniedSystemCalls = 64
     /// The number of audit keys, or of remembered audit checkpoints, in one answer: one for each node that shares the
     /// HSM token. It is also the maximum number of nodes of a ledger. The longest list fits into one frame.

@@ -68,7 +68,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 8
+    public static let current: UInt16 = 9
 }
 
 /// The HSM token that a worker has opened, and its capabilities.
@@ -96,6 +96,10 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     /// True if a version of payment tokens has no tier because only tier C would work and `allow_extractable_secret` is
     /// false.
     public var needsExtractableSecret: Bool = false
+    /// The names of the stored key pairs that the self-tests used; empty if the HSM token makes session key pairs.
+    public var testKeys: [String] = []
+    /// The number of these that were made at this opening.
+    public var testKeysMade: UInt8 = 0
     /// The worker's public key for imports, made at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8] = []
     /// The bytes of the worker's secret memory that are not locked, because the limit on locked memory is used up; at
@@ -106,7 +110,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         label: String, serialNumber: String, manufacturer: String, model: String, hardwareVersion: String = "",
         firmwareVersion: String = "", library: String, sessions: UInt16, tierECv1: ProtectionTier?,
         tierRSAv1: ProtectionTier?, tlsSignatures: TLSSignatures = TLSSignatures(),
-        shortcomings: [String], needsExtractableSecret: Bool = false, importKey: [UInt8], unlockedSecrets: UInt32 = 0
+        shortcomings: [String], needsExtractableSecret: Bool = false, testKeys: [String] = [], testKeysMade: UInt8 = 0,
+        importKey: [UInt8], unlockedSecrets: UInt32 = 0
     ) {
         self.label = label
         self.serialNumber = serialNumber
@@ -121,6 +126,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         self.tlsSignatures = tlsSignatures
         self.shortcomings = shortcomings
         self.needsExtractableSecret = needsExtractableSecret
+        self.testKeys = testKeys
+        self.testKeysMade = testKeysMade
         self.importKey = importKey
         self.unlockedSecrets = unlockedSecrets
     }
@@ -145,6 +152,10 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         try coder.boolean(&needsExtractableSecret)
         try coder.octets(&importKey, atMost: FieldBound.keyMaterial)
         try coder.integer(&unlockedSecrets, atMost: FieldBound.unlockedSecrets)
+        try coder.list(&testKeys, atMost: FieldBound.testKeys, of: "") { (coder, name) throws(FrameError) in
+            try coder.text(&name, atMost: FieldBound.name)
+        }
+        try coder.integer(&testKeysMade)
     }
 }
 

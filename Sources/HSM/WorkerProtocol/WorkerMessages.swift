@@ -65,13 +65,19 @@ public struct WorkerOperation: Sendable, Equatable {
     /// token, or nothing more the second time. A destroyed key stays destroyed, an audit key is made once for its
     /// identifier, and a remembered audit checkpoint stays.
     public let isRepeatable: Bool
+    /// True if everything else works without this operation. A request that hung is then not sent again.
+    public let isOptional: Bool
     /// The time that the worker always has, even if `call_timeout` is shorter.
     private let leastLimit: Duration
 
-    fileprivate init(_ type: UInt8, _ name: String, isRepeatable: Bool, atLeast leastLimit: Duration = .zero) {
+    fileprivate init(
+        _ type: UInt8, _ name: String, isRepeatable: Bool, isOptional: Bool = false,
+        atLeast leastLimit: Duration = .zero
+    ) {
         self.type = type
         self.name = name
         self.isRepeatable = isRepeatable
+        self.isOptional = isOptional
         self.leastLimit = leastLimit
     }
 
@@ -94,7 +100,8 @@ extension WorkerRequest {
         case .createAuditKey: WorkerOperation(8, "create_audit_key", isRepeatable: true, atLeast: .seconds(30))
         case .signCheckpoint: WorkerOperation(9, "sign_checkpoint", isRepeatable: true)
         case .listHeads: WorkerOperation(10, "list_heads", isRepeatable: true, atLeast: .seconds(30))
-        case .rememberHead: WorkerOperation(11, "remember_head", isRepeatable: true, atLeast: .seconds(30))
+        case .rememberHead:
+            WorkerOperation(11, "remember_head", isRepeatable: true, isOptional: true, atLeast: .seconds(30))
         case .generateKey: WorkerOperation(12, "generate_key", isRepeatable: false, atLeast: .seconds(60))
         case .signRequest: WorkerOperation(13, "sign_request", isRepeatable: true, atLeast: .seconds(30))
         case .destroyKey: WorkerOperation(15, "destroy_key", isRepeatable: true, atLeast: .seconds(30))
@@ -313,7 +320,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         /// HSM token is read-only, accepts no data objects or shows too many of them, or the message is not an audit
         /// checkpoint.
         case auditRefused = 10
-        /// Neither the call nor its second attempt was answered in time. Only the daemon uses this code.
+        /// Neither the call nor its second attempt was answered in time; or an optional call was not, which gets no
+        /// second attempt. Only the daemon uses this code.
         case deadlineExceeded = 11
         /// The listing whose page was requested has ended: another has begun, or the HSM token has since ended the
         /// session or the login. The keys must be listed again.

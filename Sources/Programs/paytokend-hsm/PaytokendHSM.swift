@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HSMWorker
 import ProductVersion
+import WorkerProtocol
 
 /// The worker's program. It hardens its own process and passes the socket to ``WorkerService``. A subcommand
 /// initialises an empty HSM token; paytokenctl runs it, because only this program links PKCS#11.
@@ -13,7 +14,7 @@ struct PaytokendHSM: ParsableCommand {
         abstract: "Holds the PKCS#11 library, the PIN and the sessions for paytokend, which starts it.",
         discussion: "Without a subcommand it serves one HSM token over the socket that is its standard input.",
         version: ProductVersion.current,
-        subcommands: [InitializeToken.self])
+        subcommands: [InitializeToken.self, RemoveTestKeys.self])
 
     func run() throws {
         guard ProcessHardening.isSocket(STDIN_FILENO) else {
@@ -89,5 +90,43 @@ struct InitializeToken: ParsableCommand {
             report("Standard output cannot be written. The HSM token is initialised all the same.")
             _exit(66)
         }
+    }
+}
+
+struct RemoveTestKeys: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove-test-keys",
+        abstract: "Removes the stored key pairs of the self-tests, and reports their number in one line of JSON.")
+
+    @Option(help: ArgumentHelp("The PKCS#11 library, by its absolute path.", valueName: "path"))
+    var module: String
+
+    @Option(help: "The HSM token's RFC 7512 URI.")
+    var uri: String
+
+    @Option(help: ArgumentHelp("The file with the user's PIN.", valueName: "path"))
+    var pinFile: String
+
+    @Option(help: "The library's own initialisation string (NSS).")
+    var initArgs = ""
+
+    func run() throws {
+        for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
+        do throws(WorkerFailure) {
+            let removed = try TestKeyRemoval.run(
+                HSMTokenOpening(
+                    programVersion: ProductVersion.current, modulePath: module, tokenURI: uri, pinFile: pinFile,
+                    sessions: 1, initializationString: initArgs, allowExtractableSecret: false))
+            let line = Array("{\"removed\":\(removed)}\n".utf8)
+            guard BlockingDescriptor.write(line, to: STDOUT_FILENO) else {
+                report("Standard output cannot be written. \(removed) test key pairs are removed all the same.")
+                _exit(66)
+            }
+        } catch {
+            report(error.message)
+            _exit(error.kind == .loginRefused ? 1 : 69)
+        }
+        // No exit handlers, since some libraries crash in their destructors.
+        _exit(0)
     }
 }

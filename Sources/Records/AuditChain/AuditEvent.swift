@@ -21,6 +21,8 @@ public enum AuditEvent: Sendable, Equatable {
     /// A worker opened an HSM token with another PKCS#11 library than the one recorded before. The record names the HSM
     /// token. A digest is nil if the file could not be read.
     case moduleChange(from: AuditDigest?, to: AuditDigest?)
+    /// A worker made key pairs for its self-tests, which the HSM token that the record names keeps.
+    case testKeysCreate(count: Int)
     /// Recorded at start, with the SHA-256 of the configuration file.
     case configurationLoad(file: AuditDigest)
     /// Recorded at SIGHUP, with the SHA-256 of the configuration file; nil if the new configuration was refused.
@@ -91,6 +93,7 @@ public enum AuditEvent: Sendable, Equatable {
         case start
         case stop
         case moduleChange = "module_change"
+        case testKeysCreate = "test_keys_create"
         case configurationLoad = "configuration_load"
         case configurationReload = "configuration_reload"
         case configurationValues = "configuration_values"
@@ -132,6 +135,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .start: .start
         case .stop: .stop
         case .moduleChange: .moduleChange
+        case .testKeysCreate: .testKeysCreate
         case .configurationLoad: .configurationLoad
         case .configurationReload: .configurationReload
         case .configurationValues: .configurationValues
@@ -191,6 +195,8 @@ extension AuditEvent {
         case .moduleChange(let from, let to):
             writer.member("from", from?.hex)
             writer.member("to", to?.hex)
+        case .testKeysCreate(let count):
+            writer.member("count", count)
         case .configurationLoad(let file):
             writer.member("fileSha256", file.hex)
         case .configurationReload(let file):

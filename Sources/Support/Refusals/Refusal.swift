@@ -17,6 +17,9 @@ public struct Refusal: Error, Sendable, Equatable {
         self.details = details
         self.retryAfter = retryAfter
     }
+
+    /// The message and the details, for a log or an operator.
+    public var reason: String { [message, details].compactMap(\.self).joined(separator: " ") }
 }
 
 /// The closed set of codes for the daemon's refusals.

@@ -56,12 +56,15 @@ static char uses_path[4096];
 static char *volatile last_leaked;
 static struct stat read_state;
 static bool has_read;
+static bool is_locked;
 
 static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_SLOT_OFFSET] = "slot-offset",         [SCRIPT_SESSION_LIMIT] = "session-limit",
     [SCRIPT_TOKEN_FLAGS] = "token-flags",         [SCRIPT_REFUSE_NULL_KDF] = "refuse-null-kdf",
     [SCRIPT_ONE_STEP_KDF] = "one-step-kdf",       [SCRIPT_FIVE_FIELD_GCM] = "five-field-gcm",
     [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",   [SCRIPT_FALSE_SIGNATURES] = "false-signatures",
+    [SCRIPT_LOCK_AFTER_DATA] = "lock-after-data", [SCRIPT_STORED_KEYS_ONLY] = "stored-keys-only",
+    [SCRIPT_PRIVATE_KEY_FIRST] = "private-key-first",
 };
 
 /// Ends the process. With an invalid script, the module must not act like a working HSM token.
@@ -321,6 +324,7 @@ struct script_verdict script_apply(const char *function) {
     bool hangs = false, attempts[CONNECT + 1] = {false};
     pthread_mutex_lock(&lock);
     refresh();
+    hangs = is_locked;
     for (int index = 0; index < fault_count; index++) {
         struct fault *fault = &faults[index];
         if (!is_due(fault, function) || !claim(fault)) {
@@ -363,6 +367,12 @@ struct script_verdict script_apply(const char *function) {
         pause();
     }
     return verdict;
+}
+
+void script_lock(void) {
+    pthread_mutex_lock(&lock);
+    is_locked = true;
+    pthread_mutex_unlock(&lock);
 }
 
 CK_RV script_error(const char *function, CK_RV value) {

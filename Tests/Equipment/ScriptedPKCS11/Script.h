@@ -14,6 +14,9 @@ enum script_setting {
     SCRIPT_FIVE_FIELD_GCM,
     SCRIPT_KEYS_NOT_LOCAL,
     SCRIPT_FALSE_SIGNATURES,
+    SCRIPT_LOCK_AFTER_DATA,
+    SCRIPT_STORED_KEYS_ONLY,
+    SCRIPT_PRIVATE_KEY_FIRST,
     SCRIPT_SETTINGS
 };
 
@@ -30,6 +33,9 @@ struct script_verdict {
 
 /// Counts the call, and returns the script's effect on it. Delays, hangs, leaks and crashes happen in this function.
 struct script_verdict script_apply(const char *function);
+
+/// Makes every later call of this process hang, like a library that returns without releasing its lock.
+void script_lock(void);
 
 /// Returns the value that the script sets instead of `value` if the call failed.
 CK_RV script_error(const char *function, CK_RV value);

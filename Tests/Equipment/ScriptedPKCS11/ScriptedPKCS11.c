@@ -265,24 +265,58 @@ static CK_RV C_CopyObject_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE, C
     return result;
 }
 
-static bool is_private_key(const CK_ATTRIBUTE *template, CK_ULONG count) {
-    const CK_OBJECT_CLASS private_key = CKO_PRIVATE_KEY;
+static bool has_class(CK_OBJECT_CLASS class, const CK_ATTRIBUTE *template, CK_ULONG count) {
     for (CK_ULONG index = 0; index < count; index++) {
-        if (template[index].type == CKA_CLASS && template[index].ulValueLen == sizeof private_key) {
-            return memcmp(template[index].pValue, &private_key, sizeof private_key) == 0;
+        if (template[index].type == CKA_CLASS && template[index].ulValueLen == sizeof class) {
+            return memcmp(template[index].pValue, &class, sizeof class) == 0;
         }
     }
     return false;
 }
 
+/// Returns true if a key with this template would be a session object.
+static bool is_session_object(const CK_ATTRIBUTE *template, CK_ULONG count) {
+    for (CK_ULONG index = 0; index < count; index++) {
+        if (template[index].type == CKA_TOKEN && template[index].ulValueLen == sizeof(CK_BBOOL)) {
+            return *(const CK_BBOOL *)template[index].pValue == CK_FALSE;
+        }
+    }
+    return true;
+}
+
+static bool has_stored_private_key;
+
+/// Creates an object as the script's HSM token allows. `lock-after-data` refuses a data object and returns without
+/// releasing the library's lock; `stored-keys-only` takes no key from outside; `private-key-first` takes no public key
+/// before the process has stored a private one.
+static CK_RV create_object(CK_SESSION_HANDLE session, CK_ATTRIBUTE *template, CK_ULONG count, CK_OBJECT_HANDLE *object) {
+    if (script_setting(SCRIPT_LOCK_AFTER_DATA) != 0 && has_class(CKO_DATA, template, count)) {
+        script_lock();
+        return CKR_ATTRIBUTE_VALUE_INVALID;
+    }
+    if (script_setting(SCRIPT_STORED_KEYS_ONLY) != 0
+        && (has_class(CKO_PRIVATE_KEY, template, count) || has_class(CKO_PUBLIC_KEY, template, count))) {
+        return CKR_FUNCTION_NOT_SUPPORTED;
+    }
+    if (refuses_template("C_CreateObject", template, count)
+        || (script_setting(SCRIPT_PRIVATE_KEY_FIRST) != 0 && has_class(CKO_PUBLIC_KEY, template, count)
+            && !is_session_object(template, count) && !has_stored_private_key)) {
+        return CKR_ATTRIBUTE_VALUE_INVALID;
+    }
+    CK_RV result = real_module()->C_CreateObject(session, template, count, object);
+    has_stored_private_key |=
+        result == CKR_OK && has_class(CKO_PRIVATE_KEY, template, count) && !is_session_object(template, count);
+    return result;
+}
+
 static CK_RV C_CreateObject_scripted(SESSION, TEMPLATE, CK_OBJECT_HANDLE *object) {
     CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
     CK_BYTE bytes[MOST_ATTRIBUTES];
-    if (is_private_key(template, count)) {
+    if (has_class(CKO_PRIVATE_KEY, template, count)) {
         count = apply_template_changes("C_CreateObject", template, count, changed, bytes);
         template = changed;
     }
-    SCRIPTED("C_CreateObject", real_module()->C_CreateObject(session, template, count, object));
+    SCRIPTED("C_CreateObject", create_object(session, template, count, object));
     return result;
 }
 
@@ -293,8 +327,10 @@ static CK_RV C_GenerateKeyPair_scripted(
     CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
     CK_BYTE bytes[MOST_ATTRIBUTES];
     private_count = apply_template_changes("C_GenerateKeyPair", private_template, private_count, changed, bytes);
+    bool is_refused = (script_setting(SCRIPT_STORED_KEYS_ONLY) != 0 && is_session_object(changed, private_count))
+        || refuses_template("C_GenerateKeyPair", changed, private_count);
     SCRIPTED(
-        "C_GenerateKeyPair", real_module()->C_GenerateKeyPair(
+        "C_GenerateKeyPair", is_refused ? CKR_TEMPLATE_INCONSISTENT : real_module()->C_GenerateKeyPair(
             session, mechanism, public_template, public_count, changed, private_count, public_key, private_key));
     return result;
 }

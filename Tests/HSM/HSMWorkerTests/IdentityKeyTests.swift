@@ -209,8 +209,8 @@ import WorkerProtocol
         let objects = KeyObjects(
             publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test",
             use: use)
-        _ = try session.createObject(objects.publicKeyTemplate)
-        return try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
+        _ = try session.createObject(objects.templates().publicKey)
+        return try session.createObject(objects.templates().privateKey, secrets: key.secrets)
     }
 
     private func listed(

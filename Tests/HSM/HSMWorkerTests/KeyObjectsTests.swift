@@ -14,7 +14,7 @@ import TokenForge
         let publicKey = try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo)
         #expect(key.publicKey == publicKey.key)
         let objects = KeyObjects(publicKey: publicKey, label: "merchant.test")
-        return try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
+        return try session.createObject(objects.templates().privateKey, secrets: key.secrets)
     }
 
     @Test("refuses to reveal any private number of a key")

@@ -69,8 +69,8 @@ import WorkerProtocol
         let objects = KeyObjects(
             publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test",
             use: use)
-        _ = try session.createObject(objects.publicKeyTemplate)
-        var template = objects.privateKeyTemplate
+        _ = try session.createObject(objects.templates().publicKey)
+        var template = objects.templates().privateKey
         template.append(Attribute(.alwaysAuthenticate, .flag(true)))
         _ = try session.createObject(
             template, secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8)).secrets)

@@ -43,8 +43,8 @@ final class OpenTokenHarness: Sendable {
         let key = try PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8))
         let objects = KeyObjects(
             publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
-        _ = try session.createObject(objects.publicKeyTemplate)
-        _ = try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
+        _ = try session.createObject(objects.templates().publicKey)
+        _ = try session.createObject(objects.templates().privateKey, secrets: key.secrets)
     }
 
     func payment() throws -> EncryptedPayment {

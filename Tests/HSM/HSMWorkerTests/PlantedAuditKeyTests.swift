@@ -19,8 +19,8 @@ import WorkerProtocol
         let objects = AuditKeyObjects(identifier: identifier)
         let information = try PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8))
         guard case .ec(let point) = try SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo).key else { return }
-        var privateKey = objects.privateKeyTemplate
-        var publicKey = objects.publicKeyTemplate
+        var privateKey = objects.templates().privateKey
+        var publicKey = objects.templates().publicKey
         for attribute: Attribute in [
             .objectClass(.privateKey), .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
         ] {
@@ -67,7 +67,7 @@ import WorkerProtocol
         // The real key has the same identifier as the planted key.
         let objects = AuditKeyObjects(identifier: identifier)
         _ = try session.generateKeyPair(
-            .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
+            .ecKeyPairGeneration, publicKey: objects.templates().publicKey, privateKey: objects.templates().privateKey)
         let keys = try harness.hsmToken.auditKeys(in: &session)
         #expect(keys.map(\.identifier) == [identifier])
         #expect(try harness.hsmToken.createAuditKey(identifier, in: &session) == keys.first)

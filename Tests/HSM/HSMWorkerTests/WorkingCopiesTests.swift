@@ -23,9 +23,9 @@ import WorkerProtocol
             let key = try ForgeKey(generating: .p256)
             let objects = KeyObjects(
                 publicKey: try SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo), label: "merchant.test")
-            _ = try session.createObject(objects.publicKeyTemplate)
+            _ = try session.createObject(objects.templates().publicKey)
             _ = try session.createObject(
-                objects.privateKeyTemplate,
+                objects.templates().privateKey,
                 secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8)).secrets)
             keys.append(key)
         }

@@ -50,7 +50,8 @@ enum Samples {
                 hardwareVersion: "3.0", firmwareVersion: "7.12", library: "library 2.6", sessions: 2, tierECv1: .c,
                 tierRSAv1: .a,
                 tlsSignatures: TLSSignatures(pss: .byWorker, pkcs1: true), shortcomings: ["one", "two"],
-                needsExtractableSecret: true, importKey: octets(65, from: 11), unlockedSecrets: 0x0102_0304)),
+                needsExtractableSecret: true, testKeys: ["TLS"], testKeysMade: 1, importKey: octets(65, from: 11),
+                unlockedSecrets: 0x0102_0304)),
         .opened(
             HSMTokenDescription(
                 label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,

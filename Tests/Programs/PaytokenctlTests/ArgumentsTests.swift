@@ -125,7 +125,8 @@ struct ArgumentsTests {
     @Test("every command's help shows how it is called")
     func help() {
         for command in [
-            TokenInitCommand.self, KeyImportCommand.self, KeyListCommand.self, KeyShowCommand.self,
+            TokenInitCommand.self, TokenTestKeysCommand.self, KeyImportCommand.self, KeyListCommand.self,
+            KeyShowCommand.self,
             CertificateImportCommand.self, DecryptCommand.self,
             VerifyCommand.self, StatusCommand.self, AuditListCommand.self, AuditVerifyCommand.self,
             AuditExportCommand.self, AuditPublicKeyCommand.self,

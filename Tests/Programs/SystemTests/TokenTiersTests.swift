@@ -100,6 +100,25 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("records the test keys that an HSM keeps, once, and shows them")
+    func storedTestKeys() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "stored-keys-only")
+        let harness = try await Self.harness([TokenEntry("primary", hsmToken)])
+        for _ in 0..<2 {
+            let shown = try #require(try await status(harness).first?["testKeys"]?.arrayValue)
+            #expect(Set(shown.compactMap(\.stringValue)) == ["EC_v1", "RSA_v1", "TLS"])
+            let listed = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
+            let made = try (JSONValue(parsing: listed.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+                .filter { $0["event"]?.stringValue == "test_keys_create" }
+            #expect(made.count == 1 && made.first?["token"]?.stringValue == "primary")
+            #expect(listed.output.contains("\"count\":3"), "\(listed.output)")
+            #expect(try await harness.stop().status == 0)
+            try await harness.start()
+            try await harness.waitUntilReady()
+        }
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test(
         "loses no request if an HSM returns with other tiers, and reports the new tiers"
     )

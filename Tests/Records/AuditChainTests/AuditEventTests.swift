@@ -50,6 +50,7 @@ struct AuditEventTests {
             ),
             (.moduleChange(from: digest, to: nil), "module_change", #","from":"\#(hex)""#),
             (.moduleChange(from: nil, to: digest), "module_change", #","to":"\#(hex)""#),
+            (.testKeysCreate(count: 3), "test_keys_create", #","count":3"#),
             (.stop, "stop", ""),
             (.configurationLoad(file: digest), "configuration_load", #","fileSha256":"\#(hex)""#),
             (.configurationReload(file: nil), "configuration_reload", ""),

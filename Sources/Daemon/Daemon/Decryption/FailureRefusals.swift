@@ -30,6 +30,19 @@ func refusing<Answer>(
     }
 }
 
+/// Returns the HSM's answer to a call for the key-usage record; throws a refusal that names the HSM's reason. Only
+/// operators and auditors receive it.
+@discardableResult
+func refusing<Answer>(
+    record call: @autoclosure () async throws(WorkerFailure) -> Answer
+) async throws(Refusal) -> Answer {
+    do {
+        return try await call()
+    } catch {
+        throw error.recordRefusal
+    }
+}
+
 extension LedgerFailure {
     var refusal: Refusal {
         switch self {
@@ -75,6 +88,13 @@ extension WorkerFailure {
         case .protocolViolation:
             .defect
         }
+    }
+
+    /// The refusal of an operation for the key-usage record, with the HSM's reason.
+    var recordRefusal: Refusal {
+        let refusal = refusal
+        guard kind != .protocolViolation else { return refusal }
+        return Refusal(refusal.code, refusal.message, details: message, retryAfter: refusal.retryAfter)
     }
 
     private static func refusedInput(for seconds: Int) -> Refusal {

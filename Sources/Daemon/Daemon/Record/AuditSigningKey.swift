@@ -22,7 +22,7 @@ struct AuditSigningKey: Sendable {
     }
 
     func sign(_ message: [UInt8], in hsmToken: any AuditHSMToken) async throws(Refusal) -> CheckpointSignature {
-        let der = try await refusing(hsm: await hsmToken.signCheckpoint(message, identifier: identifier))
+        let der = try await refusing(record: await hsmToken.signCheckpoint(message, identifier: identifier))
         guard let signature = CheckpointSignature(der: der) else { throw .defect }
         return signature
     }
@@ -67,7 +67,7 @@ extension AuditHSMToken {
         _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {
         try await refusing(ledger: await ledger.planAuditKey(identifier: identifier))
-        let made = try await refusing(hsm: await createAuditKey(identifier: identifier))
+        let made = try await refusing(record: await createAuditKey(identifier: identifier))
         guard let key = AuditSigningKey(made) else { throw .defect }
         guard try await key.isProven(by: self) else {
             throw Refusal(

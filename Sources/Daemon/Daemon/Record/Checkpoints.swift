@@ -5,6 +5,7 @@ import Ledger
 import Logging
 import Refusals
 import Synchronization
+import WorkerProtocol
 import WorkerSupervision
 
 /// Seals the record: has the HSM token sign the end of the chain, stores the signature in the ledger, and has the HSM
@@ -19,8 +20,7 @@ final class Checkpoints: CheckpointSealing {
         /// The last audit checkpoint in the ledger. `isRemembered` is true if the HSM token remembers it.
         var newest: SignedCheckpoint?
         var isRemembered = false
-        /// True if the HSM token keeps no data objects and this was logged.
-        var hsmTokenForgets = false
+        var memory = HSMTokenMemory()
         /// The seal under way, or the last one. Seals run one at a time: of two concurrent ones, the HSM token would
         /// remember the last to arrive, which need not be the newer.
         var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
@@ -67,6 +67,9 @@ final class Checkpoints: CheckpointSealing {
         check?.reset()
     }
 
+    /// Notes that the HSM token has a head that it stored earlier.
+    func foundHead() { state.withLock { $0.memory.hasRemembered = true } }
+
     /// Stops sealing, so that the HSM token keeps the audit checkpoint that it remembers.
     func withhold() { state.withLock { $0.key = nil } }
 
@@ -77,8 +80,7 @@ final class Checkpoints: CheckpointSealing {
             await withTaskCancellationHandler {
                 var retry = SealRetry()
                 for await _ in unsealed.wakeUps where retry.isDue(at: .now) {
-                    let isSealed = await sealIfDue()
-                    retry.tried(successfully: isSealed, at: .now)
+                    retry.tried(await sealIfDue(), at: .now)
                 }
             } onCancel: {
                 ticking.cancel()
@@ -87,18 +89,18 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    /// - Returns: false when the HSM token or the ledger failed.
-    private func sealIfDue() async -> Bool {
-        guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return true }
+    /// - Returns: the code with which the HSM token or the ledger failed, or nil.
+    private func sealIfDue() async -> RefusalCode? {
+        guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return nil }
         // The seal is made even if the check fails: only an audit checkpoint can prove what is recorded from here on
         // (Record.md).
         await check?.run()
         do throws(Refusal) {
             _ = try await seal()
-            return true
+            return nil
         } catch {
-            logger.error("the record was not sealed; retrying", metadata: ["reason": "\(error.message)"])
-            return false
+            logger.error("the record was not sealed; retrying", metadata: ["reason": "\(error.reason)"])
+            return error.code
         }
     }
 
@@ -109,7 +111,13 @@ final class Checkpoints: CheckpointSealing {
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
-    func seal() async throws(Refusal) -> SignedCheckpoint? {
+    func seal() async throws(Refusal) -> SignedCheckpoint? { try await seal(within: patience) }
+
+    /// Seals like ``seal()`` and waits as long for it as a call to remember the head may take, including the start of
+    /// a worker. The result shows whether that call hung.
+    func sealKnowingMemory() async throws(Refusal) { _ = try await seal(within: max(patience, .seconds(60))) }
+
+    private func seal(within patience: Duration) async throws(Refusal) -> SignedCheckpoint? {
         let seal = state.withLock { state in
             if let following = state.following { return following }
             let before = state.present
@@ -172,25 +180,31 @@ final class Checkpoints: CheckpointSealing {
     }
 
     private func remember(_ checkpoint: SignedCheckpoint) async throws(Refusal) {
-        do {
-            try await hsmToken.rememberHead(checkpoint.line, node: ledger.node)
-        } catch {
-            // Some HSM tokens (NSS) keep no data objects. Their audit key still reveals that a ledger was lost. A
-            // rollback is detected by comparison with a head that an auditor keeps.
-            guard error.kind == .auditRefused else { throw error.refusal }
-            let isNew = state.withLock { state in
-                defer { state.hsmTokenForgets = true }
-                return !state.hsmTokenForgets
-            }
-            if isNew {
-                logger.warning(
-                    "the HSM token does not remember the end of the record", metadata: ["reason": "\(error.message)"])
+        if !state.withLock({ $0.memory.hasHung }) {
+            do {
+                try await hsmToken.rememberHead(checkpoint.line, node: ledger.node)
+                state.withLock { $0.memory.stored() }
+            } catch {
+                let (isNew, isFinal) = state.withLock { state in
+                    let before = state.memory.fault
+                    let isFinal = state.memory.failed(error)
+                    return (state.memory.fault != before, isFinal)
+                }
+                guard isFinal else { throw error.recordRefusal }
+                if isNew {
+                    logger.warning(
+                        "the HSM token does not remember the end of the record",
+                        metadata: ["reason": "\(error.message)"])
+                }
             }
         }
         state.withLock { state in
             if state.newest == checkpoint { state.isRemembered = true }
         }
     }
+
+    /// For `status`: what is lost if the HSM token does not remember the end of the record.
+    var warnings: [String] { state.withLock { $0.memory.warnings } }
 
     /// The public halves of all keys that ever signed this ledger's audit checkpoints.
     func keys() async throws(Refusal) -> [CheckpointKey] {
@@ -205,9 +219,65 @@ final class Checkpoints: CheckpointSealing {
     func remembered() async throws(Refusal) -> SignedCheckpoint? {
         let known = CheckpointKeys(try await keys())
         let node = try await refusing(ledger: await ledger.head()).node
-        let lines = try await refusing(hsm: await hsmToken.rememberedHeads())
+        let lines = try await refusing(record: await hsmToken.rememberedHeads())
         return RememberedHeads(lines).newest(of: node, signedBy: known)
     }
+}
+
+/// The HSM token's memory for the newest audit checkpoint, as the daemon has found it since its start.
+struct HSMTokenMemory {
+    /// True if the HSM token has remembered a head, in this process or before.
+    var hasRemembered = false
+    /// The reason why the newest head was not stored; nil if it was.
+    private(set) var fault: String?
+    /// True if storing a head hung in an HSM token that never remembered one. It is not tried again, since each attempt
+    /// costs a worker.
+    private(set) var hasHung = false
+
+    mutating func stored() {
+        hasRemembered = true
+        fault = nil
+    }
+
+    /// Notes a failure to store a head.
+    ///
+    /// Some HSM tokens (NSS) keep no data objects, and in some libraries the attempt hangs (the YubiHSM's). The audit
+    /// key still reveals that a ledger was lost. A rollback is detected by comparison with a head that an auditor keeps.
+    /// An HSM token that has remembered a head is out of order instead if it hangs. Otherwise one time-out would switch
+    /// off the detection of a rolled-back ledger.
+    ///
+    /// - Returns: true if the record is sealed without it; false if storing the head must be tried again.
+    mutating func failed(_ failure: WorkerFailure) -> Bool {
+        switch failure.kind {
+        case .auditRefused: break
+        case .deadlineExceeded:
+            fault = failure.message
+            guard !hasRemembered else { return false }
+            hasHung = true
+        default: return false
+        }
+        fault = failure.message
+        return true
+    }
+
+    var warnings: [String] {
+        guard let fault else { return [] }
+        if hasHung {
+            return [
+                "The HSM token does not remember the end of the record: \(fault) This is not tried again before the "
+                    + "daemon's next start. " + Self.loss
+            ]
+        }
+        return [
+            hasRemembered
+                ? "The HSM token remembers an older end of the record, and not the newest: \(fault)"
+                : "The HSM token does not remember the end of the record: \(fault) " + Self.loss
+        ]
+    }
+
+    private static let loss =
+        "A lost ledger is still noticed at a start, and an older copy of it is not: keep heads on another host "
+        + "(paytokenctl audit head)."
 }
 
 /// Seals the record with the HSM token's audit key.
@@ -289,17 +359,23 @@ final class UnsealedRecords: Sendable {
 
 /// Determines when a failed seal is retried. While the HSM token is unavailable, every record makes an audit checkpoint
 /// due again, and each attempt costs a log line. The pauses between attempts are therefore one second, then two, up to
-/// ten.
+/// ten; a minute after a call that hung, since each attempt then costs a worker.
 struct SealRetry {
     static let longestPause = Duration.seconds(10)
+    private static let pauseAfterHang = Duration.seconds(60)
 
     private var pause = Duration.zero
     private var notBefore: ContinuousClock.Instant?
 
     func isDue(at now: ContinuousClock.Instant) -> Bool { notBefore.map { now >= $0 } ?? true }
 
-    mutating func tried(successfully: Bool, at now: ContinuousClock.Instant) {
-        pause = successfully ? .zero : min(max(pause * 2, .seconds(1)), Self.longestPause)
-        notBefore = successfully ? nil : now + pause
+    /// - Parameter fault: the code with which the seal failed; nil if it did not.
+    mutating func tried(_ fault: RefusalCode?, at now: ContinuousClock.Instant) {
+        guard let fault else {
+            (pause, notBefore) = (.zero, nil)
+            return
+        }
+        pause = min(max(pause * 2, .seconds(1)), Self.longestPause)
+        notBefore = now + (fault == .deadlineExceeded ? Self.pauseAfterHang : pause)
     }
 }

@@ -23,8 +23,8 @@ struct LedgerEvidence: Sendable {
     init(ledger: any Ledger, hsmToken: any AuditHSMToken) async throws(Refusal) {
         head = try await refusing(ledger: await ledger.head())
         storedKeys = try await refusing(ledger: await ledger.auditKeys())
-        let shown = try await refusing(hsm: await hsmToken.auditKeys()).compactMap(AuditSigningKey.init)
-        let lines = try await refusing(hsm: await hsmToken.rememberedHeads())
+        let shown = try await refusing(record: await hsmToken.auditKeys()).compactMap(AuditSigningKey.init)
+        let lines = try await refusing(record: await hsmToken.rememberedHeads())
         let heads = RememberedHeads(lines)
         let node = head.node
         let own: [AuditSigningKey]

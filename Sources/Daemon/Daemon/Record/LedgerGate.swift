@@ -80,8 +80,8 @@ final class LedgerGate: Sendable {
     }
 
     /// Compares the ledger with the HSM token each time that the HSM token has been opened, until there is a verdict.
-    /// If a comparison fails while the HSM token serves, it is retried after a tenth of a second, since no event
-    /// reports that the ledger can be read again.
+    /// If a comparison fails, it is retried after a pause (``ComparisonRetry``), since no event reports that the ledger
+    /// can be read again or that the HSM token's fault has ended.
     ///
     /// - Parameters:
     ///   - openings: a stream that yields an element each time the HSM token has been opened.
@@ -89,19 +89,22 @@ final class LedgerGate: Sendable {
     ///     awaited.
     func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
+            var retry = ComparisonRetry()
             for await _ in openings {
                 repeat {
-                    await compare()
+                    let fault = await compare()
                     guard position == .waiting else { return await watch() }
-                    try? await Task.sleep(for: .milliseconds(100))
+                    try? await Task.sleep(for: retry.pause(after: fault))
                 } while !Task.isCancelled && isServing()
             }
         }
     }
 
     /// Compares once. A ledger that was accepted in the meantime stays in service.
-    func compare() async {
-        guard position == .waiting else { return }
+    /// - Returns: the code of the failure; nil if there is a verdict.
+    @discardableResult
+    func compare() async -> RefusalCode? {
+        guard position == .waiting else { return nil }
         do throws(Refusal) {
             try await publishSigningTimeWindow()
             let position = try await ledger.isShared ? sharedPosition() : ownPosition()
@@ -109,17 +112,20 @@ final class LedgerGate: Sendable {
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
             firstVerdict.yield(position)
             firstVerdict.finish()
+            return nil
         } catch {
-            // The comparison runs up to ten times a second; its failure is logged when the reason changes.
-            let reason = [error.message, error.details].compactMap(\.self).joined(separator: " ")
+            // The failure of a retry is logged only when the reason changes.
+            let reason = error.reason
             let isNew = lastFailure.withLock { last in
                 defer { last = reason }
                 return last != reason
             }
-            guard isNew else { return }
-            logger.error(
-                "the ledger and the HSM token could not be compared; retrying",
-                metadata: ["reason": "\(reason)"])
+            if isNew {
+                logger.error(
+                    "the ledger and the HSM token could not be compared; retrying",
+                    metadata: ["reason": "\(reason)"])
+            }
+            return error.code
         }
     }
 
@@ -148,6 +154,7 @@ final class LedgerGate: Sendable {
     /// - Returns: nil when they agree.
     func disagreement(serves: Bool = true) async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
+        if evidence.hsmTokenRemembersSomething { checkpoints.foundHead() }
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return .anotherHSMToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
@@ -177,7 +184,7 @@ final class LedgerGate: Sendable {
     private func serve(_ key: AuditSigningKey, _ evidence: LedgerEvidence) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: evidence.head)
-        try await checkpoints.seal()
+        try await checkpoints.sealKnowingMemory()
     }
 
     /// Gives a ledger without an audit key in service one, unless the HSM token shows that there was another ledger.
@@ -211,7 +218,7 @@ final class LedgerGate: Sendable {
         try await refusing(ledger: await confirm(key))
         logger.notice("the audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
         checkpoints.use(key, newest: nil, head: try await refusing(ledger: await ledger.head()))
-        try await checkpoints.seal()
+        try await checkpoints.sealKnowingMemory()
     }
 
     func confirm(_ key: AuditSigningKey) async throws(LedgerFailure) {
@@ -221,5 +228,28 @@ final class LedgerGate: Sendable {
                 time: AuditTime(clock.now()),
                 event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
                 hsmToken: AuditText(hsmTokenName)))
+    }
+}
+
+/// The pauses between failed comparisons. A comparison makes calls to the HSM token, some of which leave objects in
+/// some HSM tokens (a TPM's library did, until every login failed). So the pauses double up to a minute, also when the
+/// HSM token is opened again in between. A comparison that the ledger fails costs the HSM token little, and is retried
+/// soon.
+struct ComparisonRetry {
+    static let longestPause = Duration.seconds(60)
+    private static let ledgerPause = Duration.seconds(1)
+
+    private var next = Duration.milliseconds(100)
+
+    /// - Parameter fault: the code with which the comparison failed. After a call that hung, the pause is the longest
+    ///   one: each attempt costs a worker.
+    mutating func pause(after fault: RefusalCode?) -> Duration {
+        switch fault {
+        case .ledgerUnavailable: return Self.ledgerPause
+        case .deadlineExceeded: next = Self.longestPause
+        default: break
+        }
+        defer { next = min(next * 2, Self.longestPause) }
+        return next
     }
 }

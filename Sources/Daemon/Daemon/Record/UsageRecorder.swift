@@ -175,6 +175,14 @@ struct LifecycleRecords: Sendable {
             AuditRecord(time: AuditTime(clock.now()), event: event, hsmToken: AuditText(hsmToken)))
     }
 
+    /// Records key pairs for self-tests that a worker has made and the HSM token keeps.
+    func madeTestKeys(_ count: Int, hsmToken: String) {
+        guard count > 0 else { return }
+        recorder.ledger.note(
+            AuditRecord(
+                time: AuditTime(clock.now()), event: .testKeysCreate(count: count), hsmToken: AuditText(hsmToken)))
+    }
+
     func reloadRefused() async {
         recorder.ledger.note(
             AuditRecord(

@@ -210,6 +210,7 @@ struct MonitoringRoutes: Sendable {
                 pss: description.tlsSignatures.pss.name,
                 tlsAlgorithms: description.tlsSignatures.algorithms.map(\.rawValue),
                 shortcomings: description.shortcomings,
+                testKeys: description.testKeys.isEmpty ? nil : description.testKeys,
                 importKey: Base64.encode(description.importKey),
                 keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })
         }

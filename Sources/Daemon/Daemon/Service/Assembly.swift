@@ -222,6 +222,10 @@ struct Assembly: Sendable {
                         lifeRecords.opened(hsmToken: hsmToken)
                         await catalogue.hsmTokenHasOpened(hsmToken, showing: keys, asOf: began)
                     },
+                    condition: { condition in
+                        guard case .ready(let description) = condition else { return }
+                        lifeRecords.madeTestKeys(Int(description.testKeysMade), hsmToken: hsmToken)
+                    },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
                     called: { instruments.hsmCallSeconds.observe($1, [hsmToken, $0.name]) },
                     restarted: { instruments.workerRestarts.increment([hsmToken, $0.rawValue]) }),

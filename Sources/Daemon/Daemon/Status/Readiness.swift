@@ -81,6 +81,7 @@ final class Readiness: Sendable {
         case .held(let disagreement):
             findings.reasons.append(.init("ledger", .ledgerUnavailable, disagreement.description))
         }
+        findings.warnings += gate.checkpoints.warnings
         // An unreadable ledger says nothing about the clock.
         if ledgerFault == nil { findings.reasons += await clockProbe.reasons() }
         return findings

@@ -14,20 +14,16 @@ struct AuditKeyObjects: Sendable {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }
 
-    /// The private key's attributes: it may sign. The template forbids every other use by name, because some HSM tokens
-    /// allow a use that a template does not mention.
-    var privateKeyTemplate: Template {
-        Template(
-            common(true) + [
-                .sensitive(true), .extractable(false), .sign(true), .derive(false), .decrypt(false), .unwrap(false),
-            ])
-    }
-
-    var publicKeyTemplate: Template {
-        Template(
-            common(false) + [
-                .ecParameters(EllipticCurve.p256Parameters), .verify(true), .encrypt(false), .wrap(false),
-            ])
+    /// The templates for both halves, as the profile says. The private key may sign. Every other use is forbidden by name,
+    /// because some HSM tokens allow a use that a template does not mention, unless the HSM token refuses that.
+    func templates(_ profile: KeyProfile = KeyProfile()) -> (publicKey: Template, privateKey: Template) {
+        let publicKey = common(false) + [.ecParameters(EllipticCurve.p256Parameters), .verify(true)]
+        let privateKey = common(true) + [.sensitive(true), .extractable(false), .sign(true)]
+        guard profile.forbidsByName else { return (Template(publicKey), Template(privateKey)) }
+        return (
+            Template(publicKey + [.encrypt(false), .wrap(false)]),
+            Template(privateKey + [.derive(false), .decrypt(false), .unwrap(false)])
+        )
     }
 
     private func search(_ objectClass: ObjectClass) -> Template {

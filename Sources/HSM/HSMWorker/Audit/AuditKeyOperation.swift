@@ -116,7 +116,8 @@ extension Session {
     /// - Returns: nil if the key was made as required; otherwise the fault, and no object remains.
     fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
         let pair = try generateKeyPair(
-            .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
+            .ecKeyPairGeneration, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
+        ) { objects.templates($0) }
         guard let fault = try auditKeyFault(pair.privateKey) else { return nil }
         destroy([pair.privateKey, pair.publicKey])
         return "The HSM token cannot keep an audit key: the one that it made \(fault)."

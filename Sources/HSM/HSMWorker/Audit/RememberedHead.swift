@@ -1,7 +1,8 @@
 import PKCS11
 import WorkerProtocol
 
-/// The data object that keeps a node's newest audit checkpoint. It is private, so it is visible after login only.
+/// The data object that keeps a node's newest audit checkpoint. It is private, so it is visible after login only, unless
+/// the HSM token accepts no private data objects.
 ///
 /// SoftHSM cannot change a CKA_VALUE. So the new object is created before the old ones are destroyed, and an
 /// interruption at any point leaves at least one object.
@@ -19,7 +20,9 @@ struct RememberedHead: Sendable {
         ]
     }
 
-    func template(_ line: [UInt8]) -> Template { Template(search + [.private(true), .value(line)]) }
+    fileprivate func template(_ line: [UInt8], isPrivate: Bool) -> Template {
+        Template(search + [.private(isPrivate), .value(line)])
+    }
 
     /// The search template for this node's data objects.
     var objects: Template { Template(search) }
@@ -77,6 +80,20 @@ extension OpenToken {
 }
 
 extension Session {
+    private mutating func create(_ remembered: RememberedHead, _ line: [UInt8]) throws(CallError) -> ObjectHandle {
+        do throws(CallError) {
+            return try createObject(remembered.template(line, isPrivate: true))
+        } catch {
+            guard error.isAboutTemplate else { throw error }
+            let refusal = error
+            do throws(CallError) {
+                return try createObject(remembered.template(line, isPrivate: false))
+            } catch {
+                throw error.isAboutTemplate ? refusal : error
+            }
+        }
+    }
+
     /// Replaces the line in an object that an earlier call stored for this node.
     /// - Returns: The object that now holds the line; nil if `known` no longer belongs to this node.
     fileprivate mutating func replace(
@@ -84,7 +101,7 @@ extension Session {
     ) throws(CallError) -> ObjectHandle? {
         guard let former = try rememberedLine(known, of: remembered) else { return nil }
         if former == line { return known }
-        let kept = try createObject(remembered.template(line))
+        let kept = try create(remembered, line)
         try destroyObject(known)
         return kept
     }
@@ -98,7 +115,7 @@ extension Session {
         for object in former where found == nil {
             if try rememberedLine(object) == line { found = object }
         }
-        let kept = if let found { found } else { try createObject(remembered.template(line)) }
+        let kept = if let found { found } else { try create(remembered, line) }
         for object in former where object != kept { try destroyObject(object) }
         return kept
     }

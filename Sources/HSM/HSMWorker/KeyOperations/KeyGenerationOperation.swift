@@ -18,14 +18,15 @@ extension OpenToken {
         guard unfinished != nil || !request.onlyFinishes else {
             throw WorkerFailure(.keyNotFound, "The HSM token shows no unfinished key pair of this merchant.")
         }
-        let pair = if let unfinished { unfinished } else { try session.makePair(request) }
+        let profiles = KeyProfile.forGeneration(needsUnwrap: needsUnwrap(request.algorithm, request.use))
+        let pair = if let unfinished { unfinished } else { try session.makePair(request, profiles) }
         if let key = try finish(pair, request, &session) { return key }
         guard !request.onlyFinishes else {
             throw WorkerFailure(.keyNotFound, "The unfinished key pair could not sign its certificate request.")
         }
         // The HSM token cannot grant the right to sign for one call. So this pair is made with the right, and keeps it
         // until its certificate is stored.
-        guard let key = try finish(try session.makePair(request, signs: true), request, &session) else {
+        guard let key = try finish(try session.makePair(request, profiles, signs: true), request, &session) else {
             throw WorkerFailure(
                 .importRefused, "The HSM token allows no key of this kind to sign its certificate request.")
         }
@@ -93,17 +94,20 @@ private struct GeneratedPair {
 extension Session {
     /// - Parameter signs: The private key's CKA_SIGN; nil for the default of the requested use.
     fileprivate mutating func makePair(
-        _ request: KeyGeneration, signs: Bool? = nil
+        _ request: KeyGeneration, _ profiles: [KeyProfile], signs: Bool? = nil
     ) throws(WorkerFailure) -> GeneratedPair {
         let identifier = KeyGeneration.makeUnfinishedIdentifier(for: request.use)
         let common: [Attribute] = [.token(true), .identifier(identifier), .label(request.merchantIdentifier)]
         let (mechanism, parameters) = request.algorithm.generation
-        let publicKey =
-            common + [.private(false)] + KeyObjects.publicKeyUsage(request.algorithm, request.use) + parameters
-        let privateKey =
-            common + [.private(true)] + KeyObjects.privateKeyUsage(request.algorithm, request.use, signs: signs)
         let pair = try refusingOnError { (session) throws(CallError) in
-            try session.generateKeyPair(mechanism, publicKey: Template(publicKey), privateKey: Template(privateKey))
+            try session.generateKeyPair(mechanism, in: profiles) { profile in
+                let publicUsage = KeyObjects.publicKeyUsage(request.algorithm, request.use, profile)
+                let privateUsage = KeyObjects.privateKeyUsage(request.algorithm, request.use, profile, signs: signs)
+                return (
+                    Template(common + [.private(false)] + publicUsage + parameters),
+                    Template(common + [.private(true)] + privateUsage)
+                )
+            }
         }
         return GeneratedPair(publicKey: pair.publicKey, privateKey: pair.privateKey)
     }

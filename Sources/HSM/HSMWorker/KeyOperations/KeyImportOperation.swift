@@ -7,8 +7,9 @@ import WorkerProtocol
 extension OpenToken {
     /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none.
     ///
-    /// The private key is created last. So an interruption never leaves a private key without its public key, and a
-    /// repeated import stores the missing objects.
+    /// The private key is created last, unless the HSM token wants it first (``KeyProfile``). So an interruption usually
+    /// leaves no private key without its public key, and a repeated import stores the missing objects. A private key
+    /// that is alone is replaced.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         let privateKey = try unseal(request)
@@ -19,7 +20,7 @@ extension OpenToken {
         try requireSupport(of: publicKey.algorithm, for: request.use)
         let hash = publicKey.publicKeyHash
         let present = try session.refusingOnError { (session) throws(CallError) in
-            try session.findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
+            try session.privateKeys(withPublicKey: hash)
         }
         guard present.isEmpty else {
             let known = keys[hash]
@@ -35,11 +36,7 @@ extension OpenToken {
             let objects = KeyObjects(publicKey: publicKey, label: request.merchantIdentifier, use: request.use)
             try session.store(request.certificate, certificate, objects, &created)
             let object = try session.refusingOnError { (session) throws(CallError) in
-                let publicKeys: Template = [.objectClass(.publicKey), .identifier(hash)]
-                if try session.findObjects(matching: publicKeys).isEmpty {
-                    created.append(try session.createObject(objects.publicKeyTemplate))
-                }
-                return try session.createObject(objects.privateKeyTemplate, secrets: privateKey.secrets)
+                try storePair(objects, privateKey, &created, in: &session)
             }
             created.append(object)
             let entry = PrivateKeyEntry(publicKey: publicKey, use: request.use, object: object, working: object)
@@ -115,6 +112,17 @@ extension Session {
             }
             return false
         }
+    }
+
+    /// The private keys with this CKA_ID. An interruption between both halves leaves private keys without a public one,
+    /// which nothing can use: they are removed.
+    fileprivate mutating func privateKeys(withPublicKey hash: [UInt8]) throws(CallError) -> [ObjectHandle] {
+        let found = try findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
+        guard !found.isEmpty, try findObjects(matching: [.objectClass(.publicKey), .identifier(hash)]).isEmpty else {
+            return found
+        }
+        for object in found { try destroyObject(object) }
+        return []
     }
 
     fileprivate mutating func store(

@@ -17,17 +17,16 @@ struct KeyObjects: Sendable {
         ]
     }
 
-    /// The private key's attributes without the secret numbers.
-    var privateKeyTemplate: Template {
-        Template(
-            common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm, use)
-                + publicKey.key.attributes)
-    }
-
-    var publicKeyTemplate: Template {
-        Template(
-            common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm, use)
-                + publicKey.key.publicAttributes)
+    /// The templates for both halves in one form; the private key's without its secret numbers.
+    func templates(_ profile: KeyProfile = KeyProfile()) -> (publicKey: Template, privateKey: Template) {
+        (
+            Template(
+                common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm, use, profile)
+                    + publicKey.key.publicAttributes),
+            Template(
+                common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm, use, profile)
+                    + publicKey.key.attributes)
+        )
     }
 
     func certificateTemplate(_ der: [UInt8], _ fields: CertificateAttributes) -> Template {
@@ -40,24 +39,32 @@ struct KeyObjects: Sendable {
 
     // MARK: Usage
 
-    /// The permitted uses of a private key, and its protection. Every other use is forbidden by name, because some HSM
-    /// tokens allow what a template does not mention.
+    /// The permitted uses of a private key, and its protection.
     ///
     /// - Parameter signs: true for an identity key. Also true for a processing key if the HSM token cannot lend it the
     ///   right to sign its certificate request (``Session/signRequest(_:_:with:)``).
-    static func privateKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse, signs: Bool? = nil) -> [Attribute] {
+    static func privateKeyUsage(
+        _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile(), signs: Bool? = nil
+    ) -> [Attribute] {
         let restores = use == .processing
-        return [
-            .sensitive(true), .extractable(false), .sign(signs ?? (use == .identity)), .signRecover(false),
-            .derive(restores && algorithm == .ec), .decrypt(restores && algorithm == .rsa),
-            .unwrap(restores && algorithm == .rsa),
+        let unwraps = restores && algorithm == .rsa && profile.unwraps
+        let uses: [(permitted: Bool, attribute: (Bool) -> Attribute)] = [
+            (signs ?? (use == .identity), Attribute.sign), (false, Attribute.signRecover),
+            (restores && algorithm == .ec, Attribute.derive), (restores && algorithm == .rsa, Attribute.decrypt),
+            (unwraps, Attribute.unwrap),
         ]
+        return [.sensitive(true), .extractable(false)]
+            + uses.filter { $0.permitted || profile.forbidsByName }.map { $0.attribute($0.permitted) }
     }
 
     /// The permitted uses of a public key. CKA_VERIFY is true for both uses, since a key of either use signs its
     /// certificate request.
-    static func publicKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse) -> [Attribute] {
-        [.verify(true), .encrypt(algorithm == .rsa && use == .processing), .wrap(false)]
+    static func publicKeyUsage(
+        _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile()
+    ) -> [Attribute] {
+        let encrypts = algorithm == .rsa && use == .processing
+        guard profile.forbidsByName else { return encrypts ? [.encrypt(true)] : [.verify(true)] }
+        return [.verify(true), .encrypt(encrypts), .wrap(false)]
     }
 }
 

@@ -9,6 +9,8 @@ struct RSASignatures: Sendable {
     private(set) var pkcs1: RSASignatureMethod?
     /// The reasons why algorithms are missing: one sentence for each algorithm that the HSM token cannot sign with.
     private(set) var shortcomings: [String] = []
+    /// The origin of the test key pair; nil if none could be made.
+    private(set) var testPairOrigin: TestKeyPair.Origin?
 
     subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
         switch algorithm {
@@ -30,13 +32,16 @@ struct RSASignatures: Sendable {
     /// A message of the size of a TLS client's longest input: some HSM tokens hash short messages only.
     private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
 
-    /// - Parameter deadline: The time until which calls are repeated while the HSM token is busy.
-    init(in session: inout Session, _ deadline: inout CallDeadline) {
+    /// - Parameters:
+    ///   - makesStoredPair: true to make a stored test pair if the HSM token makes no other.
+    ///   - deadline: The time until which calls are repeated while the HSM token is busy.
+    init(makesStoredPair: Bool = false, in session: inout Session, _ deadline: inout CallDeadline) {
         let key: TestKeyPair
         do throws(CallError) {
             key = try deadline.retryingWhileBusy { () throws(CallError) in
-                try TestKeyPair(for: .rsaV1, use: .identity, in: &session)
+                try TestKeyPair(for: .rsaV1, use: .identity, makesStored: makesStoredPair, in: &session)
             }
+            testPairOrigin = key.origin
         } catch {
             shortcomings = ["TLS signatures: no key pair could be made for the test: \(error)"]
             return

@@ -5,24 +5,35 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// A key pair in the HSM token for a test, as session objects, which are never stored.
+/// A key pair in the HSM token for a test: session objects if the HSM token makes them, otherwise a stored pair
+/// (``StoredTestPair``).
 struct TestKeyPair: Sendable {
+    enum Origin: Sendable {
+        /// The published pair of ``KnownKeyPair``.
+        case known
+        /// A session pair that the HSM token generated.
+        case generated
+        /// A pair that the HSM token keeps. `isNew` is true if it was made now.
+        case stored(StoredTestPair, isNew: Bool)
+    }
+
     private let publicKey: ObjectHandle
     private let privateKey: ObjectHandle
     let entry: PrivateKeyEntry
-    /// True for the published pair of ``KnownKeyPair``, false for one that the HSM token generated.
-    let isKnown: Bool
+    let origin: Origin
 
+    /// - Parameter makesStored: true to make a stored pair if there is none and the HSM token makes no other.
     init(
-        for scheme: RestorationScheme, use: KeyUse = .processing, in session: inout Session
+        for scheme: RestorationScheme, use: KeyUse = .processing, makesStored: Bool = false, in session: inout Session
     ) throws(CallError) {
         // Some HSM tokens take no private key from outside; they generate the pair.
         if let known = try? KnownKeyPair.create(for: scheme, use: use, in: &session) {
             (publicKey, privateKey) = known
-            isKnown = true
+            origin = .known
         } else {
-            (publicKey, privateKey) = try Self.generate(scheme, use, &session)
-            isKnown = false
+            let made = try Self.generated(scheme, use, makesStored, &session)
+            (publicKey, privateKey) = (made.publicKey, made.privateKey)
+            origin = made.origin
         }
         do throws(CallError) {
             guard let read = try session.publicKey(publicKey, scheme.algorithm) else {
@@ -31,21 +42,41 @@ struct TestKeyPair: Sendable {
             }
             entry = PrivateKeyEntry(publicKey: read, use: use, object: privateKey, working: privateKey)
         } catch {
-            session.destroy([publicKey, privateKey])
+            Self.destroy(publicKey, privateKey, origin, &session)
             throw error
         }
     }
 
+    /// True for the published pair of ``KnownKeyPair``.
+    var isKnown: Bool { if case .known = origin { true } else { false } }
+
+    private static func generated(
+        _ scheme: RestorationScheme, _ use: KeyUse, _ makesStored: Bool, _ session: inout Session
+    ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle, origin: Origin) {
+        do throws(CallError) {
+            let pair = try generate(scheme, use, [.token(false)], &session)
+            return (pair.publicKey, pair.privateKey, .generated)
+        } catch {
+            guard error.isAboutTemplate else { throw error }
+            let stored = StoredTestPair(scheme, use)
+            if let pair = try stored.find(in: &session) {
+                return (pair.publicKey, pair.privateKey, .stored(stored, isNew: false))
+            }
+            guard makesStored else { throw error }
+            let pair = try generate(scheme, use, stored.newAttributes(), &session)
+            return (pair.publicKey, pair.privateKey, .stored(stored, isNew: true))
+        }
+    }
+
     private static func generate(
-        _ scheme: RestorationScheme, _ use: KeyUse, _ session: inout Session
+        _ scheme: RestorationScheme, _ use: KeyUse, _ common: [Attribute], _ session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         let (mechanism, parameters) = scheme.algorithm.generation
         let (publicUsage, privateUsage) = usage(scheme.algorithm, use)
         return try session.generateKeyPair(
             mechanism,
-            publicKey: Template([.token(false), .private(false)] + publicUsage + parameters),
-            privateKey: Template(
-                [.token(false), .private(true), .sensitive(true), .extractable(false)] + privateUsage))
+            publicKey: Template(common + [.private(false)] + publicUsage + parameters),
+            privateKey: Template(common + [.private(true), .sensitive(true), .extractable(false)] + privateUsage))
     }
 
     /// The attributes that a test needs and no others, because some HSM tokens reject more.
@@ -59,9 +90,16 @@ struct TestKeyPair: Sendable {
         }
     }
 
-    /// Destroys the pair, best effort: a remaining object ends with the session.
+    /// Destroys the pair unless it is a stored one, best effort: a remaining object ends with the session.
     func destroy(in session: inout Session) {
         session.dropKeptObject()
+        Self.destroy(publicKey, privateKey, origin, &session)
+    }
+
+    private static func destroy(
+        _ publicKey: ObjectHandle, _ privateKey: ObjectHandle, _ origin: Origin, _ session: inout Session
+    ) {
+        if case .stored = origin { return }
         session.destroy([publicKey, privateKey])
     }
 }

@@ -12,6 +12,8 @@ struct TierSelection: Sendable {
     /// The reasons why functions are missing: one sentence for each payment token version without a tier, and for each
     /// TLS signature algorithm without a mechanism.
     private(set) var shortcomings: [String] = []
+    /// The stored test pairs that were used, by their names, and the number of those that were made now.
+    private(set) var storedTestPairs: (names: [String], made: Int) = ([], 0)
     /// True if a payment token version has no tier because only tier C would work and the configuration does not allow
     /// tier C.
     private(set) var needsExtractableSecret = false
@@ -31,20 +33,30 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// - Parameter deadline: The limit of the wait for a busy HSM token. Without the wait, a strong tier would fail its
-    ///   test on a busy HSM token, and a weaker one would be chosen.
+    /// - Parameters:
+    ///   - makesStoredPairs: true to make stored test pairs if the HSM token makes no others.
+    ///   - deadline: The limit of the wait for a busy HSM token. Without the wait, a strong tier would fail its test on a
+    ///     busy HSM token, and a weaker one would be chosen.
     init(
-        in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
+        in session: inout Session, allowExtractableSecret: Bool, makesStoredPairs: Bool = false,
+        deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
         // Libraries report unsupported functions to syslog. These tests provoke such reports, and the shortcomings
         // contain the results, so lines in the journal at each start would add nothing.
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
-        signatures = RSASignatures(in: &session, &deadline)
-        ecV1 = select(.ecV1, in: &session, allowExtractableSecret, &deadline)
-        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, &deadline)
+        signatures = RSASignatures(makesStoredPair: makesStoredPairs, in: &session, &deadline)
+        if let origin = signatures.testPairOrigin { note(origin) }
+        ecV1 = select(.ecV1, in: &session, allowExtractableSecret, makesStoredPairs, &deadline)
+        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, makesStoredPairs, &deadline)
         shortcomings += signatures.shortcomings
+    }
+
+    private mutating func note(_ origin: TestKeyPair.Origin) {
+        guard case .stored(let pair, let isNew) = origin else { return }
+        storedTestPairs.names.append(pair.name)
+        storedTestPairs.made += isNew ? 1 : 0
     }
 
     /// Returns true if both have the same tiers and make the same signatures.
@@ -89,11 +101,14 @@ struct TierSelection: Sendable {
 
     private mutating func select(
         _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool,
-        _ deadline: inout CallDeadline
+        _ makesStoredPair: Bool, _ deadline: inout CallDeadline
     ) -> (any RestorationTier)? {
         let key: TestKeyPair
         do throws(CallError) {
-            key = try deadline.retryingWhileBusy { () throws(CallError) in try TestKeyPair(for: scheme, in: &session) }
+            key = try deadline.retryingWhileBusy { () throws(CallError) in
+                try TestKeyPair(for: scheme, makesStored: makesStoredPair, in: &session)
+            }
+            note(key.origin)
         } catch {
             shortcomings.append("\(scheme.name): no key pair could be made for the test: \(error)")
             return nil

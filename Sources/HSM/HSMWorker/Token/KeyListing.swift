@@ -242,7 +242,9 @@ final class KeyListing: Sendable {
     ) throws(CallError) -> PrivateKey? {
         let values = try session.attributes(
             [.keyType, .identifier, .label, .sensitive, .extractable, .ecParameters] + KeyRights.attributes, of: object)
-        guard !values.isAuditKey(labelled: values.text(.label)) else { return nil }
+        guard !values.isAuditKey(labelled: values.text(.label)),
+            !StoredTestPair.owns(identifier: values.bytes(.identifier), label: values.text(.label))
+        else { return nil }
         let algorithm: KeyAlgorithm
         switch values.keyType {
         case .ec where values.bytes(.ecParameters) == EllipticCurve.p256Parameters: algorithm = .ec

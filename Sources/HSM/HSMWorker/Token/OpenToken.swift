@@ -30,6 +30,8 @@ final class OpenToken: Sendable {
     let anchor: Mutex<Session>
     /// True once the HSM token has refused to make a working copy; later uses of a key do not ask again.
     let copiesAreRefused = Atomic<Bool>(false)
+    /// The form of a key pair's templates that the last import was accepted in; nil before the first.
+    let importProfile = Mutex<KeyProfile?>(nil)
     /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
     /// The number of sessions that are processing a payment token or a TLS handshake in the library.
@@ -79,7 +81,7 @@ final class OpenToken: Sendable {
             try TokenLogin(opening).perform(in: &anchor, of: slot)
             let library = try module.info()
             let tiers = TierSelection(
-                in: &anchor, allowExtractableSecret: opening.allowExtractableSecret,
+                in: &anchor, allowExtractableSecret: opening.allowExtractableSecret, makesStoredPairs: true,
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
             // If the HSM token ended the login during the self-tests, they failed for that reason alone.
             guard try anchor.loggedInUser() == .user else {
@@ -93,7 +95,8 @@ final class OpenToken: Sendable {
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
                 tlsSignatures: tiers.signatures.description,
                 shortcomings: tiers.shortcomings + hsmToken.flags.pinWarnings,
-                needsExtractableSecret: tiers.needsExtractableSecret, importKey: [])
+                needsExtractableSecret: tiers.needsExtractableSecret, testKeys: tiers.storedTestPairs.names,
+                testKeysMade: UInt8(clamping: tiers.storedTestPairs.made), importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
         } catch let error as WorkerFailure {
             throw error
@@ -102,7 +105,7 @@ final class OpenToken: Sendable {
         }
     }
 
-    private static func find(
+    static func find(
         _ opening: HSMTokenOpening
     ) throws(WorkerFailure) -> (Module, TokenURI, Slot, TokenInfo) {
         let uri: TokenURI

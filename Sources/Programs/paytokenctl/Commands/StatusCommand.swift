@@ -87,7 +87,12 @@ struct StatusCommand: AsyncParsableCommand {
         }
         if !hsmTokens.isEmpty { text += "\n" + shown(hsmTokens) }
         let notes = status.tokens.flatMap { hsmToken in
-            ([hsmToken.message].compactMap { $0 } + hsmToken.shortcomings).map { "\(hsmToken.name): \($0)\n" }
+            let tests = hsmToken.testKeys.map {
+                "keeps key pairs for self-tests, labelled \"paytokend test\": \($0.joined(separator: ", "))"
+            }
+            return ([hsmToken.message, tests].compactMap(\.self) + hsmToken.shortcomings).map {
+                "\(hsmToken.name): \($0)\n"
+            }
         }
         if !notes.isEmpty { text += "\n" + notes.map(Printable.line).joined() }
         return text

@@ -80,6 +80,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// `rsa_pkcs1_sha256`. Absent while the HSM token is not ready.
     public var tlsAlgorithms: [String]?
     public var shortcomings: [String]
+    /// The stored key pairs that the self-tests use: `EC_v1`, `RSA_v1`, `TLS`; absent if there are none.
+    public var testKeys: [String]?
     /// Base64 of the uncompressed P-256 point (65 bytes) for which private keys are sealed for an import.
     public var importKey: String?
     /// The number of private keys that the HSM token shows.
@@ -92,7 +94,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         manufacturer: String? = nil, model: String? = nil, hardwareVersion: String? = nil,
         firmwareVersion: String? = nil, library: String? = nil, sessions: Int? = nil,
         tierECv1: String? = nil, tierRSAv1: String? = nil, pss: String? = nil, tlsAlgorithms: [String]? = nil,
-        shortcomings: [String] = [], importKey: String? = nil,
+        shortcomings: [String] = [], testKeys: [String]? = nil, importKey: String? = nil,
         keys: Int? = nil, moduleSha256: String? = nil
     ) {
         self.name = name
@@ -111,6 +113,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         self.pss = pss
         self.tlsAlgorithms = tlsAlgorithms
         self.shortcomings = shortcomings
+        self.testKeys = testKeys
         self.importKey = importKey
         self.keys = keys
         self.moduleSha256 = moduleSha256

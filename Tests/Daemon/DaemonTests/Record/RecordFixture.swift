@@ -13,7 +13,7 @@ import WorkerSupervision
 /// A ledger in a fresh directory with its recorder and seals, and an HSM token in software.
 struct RecordFixture {
     let ledger: SQLiteLedger
-    let hsmToken: SoftwareAuditToken
+    let hsmToken: any AuditHSMToken
     let checkpoints: Checkpoints
     let gate: LedgerGate
     let recorder: UsageRecorder
@@ -25,7 +25,7 @@ struct RecordFixture {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     init(
-        ledger path: String, node: String = "node-1", hsmToken: SoftwareAuditToken, at time: Date = noon,
+        ledger path: String, node: String = "node-1", hsmToken: any AuditHSMToken, at time: Date = noon,
         widestWindow: Duration? = .seconds(300), clock: WallClock? = nil
     ) async throws {
         let unsealed = UnsealedRecords()

@@ -22,9 +22,14 @@
 //                             C_GetAttributeValue returns this byte as a stored object's attribute
 //     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit)
 //     refuse-attribute CALL CKA  CALL whose template has this attribute returns CKR_ATTRIBUTE_READ_ONLY (C_CopyObject,
-//                             C_SetAttributeValue); C_GetAttributeValue returns CKR_ATTRIBUTE_TYPE_INVALID
+//                             C_SetAttributeValue); C_GetAttributeValue returns CKR_ATTRIBUTE_TYPE_INVALID;
+//                             C_CreateObject returns CKR_ATTRIBUTE_VALUE_INVALID, and C_GenerateKeyPair, for the private
+//                             key's template, CKR_TEMPLATE_INCONSISTENT
 //     false-signatures        C_Sign changes a bit of the real module's signature
 //     keys-not-local          CKA_LOCAL of every stored key is false, as if it was not made in the HSM token
+//     lock-after-data         C_CreateObject refuses a data object, and every later call of the process hangs
+//     stored-keys-only        C_CreateObject takes no key, and C_GenerateKeyPair makes no session objects, as with a TPM
+//     private-key-first       C_CreateObject takes no public key before the process has stored a private one
 //     fault CALL WHEN WHAT [once]
 //
 // CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,

@@ -130,6 +130,15 @@ public final class ScriptedToken: WorkersToken {
             == true
     }
 
+    /// The number of objects, stored ones and session objects, that were made and not destroyed so far.
+    public var remainingObjects: Int {
+        let made = [
+            "C_CreateObject": 1, "C_CopyObject": 1, "C_DeriveKey": 1, "C_UnwrapKey": 1, "C_GenerateKeyPair": 2,
+            "C_DestroyObject": -1,
+        ]
+        return calls().reduce(0) { $1.value == 0 ? $0 + (made[$1.function] ?? 0) : $0 }
+    }
+
     /// All calls of every process so far, in the order in which they ended.
     public func calls(_ function: String? = nil) -> [Call] {
         let text = String(decoding: FileManager.default.contents(atPath: log) ?? Data(), as: UTF8.self)

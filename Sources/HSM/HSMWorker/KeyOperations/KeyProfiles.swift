@@ -1,0 +1,113 @@
+import KeyTypes
+import PKCS11
+import Synchronization
+import WorkerProtocol
+
+/// One form of a key pair's templates. HSM tokens differ in the attributes that they accept, and in the half that they
+/// want first. So the worker tries these forms in order, whatever the vendor's name. It reads the protection and the
+/// rights of each key that was made, so it notices an HSM token that permits more than the form names.
+struct KeyProfile: Sendable, Equatable {
+    /// True to forbid every other use by name, because some HSM tokens allow what a template does not mention. Others
+    /// refuse an attribute that they do not have, even if it is false.
+    var forbidsByName = true
+    /// True to permit CKA_UNWRAP to an RSA processing key. Only ``UnwrappedKeyTier`` needs it.
+    var unwraps = true
+    /// True to create an imported private key before its public key. Some libraries make the public object themselves.
+    var privateKeyFirst = false
+
+    /// The forms of the templates for a new pair, the most explicit first.
+    /// - Parameter needsUnwrap: true if the key cannot be used without CKA_UNWRAP.
+    static func forGeneration(needsUnwrap: Bool) -> [KeyProfile] {
+        needsUnwrap
+            ? [KeyProfile(), KeyProfile(forbidsByName: false)]
+            : [KeyProfile(), KeyProfile(unwraps: false), KeyProfile(forbidsByName: false, unwraps: false)]
+    }
+
+    /// The same forms in both orders.
+    static func forImport(needsUnwrap: Bool) -> [KeyProfile] {
+        let forms = forGeneration(needsUnwrap: needsUnwrap)
+        return forms
+            + forms.map { KeyProfile(forbidsByName: $0.forbidsByName, unwraps: $0.unwraps, privateKeyFirst: true) }
+    }
+}
+
+extension OpenToken {
+    /// Returns true if keys of this kind cannot be used without CKA_UNWRAP.
+    func needsUnwrap(_ algorithm: KeyAlgorithm, _ use: KeyUse) -> Bool {
+        algorithm == .rsa && use == .processing && tiers.rsaV1 is UnwrappedKeyTier
+    }
+
+    /// Stores both halves of a pair in the first form that the HSM token accepts, and remembers that form.
+    ///
+    /// - Parameter created: Receives the other objects that were made; none if this throws.
+    /// - Returns: The private key.
+    func storePair(
+        _ objects: KeyObjects, _ privateKey: borrowing PrivateKeyInfo, _ created: inout [ObjectHandle],
+        in session: inout Session
+    ) throws(CallError) -> ObjectHandle {
+        let all = KeyProfile.forImport(needsUnwrap: needsUnwrap(objects.publicKey.algorithm, objects.use))
+        let known = importProfile.withLock { $0 }.flatMap { all.contains($0) ? $0 : nil }
+        var refusal: CallError?
+        for profile in [known].compactMap(\.self) + all.filter({ $0 != known }) {
+            do throws(CallError) {
+                let object = try session.store(objects, privateKey, profile, &created)
+                importProfile.withLock { $0 = profile }
+                return object
+            } catch {
+                guard error.isAboutTemplate else { throw error }
+                refusal = refusal ?? error
+            }
+        }
+        throw refusal ?? CallError(call: "C_CreateObject", cause: .implausible("no form of a key's template"))
+    }
+}
+
+extension Session {
+    /// Stores a pair in one form, or nothing.
+    fileprivate mutating func store(
+        _ objects: KeyObjects, _ privateKey: borrowing PrivateKeyInfo, _ profile: KeyProfile,
+        _ created: inout [ObjectHandle]
+    ) throws(CallError) -> ObjectHandle {
+        var publicKey: ObjectHandle?
+        if !profile.privateKeyFirst { publicKey = try createPublicKey(objects, profile) }
+        var object: ObjectHandle?
+        do throws(CallError) {
+            let made = try createObject(objects.templates(profile).privateKey, secrets: privateKey.secrets)
+            object = made
+            if profile.privateKeyFirst { publicKey = try createPublicKey(objects, profile) }
+            if let publicKey { created.append(publicKey) }
+            return made
+        } catch {
+            destroy([object, publicKey].compactMap(\.self))
+            throw error
+        }
+    }
+
+    /// - Returns: nil if the HSM token has the public key already.
+    private mutating func createPublicKey(
+        _ objects: KeyObjects, _ profile: KeyProfile
+    ) throws(CallError) -> ObjectHandle? {
+        let search: Template = [.objectClass(.publicKey), .identifier(objects.publicKey.publicKeyHash)]
+        guard try findObjects(matching: search).isEmpty else { return nil }
+        return try createObject(objects.templates(profile).publicKey)
+    }
+
+    /// Generates a key pair in the first form that the HSM token accepts.
+    mutating func generateKeyPair(
+        _ mechanism: Mechanism, in profiles: [KeyProfile],
+        _ templates: (KeyProfile) -> (publicKey: Template, privateKey: Template)
+    ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
+        var refusal: CallError?
+        for profile in profiles {
+            let (publicKey, privateKey) = templates(profile)
+            do throws(CallError) {
+                return try generateKeyPair(mechanism, publicKey: publicKey, privateKey: privateKey)
+            } catch {
+                // A TPM's library reports a refused attribute as a general error.
+                guard error.isAboutTemplate || error.returnValue == .generalError else { throw error }
+                refusal = refusal ?? error
+            }
+        }
+        throw refusal ?? CallError(call: "C_GenerateKeyPair", cause: .implausible("no form of a key's template"))
+    }
+}

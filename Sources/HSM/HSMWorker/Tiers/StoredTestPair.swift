@@ -1,0 +1,76 @@
+import Encodings
+import KeyTypes
+import PKCS11
+import WorkerProtocol
+
+/// The stored key pairs for the known-answer tests of an HSM token that makes no session key pairs, such as a TPM.
+///
+/// One pair for each purpose is made once and used at each opening. Merchants' keys are never used instead: the record
+/// could not explain such uses. The pairs have a label of their own and a CKA_ID that is no publicKeyHash, so they are
+/// never listed as merchants' keys.
+struct StoredTestPair: Sendable {
+    static let label = "paytokend test"
+    private static let prefix = "paytokend test "
+
+    /// The purpose, for operators: `EC_v1`, `RSA_v1` or `TLS`.
+    let name: String
+
+    init(_ scheme: RestorationScheme, _ use: KeyUse) {
+        name = use == .identity ? "TLS" : scheme.name
+    }
+
+    /// The beginning of the CKA_ID. Random bytes follow, since workers of several hosts may make pairs at the same time.
+    private var identifierPrefix: [UInt8] { Array("\(Self.prefix)\(name) ".utf8) }
+
+    /// The attributes of both halves of a new pair: 27 to 30 bytes of CKA_ID, and a publicKeyHash has 32.
+    func newAttributes() -> [Attribute] {
+        let random = (0..<8).map { _ in UInt8.random(in: .min ... .max) }
+        return [.token(true), .identifier(identifierPrefix + random), .label(Self.label)]
+    }
+
+    /// Returns true for the attributes CKA_ID and CKA_LABEL of any test pair's object.
+    static func owns(identifier: [UInt8]?, label: String?) -> Bool {
+        label == self.label && identifier?.starts(with: prefix.utf8) == true
+    }
+
+    /// The pair that the HSM token has; nil if it has none with both halves.
+    func find(in session: inout Session) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
+        let privateKeys: Template = [.objectClass(.privateKey), .token(true), .label(Self.label)]
+        for privateKey in try session.findObjects(matching: privateKeys) {
+            guard let identifier = try session.attributes([.identifier], of: privateKey).bytes(.identifier),
+                identifier.starts(with: identifierPrefix)
+            else { continue }
+            let publicKeys: Template = [.objectClass(.publicKey), .token(true), .identifier(identifier)]
+            if let publicKey = try session.findObjects(matching: publicKeys).first { return (publicKey, privateKey) }
+        }
+        return nil
+    }
+
+    /// Removes all test pairs, and halves of them. The next opening makes new pairs where it needs them.
+    /// - Returns: the number of private keys removed.
+    static func removeAll(in session: inout Session) throws(CallError) -> Int {
+        var removed = 0
+        for objectClass: ObjectClass in [.privateKey, .publicKey] {
+            let search: Template = [.objectClass(objectClass), .token(true), .label(label)]
+            for object in try session.findObjects(matching: search) {
+                let values = try session.attributes([.identifier, .label], of: object)
+                guard owns(identifier: values.bytes(.identifier), label: values.text(.label)) else { continue }
+                try session.destroyObject(object)
+                if objectClass == .privateKey { removed += 1 }
+            }
+        }
+        return removed
+    }
+}
+
+extension CallError {
+    /// True if the HSM token objects to a template, and not to the mechanism or to the moment.
+    var isAboutTemplate: Bool {
+        switch returnValue {
+        case .attributeValueInvalid, .attributeTypeInvalid, .attributeReadOnly, .templateInconsistent,
+            .templateIncomplete, .functionNotSupported:
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import Ledger
+import Refusals
+import TestSupport
+import Testing
+import WorkerProtocol
+import WorkerSupervision
+
+@testable import Daemon
+
+/// Comparisons of ledger and HSM token that the HSM token fails, and HSM tokens that hang when they store a head.
+@Suite struct ComparisonFailureTests {
+    private let directory: FreshDirectory
+    private let hsmToken = SoftwareAuditToken()
+    private static let hang = WorkerFailure(.deadlineExceeded, "The library did not return from remember_head.")
+
+    init() throws {
+        directory = try FreshDirectory()
+    }
+
+    private func fixture() async throws -> RecordFixture {
+        try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
+    }
+
+    // MARK: Failures
+
+    @Test(
+        "explains, while the gate waits, the failed call of an HSM token that is unavailable",
+        arguments: [SoftwareAuditToken.Step.list, .create, .sign, .remember])
+    func names(step: SoftwareAuditToken.Step) async throws {
+        let fixture = try await fixture()
+        hsmToken.fail(at: step, with: WorkerFailure(.hsmTokenUnavailable, "C_Sign: CKR_DEVICE_ERROR."))
+        #expect(await fixture.gate.compare() == .hsmUnavailable)
+        #expect(fixture.gate.waitingReason.contains("C_Sign: CKR_DEVICE_ERROR."))
+    }
+
+    @Test("doubles the pause between comparisons up to a minute, and returns soon to a ledger that cannot be read")
+    func pauses() {
+        var retry = ComparisonRetry()
+        let pauses = (0..<12).map { _ in retry.pause(after: .hsmUnavailable) }
+        #expect(pauses[0] == .milliseconds(100) && pauses[1] == .milliseconds(200))
+        #expect(pauses[10] == .seconds(60) && pauses[11] == .seconds(60))
+        #expect(retry.pause(after: .ledgerUnavailable) == .seconds(1))
+        var hung = ComparisonRetry()
+        #expect(hung.pause(after: .deadlineExceeded) == .seconds(60))
+    }
+
+    @Test(
+        "leaves no more objects in the HSM token after several failed comparisons than after the first",
+        arguments: ["keys-not-local", "fault C_Sign always return=0x5", "fault C_GetAttributeValue every=9 return=0x5"])
+    func leavesNothing(fault: String) async throws {
+        let scripted = try ScriptedToken(try await TokenDirectory())
+        let opened = HSMToken(
+            HSMTokenSettings(
+                name: "primary", module: scripted.libraryPath, uri: scripted.uri, pinFile: scripted.pinFile,
+                sessions: 1, callTimeout: .seconds(10), recycleAfter: 1_000_000, allowExtractableSecret: true,
+                environment: scripted.environment, initArgs: ""),
+            executable: try WorkerExecutable(path: Program.built("paytokend-hsm")), logger: RecordFixture.quiet)
+        let pool = HSMTokenPool(first: opened, others: [])
+        await pool.start()
+        try await wait(for: "the HSM token to be open", within: 120) { opened.isServing }
+        try scripted.play(fault)
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: opened)
+        #expect(await fixture.gate.compare() == .hsmUnavailable)
+        try await wait(for: "a worker", within: 120) { opened.isServing }
+        let before = scripted.remainingObjects
+        for _ in 0..<5 {
+            #expect(await fixture.gate.compare() == .hsmUnavailable)
+            try await wait(for: "a worker", within: 120) { opened.isServing }
+        }
+        #expect(scripted.remainingObjects == before)
+        await pool.shutdown()
+    }
+
+    // MARK: Hangs
+
+    @Test("serves although storing a head hangs, does not try it again, and says what is lost")
+    func neverRemembered() async throws {
+        let fixture = try await fixture()
+        hsmToken.fail(at: .remember, with: Self.hang)
+        await fixture.gate.compare()
+        #expect(fixture.gate.position == .open)
+        for _ in 0..<3 {
+            try await fixture.append()
+            try await fixture.checkpoints.seal()
+        }
+        #expect(hsmToken.failures == 1)
+        let warning = try #require(fixture.checkpoints.warnings.first)
+        #expect(warning.contains(Self.hang.message) && warning.contains("older copy") && warning.contains("next start"))
+        // The next start tries again.
+        await fixture.ledger.close()
+        hsmToken.fail(at: nil)
+        let next = try await self.fixture()
+        await next.gate.compare()
+        #expect(next.gate.position == .open && hsmToken.heads.count == 1)
+        #expect(next.checkpoints.warnings.isEmpty)
+    }
+
+    @Test("counts an HSM token that remembered a head as out of order if storing the next one hangs at a start")
+    func remembered() async throws {
+        let first = try await fixture()
+        await first.gate.compare()
+        await first.ledger.close()
+        let next = try await fixture()
+        try await next.append()
+        hsmToken.fail(at: .remember, with: Self.hang)
+        #expect(await next.gate.compare() == .deadlineExceeded)
+        #expect(next.gate.position == .waiting)
+        #expect(next.gate.waitingReason.contains(Self.hang.message))
+        #expect(await next.gate.compare() == .deadlineExceeded)
+        #expect(hsmToken.failures == 2)
+        hsmToken.fail(at: nil)
+        await next.gate.compare()
+        #expect(next.gate.position == .open)
+        #expect(next.checkpoints.warnings.isEmpty)
+    }
+
+    @Test("tries again to store a head, and warns, if an HSM token that has remembered one hangs later")
+    func hangsLater() async throws {
+        let fixture = try await fixture()
+        await fixture.gate.compare()
+        let older = hsmToken.heads
+        hsmToken.fail(at: .remember, with: Self.hang)
+        for _ in 0..<2 {
+            try await fixture.append()
+            let refusal = await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }
+            #expect(refusal?.code == .deadlineExceeded && refusal?.details == Self.hang.message)
+        }
+        #expect(hsmToken.failures == 2 && hsmToken.heads == older)
+        #expect(fixture.checkpoints.warnings.first?.contains("older end") == true)
+    }
+
+    @Test("warns that an HSM token without data objects does not remember the end of the record")
+    func refuses() async throws {
+        hsmToken.forget()
+        let fixture = try await fixture()
+        await fixture.gate.compare()
+        #expect(fixture.gate.position == .open)
+        #expect(fixture.checkpoints.warnings.first?.contains("keeps no data objects") == true)
+    }
+}

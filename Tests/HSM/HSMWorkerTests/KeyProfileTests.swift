@@ -1,0 +1,108 @@
+import Foundation
+import KeyTypes
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Forms of templates that HSM tokens accept, which the worker finds by trial.
+@Suite struct KeyProfileTests {
+    /// CKA_UNWRAP and CKA_SIGN_RECOVER.
+    private static let (unwrap, signRecover) = ("0x107", "0x109")
+
+    private func opened(_ hsmToken: ScriptedToken) async throws -> (WorkerUnderTest, HSMTokenDescription) {
+        let worker = try WorkerUnderTest(hsmToken)
+        return (worker, try await worker.open(hsmToken))
+    }
+
+    @Test(
+        "imports keys into an HSM token that wants the private key first, or refuses an attribute that is not needed",
+        arguments: [
+            "private-key-first", "refuse-attribute C_CreateObject \(unwrap)",
+            "refuse-attribute C_CreateObject \(signRecover)",
+        ])
+    func imports(instruction: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await opened(hsmToken)
+        try hsmToken.play(instruction)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        let keys = try await worker.keys()
+        #expect(keys.count == 2)
+        #expect(keys.allSatisfy { $0.isProtected && $0.inconsistency == nil && $0.use == .processing })
+        for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        }
+    }
+
+    @Test("asks first, for the second key, in the form that the HSM token accepted for the first")
+    func remembers() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await opened(hsmToken)
+        try hsmToken.play("refuse-attribute C_CreateObject \(Self.signRecover)")
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let refused = hsmToken.calls("C_CreateObject").count { $0.value == 0x13 }
+        #expect(refused > 0)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        #expect(hsmToken.calls("C_CreateObject").count { $0.value == 0x13 } == refused)
+    }
+
+    @Test("leaves nothing, and reports the first refusal, if the HSM token accepts no form")
+    func noForm() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await opened(hsmToken)
+        let before = hsmToken.remainingObjects
+        // CKA_EXTRACTABLE, which every form names.
+        try hsmToken.play("refuse-attribute C_CreateObject 0x162")
+        let answer = try await worker.importKey(try SharedForge.ecMerchant, description)
+        #expect(answer.failureKind == .importRefused)
+        #expect(answer.failureMessage.contains("C_CreateObject: CKR_ATTRIBUTE_VALUE_INVALID"), "\(answer)")
+        #expect(hsmToken.remainingObjects == before)
+    }
+
+    @Test("replaces a private key that an interrupted import left without its public key")
+    func interrupted() async throws {
+        let directory = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(directory)
+        let (worker, description) = try await opened(hsmToken)
+        // The certificate; the public key in three forms, refused; the private key; then the process ends.
+        try hsmToken.play("private-key-first", "fault C_CreateObject nth=6 crash once")
+        _ = try? await worker.importKey(try SharedForge.ecMerchant, description)
+        #expect(try await worker.end() == 128 + SIGKILL)
+        try hsmToken.play()
+        let (later, next) = try await opened(hsmToken)
+        let listed = try await later.keys()
+        #expect(listed.count == 1 && listed.first?.inconsistency?.contains("public key") == true, "\(listed)")
+        try await later.mustImport(SharedForge.ecMerchant, next)
+        #expect(try await later.keys().map(\.inconsistency) == [nil])
+    }
+
+    @Test(
+        "generates merchants' keys without an attribute that the HSM token refuses",
+        arguments: [unwrap, signRecover])
+    func generates(attribute: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, _) = try await opened(hsmToken)
+        try hsmToken.play("refuse-attribute C_GenerateKeyPair \(attribute)")
+        for algorithm in [KeyAlgorithm.ec, .rsa] {
+            let generation = KeyGeneration(merchantIdentifier: "merchant.test", algorithm: algorithm)
+            guard case .generatedKey(let key) = try await worker.call(.generateKey(generation)) else {
+                Issue.record("\(algorithm) was not generated")
+                return
+            }
+            #expect(key.isProtected && key.use == .processing)
+        }
+    }
+
+    @Test("stores the head as a public data object if the HSM token accepts no private ones")
+    func publicHead() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, _) = try await opened(hsmToken)
+        try hsmToken.play("fault C_CreateObject nth=1 return=0x13")
+        #expect(try await worker.remember("one", node: "backend-1") == .done)
+        #expect(try await worker.heads() == ["one"])
+        try hsmToken.play("fault C_CreateObject always return=0x13")
+        let answer = try await worker.remember("two", node: "backend-1")
+        #expect(answer.failureKind == .auditRefused && answer.failureMessage.contains("CKR_ATTRIBUTE_VALUE_INVALID"))
+        #expect(try await worker.heads() == ["one"])
+    }
+}
