@@ -100,6 +100,15 @@ import WorkerProtocol
             "\(failure?.message ?? "")")
     }
 
+    @Test("asks for the likely cause if the library shows no HSM token at all")
+    func noTokens() async throws {
+        let hsmToken = try await TokenDirectory(initialized: false)
+        let failure = await #expect(throws: WorkerFailure.self) { try await WorkerUnderTest(hsmToken).open(hsmToken) }
+        #expect(
+            failure?.message.contains("and no other. Does SOFTHSM2_CONF name a file") == true,
+            "\(failure?.message ?? "")")
+    }
+
     @Test("reports PINs that the HSM token wants changed, and serves")
     func pinsToBeChanged() async throws {
         // CKF_SO_PIN_TO_BE_CHANGED and CKF_USER_PIN_TO_BE_CHANGED.

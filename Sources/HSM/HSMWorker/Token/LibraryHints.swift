@@ -1,19 +1,20 @@
 import FoundationEssentials
 import PKCS11
 
-/// The likely cause when a library's C_Initialize fails. Most libraries return CKR_GENERAL_ERROR for every cause.
-private struct LibraryHint {
+/// The likely cause when a library's C_Initialize fails, or when it shows no HSM token, as p11-kit's client does without its
+/// server. Return values do not help: most libraries return CKR_GENERAL_ERROR for every cause.
+struct LibraryHint: Sendable {
     /// A part of the library's file name, in lower case.
-    let name: String
+    private let name: String
     /// An environment variable that only this library reads. It identifies a library to which another module forwards
     /// calls.
-    let variable: String?
-    let question: String
+    private let variable: String?
+    private let question: String
 }
 
 extension LibraryHint {
     /// The libraries whose causes are known, by trial or from the vendor's documents (Tokens.md, OtherHSMs.md).
-    static let all = [
+    private static let all = [
         LibraryHint(
             name: "softhsm", variable: "SOFTHSM2_CONF",
             question: "Does SOFTHSM2_CONF name a file whose tokendir exists and is writable?"),
@@ -45,16 +46,27 @@ extension LibraryHint {
     ]
 }
 
+extension LibraryHint {
+    /// Returns a question for an operator, or nil if nothing is known about the library.
+    static func question(
+        module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) -> String? {
+        let file = (path.split(separator: "/").last ?? "").lowercased()
+        let hint =
+            all.first { file.contains($0.name) }
+            ?? all.first { hint in hint.variable.map { environment[$0] != nil } ?? false }
+        return hint?.question
+    }
+}
+
 extension ModuleError {
     /// A sentence for an operator: the failure, and the likely cause as a question if the library is known.
     func sentence(
         module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> String {
-        guard case .call(let error) = self, error.call == "C_Initialize" else { return "\(self)." }
-        let name = (path.split(separator: "/").last ?? "").lowercased()
-        let hint =
-            LibraryHint.all.first { name.contains($0.name) }
-            ?? LibraryHint.all.first { hint in hint.variable.map { environment[$0] != nil } ?? false }
-        return "\(self)." + (hint.map { " \($0.question)" } ?? "")
+        guard case .call(let error) = self, error.call == "C_Initialize",
+            let question = LibraryHint.question(module: path, environment: environment)
+        else { return "\(self)." }
+        return "\(self). \(question)"
     }
 }

@@ -127,7 +127,9 @@ final class OpenToken: Sendable {
             let (slot, hsmToken) = try module.slot(holding: uri)
             return (module, uri, slot, hsmToken)
         } catch {
-            throw WorkerFailure(.hsmTokenUnavailable, "\(opening.tokenURI): \(error).")
+            let question = error == .notFound(shown: []) ? LibraryHint.question(module: opening.modulePath) : nil
+            throw WorkerFailure(
+                .hsmTokenUnavailable, "\(opening.tokenURI): \(error)." + (question.map { " \($0)" } ?? ""))
         }
     }
 
