@@ -288,7 +288,7 @@ let folders: [[Target]] = [
             /// For the command lines: tables, text that is safe for a terminal, exit statuses.
             .target(
                 name: "CommandOutput",
-                dependencies: ["SecretMemory", "PostgreSQLClient", "DaemonAPI", "Encodings", arguments]),
+                dependencies: ["SecretMemory", "PostgreSQLClient", "DaemonAPI", "Encodings", "StrictJSON", arguments]),
             /// The daemon's command line.
             .executableTarget(
                 name: "paytokend",
@@ -317,7 +317,7 @@ let folders: [[Target]] = [
                     "HostSystem",
                     "CommandOutput", "DaemonAPI", "Encodings", "Gateway", "Payments", "PostgreSQLClient",
                     "ProductVersion",
-                    "SecretMemory", "StrictJSON", arguments,
+                    "SecretMemory", arguments,
                 ]),
         ]),
     folder(
@@ -460,7 +460,9 @@ let folders: [[Target]] = [
                 ]),
             .testTarget(
                 name: "PaymentsTests",
-                dependencies: ["Payments", "PostgreSQLClient", "SQLiteFiles", "TestSupport", crypto, grdb]),
+                dependencies: [
+                    "DatabaseKit", "Payments", "PostgreSQLClient", "SQLiteFiles", "TestSupport", crypto, grdb,
+                ]),
         ]),
     folder(
         "Tests/Daemon",

@@ -4,7 +4,6 @@ import DaemonAPI
 import Payments
 import PostgreSQLClient
 import SecretMemory
-import StrictJSON
 
 /// The group of the commands for a payment store in PostgreSQL; at present only `store create`.
 struct StoreCommand: AsyncParsableCommand {
@@ -77,7 +76,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
         // If the file cannot be used, the command ends here, with the exit status that all programs have for secret
         // files.
         if let passwordFile { _ = try SecretBytes(contentsOfFile: passwordFile) }
-        let outcome: PostgreSQLPaymentSchema.Outcome
+        let outcome: SchemaOutcome
         do throws(PaymentStoreOpeningError) {
             outcome = try await PostgreSQLPaymentSchema.create(
                 url, passwordFile: passwordFile, grantTo: role.grant, connections: role.connections)
@@ -87,33 +86,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
         if outcome.isUnverified {
             Console.error("warning: the server is reached over TCP with less than sslmode=verify-full.")
         }
-        try show(outcome)
-    }
-
-    private func show(_ outcome: PostgreSQLPaymentSchema.Outcome) throws {
-        let status =
-            outcome.found == outcome.version ? "unchanged" : outcome.found == nil ? "created" : "upgraded"
-        switch format.output {
-        case .json:
-            var json = JSONWriter()
-            json.beginObject()
-            json.member("status", status)
-            json.member("server", outcome.server)
-            json.member("owner", outcome.owner)
-            json.member("found", outcome.found)
-            json.member("version", outcome.version)
-            json.member("granted", outcome.granted)
-            json.member("connectionLimit", role.connections)
-            json.endObject()
-            try Console.output(json: json.bytes)
-        case .table:
-            let table = Table(pairs: [
-                ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
-                ("Schema found", outcome.found.map(String.init) ?? "none"), ("Schema", String(outcome.version)),
-                ("Granted to", role.description ?? "no role"),
-            ])
-            try Console.output(table.text)
-        }
+        try role.show(outcome, format)
     }
 
     private static func status(of error: PaymentStoreOpeningError) -> ExitStatus {

@@ -16,8 +16,8 @@ import Synchronization
     /// The number of round trips, for metrics.
     package private(set) var roundTrips = 0
 
-    /// The server's identity when the session was opened. The store that opens the session sets it.
-    package var server: ServerIdentity?
+    /// The facts that the server reported when ``PostgreSQLSession`` opened the session.
+    package var facts = PostgreSQLSessionFacts()
 
     /// Connects to a server. ``PostgreSQLHosts`` calls this initializer for each host of a URL in turn.
     ///

@@ -30,9 +30,9 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
     package static let lockNotAvailable = SQLState(known: "55P03")
     package static let deadlock = SQLState(known: "40P01")
     package static let serializationFailure = SQLState(known: "40001")
+    static let failedTransaction = SQLState(known: "25P02")
     package static let readOnly = SQLState(known: "25006")
     package static let undefinedTable = SQLState(known: "42P01")
-    package static let undefinedFunction = SQLState(known: "42883")
     package static let invalidSchema = SQLState(known: "3F000")
     package static let insufficientPrivilege = SQLState(known: "42501")
     package static let undefinedObject = SQLState(known: "42704")
@@ -63,7 +63,7 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
         "57014": "the statement was cancelled", "57P01": "an administrator ended the session",
         "57P02": "the server crashed", "57P03": "the server is starting or stopping",
         "PTM01": "the node's own ledger is being moved in", "57P05": "the session was idle for too long",
-        "25P03": "the transaction was idle for too long",
+        "25P02": "the transaction has failed", "25P03": "the transaction was idle for too long",
     ]
     private static let classes = [
         "08": "connection", "22": "a value", "23": "a constraint", "25": "transaction state", "28": "login",

@@ -43,7 +43,7 @@ package final class PostgreSQLHosts: Sendable {
 
     package let url: PostgreSQLURL
     private let passwordFile: String?
-    private let timeout: Duration
+    package let timeout: Duration
     private let parameters: [String: String]
     private let resolve: @Sendable (String) -> [String]
     private let memory = Mutex(Memory())

@@ -36,7 +36,7 @@ final class PostgreSQLUnit {
     func retried() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
 
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
-        server = connection.server
+        server = connection.facts.server
         let transaction: PostgreSQLTransaction
         if case .alone(let excludesReleases, _) = writes[0].work {
             (transaction, _) = try PostgreSQLTransaction.begin(
@@ -135,7 +135,7 @@ extension PostgreSQLWriter {
                 try settle(unit, until: deadline)
             } catch {
                 // The commit remains in doubt, and the next session reads it back again.
-                slot.drop()
+                session.drop()
                 guard .now + pause < deadline else {
                     // The callers receive no other answer, even if the outcome is found later.
                     unit.observe(readBack: .unresolved, observe)
@@ -153,7 +153,7 @@ extension PostgreSQLWriter {
             doubt = nil
             return
         }
-        let connection = try slot.current(until: deadline)
+        let connection = try session.current(until: deadline)
         let hashes = Array(Set(unit.decisions.compactMap(\.granted?.publicKeyHash)))
         let (transaction, results): (PostgreSQLTransaction, [PostgreSQLResult])
         do {
@@ -177,12 +177,7 @@ extension PostgreSQLWriter {
         let isConsistent = transaction.start == (isPresent ? end : start)
         let keys = try KeyEligibilityRow.all(results[0].rows)
         // The transaction keeps the last batch's identifier, so that the batch in doubt can still be found.
-        let closed = try connection.exchange(
-            transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],
-            until: deadline)
-        guard closed.last?.tag == "COMMIT", !connection.hasWarned else {
-            throw LedgerFailure.unavailable(reason: "PostgreSQL sent a warning at the commit.")
-        }
+        try connection.commit(transaction.closing(lease, batch: nil), until: deadline)
         doubt = nil
         lease.renewed()
         guard isConsistent else {

@@ -14,15 +14,15 @@ final class PostgreSQLFollower: Sendable {
     /// The pause between two checks.
     private static let pause = Duration.seconds(1)
 
-    private let slot: PostgreSQLSlot
+    private let session: LedgerSession
     private let node: String
     private let timeout: Duration
     /// True if the session listens for notifications.
     private let listens: Bool
     private let isClosed = Atomic(false)
 
-    init(_ session: PostgreSQLSession, node: String, timeout: Duration, listens: Bool = true) {
-        slot = PostgreSQLSlot(session)
+    init(_ session: LedgerSession, node: String, timeout: Duration, listens: Bool = true) {
+        self.session = session
         self.node = node
         self.timeout = timeout
         self.listens = listens
@@ -50,19 +50,19 @@ final class PostgreSQLFollower: Sendable {
         while !isClosed.load(ordering: .relaxed) {
             let deadline = ContinuousClock.now + timeout
             do {
-                if !slot.isConnected { position = nil }
-                let connection = try slot.current(until: deadline)
+                if !session.isConnected { position = nil }
+                let connection = try session.current(until: deadline)
                 let (news, next) = try readUpdates(after: position, connection, until: deadline)
                 if !news.isEmpty { tell(news) }
                 position = next
                 try connection.awaitNotification(until: .now + Self.pause)
             } catch {
                 // The fault is not reported here, since the writer reports it with its next batch.
-                slot.drop()
+                session.drop()
                 Thread.sleep(forTimeInterval: Self.pause / .seconds(1))
             }
         }
-        slot.drop()
+        session.drop()
     }
 
     private func readUpdates(

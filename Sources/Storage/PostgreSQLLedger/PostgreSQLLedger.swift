@@ -113,15 +113,15 @@ public final class PostgreSQLLedger: StoredLedger {
                 ("plan_cache_mode", "force_generic_plan"),
             ], facts)
         let lease: PostgreSQLNodeLease
-        let slot: PostgreSQLSlot
         do {
             let connection = try writing.open(until: .now + settings.timeout)
-            try Self.requireRights(connection, server: server, timeout: settings.timeout)
+            // Otherwise only releases would discover that the role lacks a right.
+            let missing = try PostgreSQLSchema.missingRights(connection, until: .now + settings.timeout)
+            guard missing.isEmpty else { throw LedgerOpeningError.missingRights(server: server, missing: missing) }
             if let holder = try Self.holder(of: settings.node, connection, timeout: settings.timeout) {
                 observe(.awaitsName(holder))
             }
             lease = try PostgreSQLNodeLease.take(settings, connection)
-            slot = PostgreSQLSlot(writing, connection)
         } catch {
             throw LedgerOpeningError(of: error, server: server)
         }
@@ -139,7 +139,7 @@ public final class PostgreSQLLedger: StoredLedger {
             Self.session(hosts, settings, reading, facts), node: settings.node, timeout: settings.timeout,
             listens: settings.listens)
         writer = PostgreSQLWriter(
-            slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines,
+            writing, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines,
             releases: releasesUnderWay, observe: observe)
         self.node = node.name
         self.settings = settings
@@ -151,13 +151,34 @@ public final class PostgreSQLLedger: StoredLedger {
     private static func session(
         _ hosts: PostgreSQLHosts, _ settings: Settings, _ further: [(name: String, value: String)],
         _ facts: FactsInForce
-    ) -> PostgreSQLSession {
+    ) -> LedgerSession {
         PostgreSQLSession(
-            hosts, timeout: settings.timeout,
+            hosts,
             // Ends statements on the server that the client has abandoned. It does not limit the wait for a standby.
             settings: [("statement_timeout", milliseconds(settings.timeout))] + further,
-            requiresStandby: settings.requiresStandby, opened: facts.set)
+            further: [
+                PostgreSQLStatement("SELECT system_identifier::text, \(timeline) FROM pg_control_system()")
+            ]
+        ) { connection, results, _ in
+            guard connection.facts.reachesStandby || !settings.requiresStandby else {
+                throw LedgerOpeningError.cannotOpen(
+                    path: settings.url.server,
+                    reason:
+                        "synchronous_commit is neither on nor remote_apply for the role \(connection.facts.role), and "
+                        + "ledger.require_standby requires commits that reach the standby's disk. Reset it for the role, the "
+                        + "database or the server.")
+            }
+            if let row = results[0].rows.first {
+                connection.facts.server = ServerIdentity(
+                    systemIdentifier: try row.text(0), timeline: try row.integer(1))
+            }
+            facts.set(connection.facts)
+        }
     }
+
+    /// The timeline from the name of the log's file; the control file shows a promotion only after PostgreSQL's next
+    /// checkpoint.
+    private static let timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::bigint"
 
     private static func milliseconds(_ duration: Duration) -> String {
         "\(max(1, min(StoredTime.milliseconds(duration), Int64(Int32.max))))ms"
@@ -241,22 +262,16 @@ public final class PostgreSQLLedger: StoredLedger {
 
 /// The newest facts about the server that a session of this ledger has reported.
 private final class FactsInForce: Sendable {
-    private let state = Mutex(PostgreSQLSession.Facts())
+    private let state = Mutex(PostgreSQLSessionFacts())
 
-    var current: PostgreSQLSession.Facts { state.withLock { $0 } }
+    var current: PostgreSQLSessionFacts { state.withLock { $0 } }
 
-    @Sendable func set(_ facts: PostgreSQLSession.Facts) { state.withLock { $0 = facts } }
+    func set(_ facts: PostgreSQLSessionFacts) { state.withLock { $0 = facts } }
 
-    func set(isStandbyNamed: Bool) {
-        state.withLock { facts in
-            if isStandbyNamed {
-                facts.insecureSettings.remove(.databaseStandby)
-            } else {
-                facts.insecureSettings.insert(.databaseStandby)
-            }
-        }
-    }
+    func set(isStandbyNamed: Bool) { state.withLock { $0.isStandbyNamed = isStandbyNamed } }
 }
+
+typealias LedgerSession = PostgreSQLSession<PostgreSQLSchema>
 
 extension PostgreSQLLedger {
     /// Returns the number of synchronous standbys to which the server streams; nil if the daemon's role lacks
@@ -287,7 +302,7 @@ extension PostgreSQLLedger {
                         (n.system_identifier, n.timeline) IS NOT DISTINCT FROM (h.system_identifier, h.timeline)
                     FROM node AS n CROSS JOIN this_server() AS h ORDER BY n.name
                     """),
-                PostgreSQLStatement("SELECT \(PostgreSQLSession.timeline)"),
+                PostgreSQLStatement("SELECT \(Self.timeline)"),
             ])
             let nodes = try results[1].rows.map { row in
                 LedgerServer.Node(
@@ -301,7 +316,7 @@ extension PostgreSQLLedger {
         let facts = facts.current
         return LedgerServer(
             host: facts.host, database: facts.database, role: facts.role, serverVersion: facts.serverVersion,
-            systemIdentifier: facts.systemIdentifier, timeline: timeline, standbys: standbys.isEmpty ? nil : standbys,
-            schemaVersion: schemaVersion, nodes: nodes)
+            systemIdentifier: facts.server?.systemIdentifier ?? "", timeline: timeline,
+            standbys: standbys.isEmpty ? nil : standbys, schemaVersion: schemaVersion, nodes: nodes)
     }
 }

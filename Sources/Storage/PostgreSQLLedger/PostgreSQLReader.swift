@@ -32,13 +32,13 @@ final class PostgreSQLReader: Sendable {
         }
     }
 
-    private let slot: PostgreSQLSlot
+    private let session: LedgerSession
     private let queue: DispatchQueue
     private let deadlines: LedgerDeadlines
     private let state = Mutex((waiting: 0, isClosed: false))
 
-    init(_ session: PostgreSQLSession, label: String, deadlines: LedgerDeadlines) {
-        slot = PostgreSQLSlot(session)
+    init(_ session: LedgerSession, label: String, deadlines: LedgerDeadlines) {
+        self.session = session
         queue = DispatchQueue(label: label)
         self.deadlines = deadlines
     }
@@ -73,26 +73,9 @@ final class PostgreSQLReader: Sendable {
         _ body: (Queries) throws -> T, until deadline: ContinuousClock.Instant
     ) -> Result<T, LedgerFailure> {
         guard !state.withLock({ $0.isClosed }) else { return .failure(.unavailable(reason: "It is closed.")) }
-        let wasConnected = slot.isConnected
-        do {
-            return .success(try body(Queries(connection: try slot.current(until: deadline), deadline: deadline)))
-        } catch let failure as PostgreSQLFailure {
-            switch failure {
-            case .late:
-                slot.drop()
-                return .failure(failure.failure)
-            case .lost:
-                slot.drop()
-                // The session may have ended since the last read, for example because the server restarted. Try once
-                // with a new one.
-                return wasConnected ? perform(body, until: deadline) : .failure(failure.failure)
-            case .refused(let state, _):
-                if state.isPassing || state == .readOnly { slot.drop() }
-                return .failure(failure.failure)
-            }
-        } catch {
-            return .failure(LedgerFailure(error))
-        }
+        return Result {
+            try session.reading(until: deadline) { try body(Queries(connection: $0, deadline: deadline)) }
+        }.mapError { LedgerFailure($0) }
     }
 
     /// The number of queued reads, including the current one and those whose deadline has passed.
@@ -100,6 +83,6 @@ final class PostgreSQLReader: Sendable {
 
     func close() {
         state.withLock { $0.isClosed = true }
-        queue.async { [slot] in slot.drop() }
+        queue.async { [session] in session.drop() }
     }
 }

@@ -214,7 +214,7 @@ extension PostgreSQLWriter {
                     ? " It does not know of this daemon's start: restart the daemon before the ledger is accepted."
                     : ""))
         guard !isFromBefore || heldFor != finding else { return failure }
-        guard let connection = try? slot.current(until: .now + timeout) else { return failure }
+        guard let connection = try? session.current(until: .now + timeout) else { return failure }
         let results = try? connection.exchange(
             [
                 PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
@@ -224,7 +224,7 @@ extension PostgreSQLWriter {
         guard let results, results.last?.tag == "COMMIT", !connection.hasWarned,
             let head = try? PostgreSQLTransaction.head(results[3], of: node)
         else {
-            slot.drop()
+            session.drop()
             return failure
         }
         lastEnd.set([head])

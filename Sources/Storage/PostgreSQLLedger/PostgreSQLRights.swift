@@ -1,22 +1,15 @@
-import Ledger
-import PostgreSQLClient
+package import PostgreSQLClient
 
-/// The complete set of rights of the daemon's role. `ledger create --grant` grants them, and each start checks them.
-enum PostgreSQLRight {
-    /// SELECT on all tables.
-    case select
-    case insert(table: String)
-    case update(table: String, columns: [String])
-    /// EXECUTE on a function, which is named with its parameters' types, as in `present()`.
-    case execute(String)
-
+/// The rights of the daemon's role. They do not permit deleting records, audit checkpoints or claims, nor changing
+/// anything in a claim except its repeats.
+extension PostgreSQLSchema {
     /// The tables that this version knows. Other tables in the schema are ignored.
-    static let tables = [
+    package static let tables = [
         "ledger_state", "node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval", "hold",
         "key_holder", "moved_ledger", "archive",
     ]
 
-    static let all: [PostgreSQLRight] =
+    package static let rights: [PostgreSQLRight] =
         [.select]
         + ["node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval"].map {
             .insert(table: $0)
@@ -45,44 +38,4 @@ enum PostgreSQLRight {
             "put_archive(text, bigint, bigint, bigint, bytea, bytea, bigint, bigint)",
             "remove_archived(text, bigint, bigint)",
         ].map { .execute($0) }
-
-    /// - Parameter role: the role, quoted as an identifier.
-    func grant(to role: String) -> String {
-        switch self {
-        case .select: "GRANT SELECT ON ALL TABLES IN SCHEMA paytokend TO \(role)"
-        case .insert(let table): "GRANT INSERT ON \(table) TO \(role)"
-        case .update(let table, let columns):
-            "GRANT UPDATE (\(columns.joined(separator: ", "))) ON \(table) TO \(role)"
-        case .execute(let function): "GRANT EXECUTE ON FUNCTION \(function) TO \(role)"
-        }
-    }
-
-    /// The right's name for display.
-    private var name: String {
-        switch self {
-        case .select: "SELECT on all tables"
-        case .insert(let table): "INSERT on \(table)"
-        case .update(let table, let columns): "UPDATE of \(columns.joined(separator: ", ")) on \(table)"
-        case .execute(let function): "EXECUTE on \(function)"
-        }
-    }
-
-    /// An SQL condition that is true if the session's role has the right.
-    private var condition: String {
-        switch self {
-        case .select:
-            Self.tables.map { "has_table_privilege('paytokend.\($0)', 'SELECT')" }.joined(separator: " AND ")
-        case .insert(let table): "has_table_privilege('paytokend.\(table)', 'INSERT')"
-        case .update(let table, let columns):
-            columns.map { "has_column_privilege('paytokend.\(table)', '\($0)', 'UPDATE')" }.joined(separator: " AND ")
-        case .execute(let function): "has_function_privilege('paytokend.\(function)', 'EXECUTE')"
-        }
-    }
-
-    /// The statement that returns the names of the missing rights in one row.
-    static let missing = PostgreSQLStatement(
-        """
-        SELECT coalesce(array_to_string(array_agg(name) FILTER (WHERE NOT has), '; '), '') FROM (VALUES
-        \(all.map { "('\($0.name)', \($0.condition))" }.joined(separator: ",\n"))) AS rights (name, has)
-        """)
 }

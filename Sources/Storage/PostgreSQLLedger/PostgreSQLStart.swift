@@ -4,13 +4,6 @@ import PostgreSQLClient
 
 // Checks at startup, before the daemon takes the node's name.
 extension PostgreSQLLedger {
-    /// - Throws: `missingRights` if the role lacks a right, which would otherwise be discovered only by releases.
-    static func requireRights(_ connection: PostgreSQLConnection, server: String, timeout: Duration) throws {
-        let row = try connection.exchange([PostgreSQLRight.missing], until: .now + timeout)[0].rows.first
-        guard let missing = try row?.text(0) else { throw LedgerOpeningError.notALedger(path: server) }
-        guard missing.isEmpty else { throw LedgerOpeningError.missingRights(server: server, missing: missing) }
-    }
-
     /// Returns the daemon to wait for; nil if the name is free.
     static func holder(
         of node: String, _ connection: PostgreSQLConnection, timeout: Duration

@@ -1,8 +1,7 @@
 import Ledger
 
-/// The tables, and the rights of the daemon's role. All are in the schema `paytokend`, which belongs to the account
-/// that ran `ledger create`. Times are milliseconds since 1970, except for the nodes' leases, which depend only on the
-/// server's clock.
+/// The tables of a ledger. All are in the schema `paytokend`, which belongs to the account that ran `ledger create`.
+/// Times are milliseconds since 1970, except for the nodes' leases, which depend only on the server's clock.
 package enum PostgreSQLTables {
     package static let schema = "paytokend"
 
@@ -178,16 +177,4 @@ package enum PostgreSQLTables {
         END $$
         """,
     ]
-
-    /// Returns the grants of the daemon's role, which every `ledger create` renews. They do not permit deleting
-    /// records, audit checkpoints or claims, nor changing anything in a claim except its repeats.
-    ///
-    /// - Parameter role: the role, quoted as an identifier.
-    static func grants(to role: String) -> [String] {
-        [
-            "GRANT USAGE ON SCHEMA paytokend TO \(role)",
-            "REVOKE ALL ON ALL TABLES IN SCHEMA paytokend FROM \(role)",
-            "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA paytokend FROM \(role)",
-        ] + PostgreSQLRight.all.map { $0.grant(to: role) }
-    }
 }

@@ -109,7 +109,7 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         limits = ReleaseLimits(forgottenBefore: try state.integerIfAny(3), restoreFence: try state.integerIfAny(6))
         isStandbyNamed = try state.boolean(4)
         hasHold = try state.boolean(5)
-        let server = connection.server
+        let server = connection.facts.server
         isHeld =
             try hasHold || server == nil || state.textIfAny(7) != server?.systemIdentifier
             || state.integerIfAny(8) != server?.timeline

@@ -57,7 +57,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let queue = DispatchQueue(label: "ledger.postgresql.writer")
 
     // Used on the queue only.
-    let slot: PostgreSQLSlot
+    let session: LedgerSession
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLUnit?
     /// The writes of a commit that turned out not to have been made. The next batch repeats them.
@@ -67,11 +67,11 @@ final class PostgreSQLWriter: @unchecked Sendable {
     var heldFor: LedgerHold.Finding?
 
     init(
-        _ slot: PostgreSQLSlot, lease: PostgreSQLNodeLease, node: AuditNode, settings: PostgreSQLLedger.Settings,
+        _ session: LedgerSession, lease: PostgreSQLNodeLease, node: AuditNode, settings: PostgreSQLLedger.Settings,
         reader: PostgreSQLReader, deadlines: LedgerDeadlines, releases: ReleasesUnderWay,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
-        self.slot = slot
+        self.session = session
         self.lease = lease
         self.node = node
         self.reader = reader
@@ -165,15 +165,15 @@ final class PostgreSQLWriter: @unchecked Sendable {
                     reason: "PostgreSQL has not acknowledged an earlier commit. Nothing is written until it does."))
         }
         let started = ContinuousClock.now
-        let wasConnected = slot.isConnected
+        let wasConnected = session.isConnected
         do {
-            let connection = try slot.current(until: unit.deadline)
+            let connection = try session.current(until: unit.deadline)
             let before = connection.roundTrips
             let transaction = try unit.begin(self, connection)
             try checked(transaction)
             try unit.decide(transaction, self)
             try transaction.finish()
-            try commit(unit, transaction, connection)
+            try connection.commit(transaction.closing(lease, batch: unit.identifier), until: unit.deadline)
             lastEnd.set([transaction.head])
             lease.renewed()
             observe(.exchanged(roundTrips: connection.roundTrips - before))
@@ -181,9 +181,10 @@ final class PostgreSQLWriter: @unchecked Sendable {
             if unit.end != unit.start { observe(.recorded(upTo: transaction.head.sequence)) }
             unit.answer()
         } catch let error as CommitInDoubt {
-            slot.drop()
+            session.drop()
             if let start = unit.start, let end = unit.end { lastEnd.set([start, end]) }
-            observe(.failed(writes: unit.writes.count, reason: error.failure.description))
+            let failure = LedgerFailure.unavailable(reason: error.reason)
+            observe(.failed(writes: unit.writes.count, reason: failure.description))
             doubt = unit
             _ = settle(until: unit.deadline)
         } catch {
@@ -198,11 +199,11 @@ final class PostgreSQLWriter: @unchecked Sendable {
             rollBack()
             return refuse(unit.writes, hold(rolledBack.finding))
         case PostgreSQLFailure.lost:
-            slot.drop()
+            session.drop()
             // The session may have ended since the last batch, for example because the server restarted. Try once with
             // a new one.
             if !isRepeated, unit.deadline > .now { return perform(unit.retried(), isRepeated: true) }
-        case PostgreSQLFailure.late: slot.drop()
+        case PostgreSQLFailure.late: session.drop()
         case PostgreSQLFailure.refused(let state, let statement):
             rollBack()
             if [.deadlock, .serializationFailure].contains(state), !isRepeated {
@@ -215,7 +216,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
                 for write in unit.writes { perform(PostgreSQLUnit([write], until: unit.deadline)) }
                 return
             }
-            if state.isPassing || state == .readOnly { slot.drop() }
+            if state.endsUse { session.drop() }
         default: rollBack()
         }
         let failure = LedgerFailure(error)
@@ -225,37 +226,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         refuse(unit.writes, failure)
     }
 
-    private func rollBack() {
-        guard slot.isConnected, let connection = try? slot.current(until: .now) else { return }
-        let ended = try? connection.exchange([PostgreSQLStatement("ROLLBACK")], until: .now + min(timeout, .seconds(1)))
-        if ended == nil { slot.drop() }
-    }
-
-    /// Commits the transaction.
-    ///
-    /// - Throws: ``CommitInDoubt`` if the commit may have been made without acknowledgement. Any other error means that
-    ///   it was not made.
-    private func commit(
-        _ unit: PostgreSQLUnit, _ transaction: PostgreSQLTransaction, _ connection: PostgreSQLConnection
-    ) throws {
-        let statements =
-            transaction.closing(lease, batch: unit.identifier) + [PostgreSQLStatement("COMMIT", prepared: "commit")]
-        let results: [PostgreSQLResult]
-        do throws(PostgreSQLFailure) {
-            results = try connection.exchange(statements, until: unit.deadline)
-        } catch {
-            if case .refused(_, let statement) = error, statement < statements.count - 1 { throw error }
-            throw CommitInDoubt(failure: error.failure)
-        }
-        guard results.last?.tag == "COMMIT" else {
-            throw LedgerFailure.unavailable(reason: "PostgreSQL rolled the transaction back.")
-        }
-        // PostgreSQL warns, for example, if the wait for the standby was cancelled. The commit may then be on this
-        // server only.
-        guard !connection.hasWarned else {
-            throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL sent a warning at the commit."))
-        }
-    }
+    private func rollBack() { session.rollBack(until: .now + min(timeout, .seconds(1))) }
 
     /// Answers writes after a failure. If the database alone suffices to refuse a release, the release gets that
     /// refusal; the others fail.
@@ -282,16 +253,11 @@ final class PostgreSQLWriter: @unchecked Sendable {
     func close(then: @escaping @Sendable () -> Void) {
         writes.close()
         queue.async { [self] in
-            if doubt == nil, let connection = try? slot.current(until: .now + min(timeout, .seconds(2))) {
+            if doubt == nil, let connection = try? session.current(until: .now + min(timeout, .seconds(2))) {
                 _ = try? connection.exchange([lease.end], until: .now + min(timeout, .seconds(2)))
             }
-            slot.drop()
+            session.drop()
             then()
         }
     }
-}
-
-/// A commit that may have been made, but that the server did not acknowledge, or acknowledged with a warning.
-struct CommitInDoubt: Error {
-    let failure: LedgerFailure
 }

@@ -4,7 +4,6 @@ import DaemonAPI
 import Ledger
 import PostgreSQLClient
 import PostgreSQLLedger
-import StrictJSON
 
 struct LedgerCreateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,46 +59,9 @@ struct LedgerCreateCommand: AsyncParsableCommand {
             try await PostgreSQLSchema.create(
                 url, passwordFile: file, grantTo: role.grant, connections: role.connections, dryRun: dryRun.isDryRun)
         }
-        OwnerAccountOptions.warn(of: outcome.insecureSettings)
-        try show(outcome)
+        if outcome.isUnverified { OwnerAccountOptions.warn(of: [.databaseTLS]) }
+        try role.show(outcome, isDryRun: dryRun.isDryRun, format)
         dryRun.report(
             outcome.found == outcome.version ? "the schema is up to date" : "the schema can be made or upgraded")
-    }
-
-    /// Shows the outcome. A dry run shows the current state and the state that would result.
-    private func show(_ outcome: PostgreSQLSchema.Outcome) throws {
-        let (isDry, isUpToDate) = (dryRun.isDryRun, outcome.found == outcome.version)
-        let status =
-            if isUpToDate { "unchanged" } else if isDry { "possible" } else {
-                outcome.found == nil ? "created" : "upgraded"
-            }
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("status", status)
-        json.member("server", outcome.server)
-        json.member("owner", outcome.owner)
-        json.member("found", outcome.found)
-        json.member("version", isDry ? outcome.found : outcome.version)
-        json.member("granted", isDry ? nil : outcome.granted)
-        json.member("connectionLimit", isDry ? nil : role.connections)
-        if isDry {
-            json.member("wouldBecome", outcome.version)
-            json.member("wouldGrant", outcome.granted)
-            json.member("wouldLimit", role.connections)
-        }
-        json.endObject()
-        func shown(_ now: String?, _ none: String, wouldBe next: String?) -> String {
-            guard isDry, let next, next != now else { return (isDry ? now : next) ?? none }
-            return "\(now ?? none), would be \(next)"
-        }
-        let found = outcome.found.map(String.init)
-        try format.show(
-            json.bytes,
-            Table(pairs: [
-                ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
-                ("Schema found", found ?? "none"),
-                ("Schema", shown(found, "none", wouldBe: String(outcome.version))),
-                ("Granted to", shown(nil, "no role", wouldBe: role.description)),
-            ]).text)
     }
 }

@@ -51,36 +51,31 @@ final class MoveDestination {
         do {
             let hosts = PostgreSQLHosts(
                 url, passwordFile: passwordFile, timeout: .seconds(30), application: "paytokenctl")
-            let connection = try PostgreSQLSession.connection(to: hosts, until: .now + .seconds(60))
-            func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
-                try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.responseTimeout)[0].rows
+            let session = PostgreSQLSession<PostgreSQLSchema>(
+                hosts,
+                settings: [
+                    ("lock_timeout", "30s"), ("enable_seqscan", "off"),
+                    // A stopped program must not prevent all nodes from releasing.
+                    ("idle_in_transaction_session_timeout", "30s"),
+                ])
+            let connection = try session.connect(until: .now + .seconds(60))
+            func run(_ sql: String) throws -> [PostgreSQLRow] {
+                try connection.exchange([PostgreSQLStatement(sql)], until: .now + Self.responseTimeout)[0].rows
             }
-            let schema = PostgreSQLTables.schema
-            let found = try run("SELECT schema_version, pg_backend_pid() FROM \(schema).ledger_state").first
-            guard let found else { throw LedgerOpeningError.notALedger(path: url.server) }
-            guard try found.integer(1) == connection.serverProcess else { throw PostgreSQLSession.pooled(url) }
-            try PostgreSQLSchema.requireVersion(Int(try found.integer(0)), url)
-            guard try run("SELECT \(PostgreSQLSchemaChange.isOwner(of: schema))").first?.boolean(0) == true else {
-                throw LedgerOpeningError.cannotOpen(
-                    path: url.server, reason: PostgreSQLSchemaChange.anotherOwner(of: schema))
+            guard try run("SELECT \(PostgreSQLSchema.isOwner)").first?.boolean(0) == true else {
+                throw LedgerOpeningError.cannotOpen(path: url.server, reason: PostgreSQLSchema.anotherOwner)
             }
-            for setting in [
-                "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
-                "default_transaction_isolation = 'read committed'", "enable_seqscan = off", "timezone = 'UTC'",
-                // If this program stops inside a transaction, its locks must not keep all nodes from releasing.
-                "idle_in_transaction_session_timeout = '30s'",
-            ] { _ = try run("SET \(setting)") }
             guard let row = try run("SELECT identity FROM ledger_state").first else {
                 throw LedgerOpeningError.notALedger(path: url.server)
             }
             identity = try row.text(0)
-            insecureSettings = PostgreSQLURL.insecureSettings(of: connection.parameters)
+            insecureSettings = connection.facts.isUnverified ? [.databaseTLS] : []
             self.connection = connection
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
             throw .database(
                 .cannotOpen(
                     path: url.server,
-                    reason: "its schema \(PostgreSQLTables.schema) belongs to another role. Log in as that role."))
+                    reason: "its schema \(PostgreSQLSchema.name) belongs to another role. Log in as that role."))
         } catch {
             throw .database(LedgerOpeningError(of: error, server: url.server))
         }

@@ -1,3 +1,4 @@
+import PostgreSQLClient
 import Synchronization
 
 /// Tracks commits that the server has not acknowledged. The session of such a commit may wait on the server for an
@@ -21,13 +22,12 @@ final class CommitDoubt: Sendable {
 
     func began() { state.withLock { $0.isOpen = true } }
 
-    /// Runs the probe if a commit is in doubt, and ends the doubt if the probe succeeds.
+    /// Runs a probe if a commit is in doubt, and ends the doubt if the probe succeeds: its commit was acknowledged
+    /// without a warning. One thread at a time probes, and after a failure only after a pause.
     ///
-    /// - Parameter probe: returns after a commit was acknowledged without a warning, and throws otherwise. It is called
-    ///   by one thread at a time, and after a failure only after a pause.
     /// - Returns: true if the probe ran; false if no commit is in doubt.
     /// - Throws: the probe's error; `unavailable` while another thread runs the probe, or during the pause.
-    func settle(_ probe: () throws -> Void) throws -> Bool {
+    func settle(in session: PostgreSQLPaymentSession, until deadline: ContinuousClock.Instant) throws -> Bool {
         let isMine: Bool? = state.withLock { state in
             guard state.isOpen else { return nil }
             guard !state.isProbed, state.tried.map({ $0 + Self.pause <= .now }) ?? true else { return false }
@@ -40,7 +40,7 @@ final class CommitDoubt: Sendable {
                 reason: "PostgreSQL has not acknowledged an earlier commit, and nothing is sent before it does.")
         }
         defer { state.withLock { $0.isProbed = false } }
-        try probe()
+        try PostgreSQLPaymentTransaction.probe.prove(in: session, self, until: deadline)
         state.withLock { ($0.isOpen, $0.tried) = (false, nil) }
         return true
     }

@@ -14,7 +14,7 @@ public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringCo
         switch self {
         case .databaseOwner:
             "the gateway logs in as a superuser, or as one that can act as the tables' owner, so its rights do not restrict it; use a "
-                + "separate role, with the rights that \(PostgreSQLPaymentSession.create) --grant ROLE gives"
+                + "separate role, with the rights that \(PostgreSQLPaymentSchema.command) --grant ROLE gives"
         case .databaseStandby:
             "the server has no synchronous standby: if it is lost, the outcomes of payments are lost, too"
         case .databaseTLS:
@@ -25,4 +25,12 @@ public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringCo
 
     /// The insecure settings of the URL alone, without reading a service file or asking the server.
     public static func ofURL(_ url: PostgreSQLURL) -> Set<Self> { url.hasUnverifiedServer ? [.databaseTLS] : [] }
+
+    static func of(_ facts: PostgreSQLSessionFacts) -> Set<Self> {
+        var insecure: Set<Self> = []
+        if facts.isOwner { insecure.insert(.databaseOwner) }
+        if !facts.isStandbyNamed { insecure.insert(.databaseStandby) }
+        if facts.isUnverified { insecure.insert(.databaseTLS) }
+        return insecure
+    }
 }

@@ -3,7 +3,7 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// A few sessions, each on its own thread because libpq and resolvers block, and their job queue.
+/// A few sessions, each on its own thread because libpq blocks, and their job queue.
 ///
 /// A caller waits no longer than the time-out. A job that has not begun by then is not run.
 final class PostgreSQLPaymentSessions: Sendable {
@@ -14,59 +14,7 @@ final class PostgreSQLPaymentSessions: Sendable {
     static let count = 8
 
     /// A job for one session.
-    private struct Job: Sendable {
-        let deadline: ContinuousClock.Instant
-        /// Returns false if its caller no longer waits; the job is then not run.
-        let begin: @Sendable () -> Bool
-        let run: @Sendable (Connections) -> Void
-        /// Reports an error to the caller, in place of `run`.
-        let fail: @Sendable (PaymentStoreError) -> Void
-    }
-
-    /// One thread's session, opened when needed and reopened after it was dropped.
-    final class Connections {
-        /// The doubt about commits, which all threads share.
-        let doubt: CommitDoubt
-        private let session: PostgreSQLPaymentSession
-        private var current: PostgreSQLConnection?
-
-        init(_ session: PostgreSQLPaymentSession, _ first: PostgreSQLConnection?, _ doubt: CommitDoubt) {
-            self.session = session
-            self.doubt = doubt
-            current = first
-        }
-
-        func connection(until deadline: ContinuousClock.Instant) throws(PaymentStoreError) -> PostgreSQLConnection {
-            if let current { return current }
-            do throws(PaymentStoreOpeningError) {
-                let new = try session.open(until: deadline)
-                current = new
-                return new
-            } catch {
-                throw .unavailable(reason: error.description)
-            }
-        }
-
-        /// Makes the first exchange of a job, which changes nothing yet. If the session has ended, for example because
-        /// its server was restarted, the exchange is repeated once in a new session.
-        func begin(
-            _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant, isRepetition: Bool = false
-        ) throws -> (connection: PostgreSQLConnection, results: [PostgreSQLResult]) {
-            let connection = try connection(until: deadline)
-            do throws(PostgreSQLFailure) {
-                return (connection, try connection.exchange(statements, until: deadline))
-            } catch {
-                // A statement that the server refused has not ended the session.
-                if case .refused = error { throw error }
-                drop()
-                guard case .lost = error, !isRepetition else { throw error }
-                return try begin(statements, until: deadline, isRepetition: true)
-            }
-        }
-
-        /// Drops the session in any state, without waiting for its end on the server.
-        func drop() { current = nil }
-    }
+    private typealias Job = @Sendable (PostgreSQLPaymentSession) -> Void
 
     private struct State {
         var waiting: [Job] = []
@@ -74,29 +22,20 @@ final class PostgreSQLPaymentSessions: Sendable {
         var threads = 0
     }
 
-    private let session: PostgreSQLPaymentSession
     private let timeout: Duration
     private let deadlines: Deadlines<PaymentStoreError>
-    private let doubt = CommitDoubt()
     private let state: Mutex<State>
     private let arrived = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
 
-    /// - Parameter first: a session that is already open.
-    init(_ session: PostgreSQLPaymentSession, timeout: Duration, first: PostgreSQLConnection) {
-        self.session = session
-        self.timeout = timeout
+    /// - Parameter first: a session, which may already be open.
+    init(_ hosts: PostgreSQLHosts, first: PostgreSQLPaymentSession) {
+        timeout = hosts.timeout
         deadlines = Deadlines(timeout: timeout)
         state = Mutex(State(threads: Self.count))
-        let given = Mutex<PostgreSQLConnection?>(first)
-        for _ in 0..<Self.count {
-            Thread.detachNewThread { [self] in
-                let first = given.withLock { given in
-                    defer { given = nil }
-                    return given
-                }
-                work(Connections(session, first, doubt))
-            }
+        for number in 0..<Self.count {
+            let session = number == 0 ? first : PostgreSQLPaymentSession(hosts)
+            Thread.detachNewThread { [self] in work(session) }
         }
     }
 
@@ -104,53 +43,40 @@ final class PostgreSQLPaymentSessions: Sendable {
     ///
     /// - Parameter body: called at most once, on a thread that may block, with the time by which it must end.
     func perform<Value: Sendable>(
-        _ body: @escaping @Sendable (Connections, ContinuousClock.Instant) throws -> Value
+        _ body: @escaping @Sendable (PostgreSQLPaymentSession, ContinuousClock.Instant) throws -> Value
     ) async throws(PaymentStoreError) -> Value {
         let deadline = ContinuousClock.now + timeout
         return try await deadlines.answer { (caller: Call<Value, PaymentStoreError>) in
-            enter(
-                Job(
-                    deadline: deadline, begin: caller.begin,
-                    run: { connections in
-                        // From here on the caller waits for the body, which ends by `deadline` and then knows what may
-                        // have been committed.
-                        caller.removeDeadline()
-                        caller.resume(Result { try body(connections, deadline) }.mapError { PaymentStoreError($0) })
-                    }, fail: { caller.resume(.failure($0)) }))
+            let refusal = enter { session in
+                guard caller.begin() else { return }
+                // From here on the body ends by `deadline`, and then knows what may have been committed.
+                caller.removeDeadline()
+                caller.resume(Result { try body(session, deadline) }.mapError { PaymentStoreError($0) })
+            }
+            if let refusal { caller.resume(.failure(refusal)) }
         }
     }
 
-    private func enter(_ job: Job) {
+    private func enter(_ job: @escaping Job) -> PaymentStoreError? {
         let refusal: PaymentStoreError? = state.withLock { state in
             if state.isClosed { return .unavailable(reason: "The store is closed.") }
             guard state.waiting.count < Self.capacity else { return .overloaded }
             state.waiting.append(job)
             return nil
         }
-        if let refusal { return job.fail(refusal) }
-        arrived.signal()
+        if refusal == nil { arrived.signal() }
+        return refusal
     }
 
-    private func work(_ connections: Connections) {
+    private func work(_ session: PostgreSQLPaymentSession) {
         while true {
             arrived.wait()
             let (job, isClosed) = state.withLock { state in
                 (state.waiting.isEmpty ? nil : state.waiting.removeFirst(), state.isClosed)
             }
-            guard let job else {
-                if isClosed { break }
-                continue
-            }
-            // Connecting may block longer than the caller can wait; in the meantime the caller can still abandon the
-            // job.
-            do throws(PaymentStoreError) {
-                if ContinuousClock.now < job.deadline { _ = try connections.connection(until: job.deadline) }
-                if job.begin() { job.run(connections) }
-            } catch {
-                job.fail(error)
-            }
+            if let job { job(session) } else if isClosed { break }
         }
-        connections.drop()
+        session.drop()
         ended.signal()
     }
 

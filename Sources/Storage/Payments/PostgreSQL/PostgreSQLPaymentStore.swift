@@ -17,20 +17,25 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     static let rows = PaymentRows(lock: " FOR UPDATE")
     let unreadable = UnreadablePayments()
     private let sessions: PostgreSQLPaymentSessions
+    private let doubt = CommitDoubt()
 
-    /// Opens the store. Blocks for at most `timeout`, or longer if the resolver of host names does.
+    /// Opens the store; blocks for at most `timeout`.
     ///
     /// - Parameters:
     ///   - passwordFile: read again for each session; nil for a login without a password.
     ///   - timeout: the limit of each change and each query.
-    public init(
+    public convenience init(
         _ url: PostgreSQLURL, passwordFile: String?, timeout: Duration = .seconds(5)
     ) throws(PaymentStoreOpeningError) {
-        let session = PostgreSQLPaymentSession(url, passwordFile: passwordFile, timeout: timeout)
-        let first: PostgreSQLConnection
-        (first, insecureSettings) = try session.openAndInspect(until: .now + timeout)
-        place = url.server
-        sessions = PostgreSQLPaymentSessions(session, timeout: timeout, first: first)
+        try self.init(
+            PostgreSQLHosts(url, passwordFile: passwordFile, timeout: timeout, application: "paytoken-gateway"))
+    }
+
+    init(_ hosts: PostgreSQLHosts) throws(PaymentStoreOpeningError) {
+        let first = PostgreSQLPaymentSession(hosts)
+        insecureSettings = InsecureStoreSetting.of(try first.open(until: .now + hosts.timeout).facts)
+        place = hosts.url.server
+        sessions = PostgreSQLPaymentSessions(hosts, first: first)
     }
 
     deinit { sessions.end() }
@@ -69,8 +74,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
         let transaction = PostgreSQLPaymentTransaction(reading: locks + reading) { results in
             try decide(Array(results.dropFirst(locks.count)))
         }
-        return try await sessions.perform { connections, deadline in
-            try transaction.perform(on: connections, until: deadline)
+        return try await sessions.perform { [doubt] session, deadline in
+            try transaction.perform(in: session, doubt, until: deadline)
         }
     }
 
@@ -85,8 +90,11 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     func read<Value: Sendable>(
         _ statement: StoredStatement, _ value: @escaping @Sendable ([any StoredRow]) throws -> Value
     ) async throws(PaymentStoreError) -> Value {
-        try await sessions.perform { connections, deadline in
-            try value(connections.begin([PostgreSQLStatement(statement)], until: deadline).results[0].rows)
+        try await sessions.perform { session, deadline in
+            try value(
+                session.reading(until: deadline) {
+                    try $0.exchange([PostgreSQLStatement(statement)], until: deadline)
+                }[0].rows)
         }
     }
 
@@ -98,10 +106,9 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     }
 
     public func probe() async throws(PaymentStoreError) {
-        try await sessions.perform { connections, deadline in
-            let probe = { try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline) }
-            guard try !connections.doubt.settle(probe) else { return }
-            try probe()
+        try await sessions.perform { [doubt] session, deadline in
+            guard try !doubt.settle(in: session, until: deadline) else { return }
+            try PostgreSQLPaymentTransaction.probe.prove(in: session, doubt, until: deadline)
         }
     }
 

@@ -1,15 +1,11 @@
-/// The tables, and the rights of the gateways' role. All tables are in the schema `paytoken_gateway`, which belongs to
-/// the account that ran `paytoken-gateway store create`. Times are milliseconds since 1970, according to the gateways'
-/// clocks.
+/// The tables of payments. All are in the schema `paytoken_gateway`, which belongs to the account that ran
+/// `paytoken-gateway store create`. Times are milliseconds since 1970, according to the gateways' clocks.
 enum PostgreSQLPaymentTables {
     static let schema = "paytoken_gateway"
 
     /// The statements that lead from each version to the next; the first create version 1. Published statements never
     /// change, because existing databases were made with them.
     static let steps = [version1, version2]
-
-    /// Incremented with every change of a table.
-    static let version = steps.count
 
     private static let version1 = [
         """
@@ -181,26 +177,4 @@ enum PostgreSQLPaymentTables {
         END $$
         """,
     ]
-
-    /// The minimal rights that a gateway needs.
-    ///
-    /// - Parameter role: quoted as an identifier.
-    static func grants(to role: String) -> [String] {
-        [
-            "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
-            "GRANT SELECT ON payment_store, payment, payment_change TO \(role)",
-            "GRANT INSERT ON payment, payment_change TO \(role)",
-            "GRANT UPDATE (\(PaymentRows.changing.joined(separator: ", "))) ON payment TO \(role)",
-            "GRANT EXECUTE ON FUNCTION prune_payments(bigint) TO \(role)",
-        ]
-    }
-
-    /// The statement that returns one row, which is true if the session's role has all of these rights.
-    static let rights = """
-        SELECT has_function_privilege('\(schema).prune_payments(bigint)', 'EXECUTE')
-            AND has_table_privilege('\(schema).payment_change', 'INSERT')
-            AND has_table_privilege('\(schema).payment_change', 'SELECT')
-            AND has_table_privilege('\(schema).payment', 'INSERT') AND has_table_privilege('\(schema).payment', 'SELECT')
-            AND \(PaymentRows.changing.map { "has_column_privilege('\(schema).payment', '\($0)', 'UPDATE')" }.joined(separator: " AND "))
-        """
 }

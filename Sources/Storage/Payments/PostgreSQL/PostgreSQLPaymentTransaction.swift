@@ -18,99 +18,59 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     /// transaction, usually does not occur again.
     private static var maximumTries: Int { 5 }
 
+    /// - Throws: a `PostgreSQLFailure` only if nothing was changed.
     func perform(
-        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
+        in session: PostgreSQLPaymentSession, _ doubt: CommitDoubt, until deadline: ContinuousClock.Instant
     ) throws -> Value {
         for number in 1... {
             do {
-                return try once(on: connections, until: deadline)
+                return try once(in: session, doubt, until: deadline)
             } catch is Doubtful where number < Self.maximumTries {
-                // Only changes wait for the probe. Transactions that only read continue.
-                _ = try connections.doubt.settle {
-                    try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
-                }
-            } catch let fault as Undone {
-                guard case .refused(let state, _) = fault.failure, state.isConflict, number < Self.maximumTries,
-                    ContinuousClock.now < deadline
-                else { throw PaymentStoreError.unavailable(reason: fault.failure.reason) }
-            }
+                // Transactions that only read continue in the meantime.
+                _ = try doubt.settle(in: session, until: deadline)
+            } catch PostgreSQLFailure.refused(let state, _)
+                where state.isConflict && number < Self.maximumTries && ContinuousClock.now < deadline
+            {}
         }
         preconditionFailure("The last try returns or throws.")
     }
 
-    /// The failure of a transaction that has certainly changed nothing.
-    private struct Undone: Error {
-        let failure: PostgreSQLFailure
-    }
-
-    /// The refusal of a transaction while another commit is in doubt. Nothing was changed.
+    /// Another commit is in doubt. Nothing was changed.
     private struct Doubtful: Error {}
 
     /// Runs the transaction once.
     ///
     /// - Parameter provesCommits: true for the transaction that tests whether the server acknowledges commits again.
     private func once(
-        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant,
+        in session: PostgreSQLPaymentSession, _ doubt: CommitDoubt, until deadline: ContinuousClock.Instant,
         provesCommits: Bool = false
     ) throws -> Value {
-        let (connection, read): (PostgreSQLConnection, [PostgreSQLResult])
         do {
-            (connection, read) = try connections.begin(
-                [Self.begin] + reading.map { PostgreSQLStatement($0) }, until: deadline)
-        } catch let failure as PostgreSQLFailure {
-            if case .refused = failure { rollBack(connections, until: deadline) }
-            throw Undone(failure: failure)
-        }
-        let decided: (value: Value, writing: [StoredStatement])
-        do { decided = try decide(read.dropFirst().map(\.rows)) } catch {
-            rollBack(connections, until: deadline)
-            throw error
-        }
-        guard !decided.writing.isEmpty else {
-            rollBack(connections, until: deadline)
-            return decided.value
-        }
-        guard provesCommits || !connections.doubt.isOpen else {
-            rollBack(connections, until: deadline)
-            throw Doubtful()
-        }
-        do throws(PostgreSQLFailure) {
-            let results = try connection.exchange(
-                decided.writing.map { PostgreSQLStatement($0) } + [Self.commit], until: deadline)
-            // The server answers ROLLBACK if it could not commit. It warns if it committed and a standby may not have
-            // the commit.
-            guard results.last?.tag == "COMMIT" else { throw .refused(SQLState(known: "25P02"), statement: 0) }
-        } catch {
-            // A refused transaction was not committed; one without a response may have been.
-            guard case .refused = error else {
-                connections.doubt.began()
-                connections.drop()
-                throw PaymentStoreError.inDoubt(reason: error.reason)
+            let read = try session.reading(until: deadline) {
+                try $0.exchange([Self.begin] + reading.map { PostgreSQLStatement($0) }, until: deadline)
             }
-            rollBack(connections, until: deadline)
-            throw Undone(failure: error)
-        }
-        guard !connection.hasWarned else {
-            connections.doubt.began()
-            throw PaymentStoreError.inDoubt(reason: "PostgreSQL warned at the commit: a standby may not have it.")
-        }
-        return decided.value
-    }
-
-    /// Restores the session to its state before the transaction, or drops it.
-    private func rollBack(
-        _ connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
-    ) {
-        do { _ = try connections.connection(until: deadline).exchange([Self.rollback], until: deadline) } catch {
-            connections.drop()
+            let decided = try decide(read.dropFirst().map(\.rows))
+            guard !decided.writing.isEmpty else {
+                session.rollBack(until: deadline)
+                return decided.value
+            }
+            guard provesCommits || !doubt.isOpen else { throw Doubtful() }
+            try session.current(until: deadline).commit(
+                decided.writing.map { PostgreSQLStatement($0) }, until: deadline)
+            return decided.value
+        } catch let error as CommitInDoubt {
+            doubt.began()
+            session.drop()
+            throw PaymentStoreError.inDoubt(reason: error.reason)
+        } catch {
+            session.rollBack(until: deadline)
+            throw error
         }
     }
 
     private static var begin: PostgreSQLStatement {
         PostgreSQLStatement("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", prepared: "begin")
     }
-    private static var commit: PostgreSQLStatement { PostgreSQLStatement("COMMIT", prepared: "commit") }
-    private static var rollback: PostgreSQLStatement { PostgreSQLStatement("ROLLBACK", prepared: "rollback") }
 }
 
 extension PostgreSQLPaymentTransaction<Void> {
@@ -134,11 +94,9 @@ extension PostgreSQLPaymentTransaction<Void> {
     ///
     /// - Throws: if a commit is not acknowledged, or only with a warning.
     func prove(
-        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
+        in session: PostgreSQLPaymentSession, _ doubt: CommitDoubt, until deadline: ContinuousClock.Instant
     ) throws {
-        do { try once(on: connections, until: deadline, provesCommits: true) } catch let fault as Undone {
-            throw PaymentStoreError.unavailable(reason: fault.failure.reason)
-        }
+        try once(in: session, doubt, until: deadline, provesCommits: true)
     }
 }
 

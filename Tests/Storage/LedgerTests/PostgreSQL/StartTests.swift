@@ -34,7 +34,7 @@ struct StartTests {
         let database = try await LedgerDatabases.shared.make()
         let known = try await database.sql(
             "SELECT relname FROM pg_class WHERE relnamespace = 'paytokend'::regnamespace AND relkind = 'r' ORDER BY 1")
-        #expect(known == PostgreSQLRight.tables.sorted().joined(separator: "\n"))
+        #expect(known == PostgreSQLSchema.tables.sorted().joined(separator: "\n"))
         try await database.sql("CREATE TABLE somebody_else (number int)")
         let settings = PostgreSQLLedger.Settings(url: try database.url(), node: "node-1")
         await (try await PostgreSQLLedger.open(settings)).close()

@@ -49,6 +49,11 @@ struct PaymentDatabase: Sendable {
         try PostgreSQLURL(server.url(name, user: user))
     }
 
+    /// The database's server for sessions without a store.
+    func hosts() throws -> PostgreSQLHosts {
+        PostgreSQLHosts(try url(), passwordFile: nil, timeout: .seconds(60), application: "tests")
+    }
+
     /// Opens a gateway's store with a direct connection to the server.
     func store(as user: String = PaymentDatabases.gateway) async throws -> PostgreSQLPaymentStore {
         try await Self.opened(url(as: user))

@@ -152,7 +152,7 @@ struct PostgreSQLPaymentDoubtTests {
         let database = try await PaymentDatabases.shared.make()
         try await database.server.sql(
             "ALTER ROLE \(PaymentDatabases.gateway) IN DATABASE \(database.name) SET synchronous_commit = \(ofRole)")
-        let session = PostgreSQLPaymentSession(try database.url(), passwordFile: nil, timeout: .seconds(60))
+        let session = PostgreSQLPaymentSession(try database.hosts())
         let connection = try session.open(until: .now + .seconds(60))
         let shown = try connection.exchange(
             [PostgreSQLStatement("SHOW synchronous_commit")], until: .now + .seconds(60))

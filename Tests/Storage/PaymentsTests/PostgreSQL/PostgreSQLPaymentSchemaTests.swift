@@ -9,7 +9,7 @@ import Testing
 struct PostgreSQLPaymentSchemaTests {
     private func create(
         _ database: PaymentDatabase, as user: String = PaymentDatabases.owner, grantTo role: String? = nil
-    ) async throws -> PostgreSQLPaymentSchema.Outcome {
+    ) async throws -> SchemaOutcome {
         try await PostgreSQLPaymentSchema.create(database.url(as: user), grantTo: role)
     }
 

@@ -172,12 +172,13 @@ import Testing
     @Test("serves a request whose session ended before its first use")
     func unusedSession() async throws {
         let database = try await PaymentDatabases.shared.make()
-        let session = PostgreSQLPaymentSession(try database.url(), passwordFile: nil, timeout: .seconds(60))
+        let session = PostgreSQLPaymentSession(try database.hosts())
         let deadline = ContinuousClock.now + .seconds(60)
         let first = try session.open(until: deadline)
-        let connections = PostgreSQLPaymentSessions.Connections(session, first, CommitDoubt())
         try await database.server.sql("SELECT pg_terminate_backend(\(first.serverProcess))")
-        let results = try connections.begin([PostgreSQLStatement("SELECT 1")], until: deadline).results
+        let results = try session.reading(until: deadline) {
+            try $0.exchange([PostgreSQLStatement("SELECT 1")], until: deadline)
+        }
         #expect(try results.first?.rows.first?.integer(0) == 1)
     }
 

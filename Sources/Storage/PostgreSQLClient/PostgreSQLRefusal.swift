@@ -1,0 +1,33 @@
+/// The reason why a store on a server cannot be opened, created or upgraded. Each store converts it to its own error.
+package enum PostgreSQLRefusal: Error {
+    /// The tables are not those of this store.
+    case notOurs
+    /// The database contains no tables of this store.
+    case noTables
+    case newer(found: Int)
+    case older(found: Int)
+    case missingRight
+    /// A later attempt may succeed with the same configuration.
+    case notNow(reason: String)
+    /// `reason` says what to do.
+    case cannot(reason: String)
+
+    /// Converts an error of the client; nil for other errors.
+    ///
+    /// - Parameter setting: the name of the configuration setting that contains the URL, such as `ledger.url`.
+    package init?(of error: any Error, url setting: String) {
+        switch error {
+        case let error as PostgreSQLRefusal: self = error
+        case let error as PostgreSQLOpeningFailure:
+            let reason = error.reason(setting)
+            self = error.isPassing ? .notNow(reason: reason) : .cannot(reason: reason)
+        case PostgreSQLFailure.refused(.undefinedTable, _), PostgreSQLFailure.refused(.invalidSchema, _):
+            self = .noTables
+        case PostgreSQLFailure.refused(.insufficientPrivilege, _): self = .missingRight
+        case PostgreSQLFailure.refused(let state, _) where !state.endsUse && state != .lockNotAvailable:
+            self = .cannot(reason: PostgreSQLFailure.refused(state, statement: 0).reason)
+        case let error as PostgreSQLFailure: self = .notNow(reason: error.reason)
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import DatabaseKit
+import Dispatch
+import Foundation
+import Synchronization
+
+/// The facts that a server reported when a session with it was opened.
+package struct PostgreSQLSessionFacts: Sendable {
+    package var host = ""
+    package var database = ""
+    package var role = ""
+    package var serverVersion = ""
+    /// True unless `synchronous_commit` of the role, the database or the server lets commits skip the disk of the
+    /// standby: `off` and `local` do not wait for it, and `remote_write` waits only for its memory.
+    package var reachesStandby = true
+    package var isStandbyNamed = true
+    /// True for a superuser, and for a role that can act as the owner of the store's schema.
+    package var isOwner = false
+    /// True if the session uses TCP without `sslmode=verify-full`.
+    package var isUnverified = false
+    /// The server's identity; nil if the store does not ask for it.
+    package var server: ServerIdentity?
+
+    package init() {}
+}
+
+/// A session with a store's server, which is opened when needed and reopened after it was dropped. Only one thread at a
+/// time uses it.
+///
+/// Opening a session resolves names, which can block for as long as the resolver takes. Each attempt therefore runs on
+/// its own thread, and callers wait for it until a deadline. There is one attempt at a time; if it ends too late, the
+/// next call uses its connection.
+package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable {
+    private final class Attempt: Sendable {
+        let ended = DispatchSemaphore(value: 0)
+        let result = Mutex<Result<PostgreSQLConnection, any Error>?>(nil)
+    }
+
+    private let hosts: PostgreSQLHosts
+    private let settings: [(name: String, value: String)]
+    private let further: [PostgreSQLStatement]
+    private let check: Check
+    private var connection: PostgreSQLConnection?
+    private var attempt: Attempt?
+
+    /// Receives a new connection, the results of the store's own statements, and the time by which it must end.
+    package typealias Check =
+        @Sendable (PostgreSQLConnection, [PostgreSQLResult], ContinuousClock.Instant) throws -> Void
+
+    /// - Parameters:
+    ///   - hosts: shared by a store's sessions, so that what one of them finds serves the others.
+    ///   - settings: the session's settings, in addition to those that all sessions have.
+    ///   - further: the store's own statements, which are sent with the first ones of each connection.
+    ///   - check: called for each new connection, on the thread of the attempt.
+    package init(
+        _ hosts: PostgreSQLHosts, settings: [(name: String, value: String)], further: [PostgreSQLStatement] = [],
+        check: @escaping Check = { _, _, _ in }
+    ) {
+        self.hosts = hosts
+        self.settings = settings
+        self.further = further
+        self.check = check
+    }
+
+    package var isConnected: Bool { connection != nil }
+
+    /// Returns the connection, and opens one if there is none; blocks until `deadline` at most.
+    package func open(until deadline: ContinuousClock.Instant) throws(Schema.OpeningError) -> PostgreSQLConnection {
+        if let connection { return connection }
+        do {
+            let new = try awaitAttempt(until: deadline)
+            connection = new
+            return new
+        } catch {
+            throw Schema.OpeningError(of: error, server: hosts.url.server)
+        }
+    }
+
+    /// ``open(until:)`` for calls of a store that is in use.
+    package func current(until deadline: ContinuousClock.Instant) throws(Schema.Failure) -> PostgreSQLConnection {
+        do throws(Schema.OpeningError) { return try open(until: deadline) } catch {
+            throw .unavailable(reason: error.description)
+        }
+    }
+
+    private func awaitAttempt(until deadline: ContinuousClock.Instant) throws -> PostgreSQLConnection {
+        let attempt = attempt ?? begin()
+        self.attempt = attempt
+        let left = max(0, StoredTime.milliseconds(ContinuousClock.now.duration(to: deadline)))
+        guard attempt.ended.wait(timeout: .now() + .milliseconds(Int(left))) == .success,
+            let result = attempt.result.withLock({ $0 })
+        else { throw PostgreSQLOpeningFailure.late }
+        self.attempt = nil
+        return try result.get()
+    }
+
+    private func begin() -> Attempt {
+        let attempt = Attempt()
+        // Use a dedicated thread: all of libdispatch's few shared threads may be blocked, even in resolvers.
+        Thread.detachNewThread { [self] in
+            let result = Result { try connect(until: .now + hosts.timeout) }
+            attempt.result.withLock { $0 = result }
+            attempt.ended.signal()
+        }
+        return attempt
+    }
+
+    /// Makes a connection to a server whose tables have this version; blocks, in the resolver perhaps beyond
+    /// `deadline`.
+    ///
+    /// - Throws: the client's own errors, and those of the store's check.
+    package func connect(until deadline: ContinuousClock.Instant) throws -> PostgreSQLConnection {
+        let connection = try hosts.connect(until: deadline)
+        let statements = [
+            PostgreSQLSessionRules.setting(schema: Schema.name, settings), Self.facts,
+            PostgreSQLStatement("SELECT schema_version FROM \(Schema.name).\(Schema.versionTable)"),
+        ]
+        let results = try connection.exchange(statements + further, until: deadline)
+        guard let facts = results[1].rows.first, let version = try results[2].rows.first?.integer(0) else {
+            throw PostgreSQLRefusal.notOurs
+        }
+        // A pooler has its own sessions with the server and returns a different process number, which reveals it.
+        guard try facts.integer(0) == connection.serverProcess else {
+            throw PostgreSQLRefusal.cannot(
+                reason:
+                    "a connection pooler between this program and the server could mix this session's settings and statements "
+                    + "with those of others. Name the server itself.")
+        }
+        guard version <= Schema.version else { throw PostgreSQLRefusal.newer(found: Int(version)) }
+        guard version == Schema.version else { throw PostgreSQLRefusal.older(found: Int(version)) }
+        try connection.note(facts)
+        try check(connection, Array(results.dropFirst(statements.count)), deadline)
+        return connection
+    }
+
+    private static var facts: PostgreSQLStatement {
+        PostgreSQLStatement(
+            """
+            SELECT pg_backend_pid()::bigint, current_user::text, current_setting('server_version'),
+                current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+                EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper)
+                    OR EXISTS (SELECT FROM pg_namespace
+                        WHERE nspname = '\(Schema.name)' AND pg_has_role(nspowner, 'MEMBER'))
+            """)
+    }
+
+    /// Runs `body`, which changes nothing that a repetition would change again. If the session has ended, for example
+    /// because its server was restarted, `body` is called once more with a new one.
+    package func reading<Value>(
+        until deadline: ContinuousClock.Instant, _ body: (PostgreSQLConnection) throws -> Value
+    ) throws -> Value {
+        // The connection of an attempt that ended too late may have ended in the meantime, too.
+        let isOld = connection != nil || attempt != nil
+        do { return try body(current(until: deadline)) } catch let failure as PostgreSQLFailure {
+            switch failure {
+            case .refused(let state, _): if state.endsUse { drop() }
+            case .late: drop()
+            case .lost:
+                drop()
+                if isOld { return try reading(until: deadline, body) }
+            }
+            throw failure
+        }
+    }
+
+    /// Ends the session's transaction, if there is one, and drops the session if that fails.
+    package func rollBack(until deadline: ContinuousClock.Instant) {
+        guard let connection else { return }
+        let statement = PostgreSQLStatement("ROLLBACK", prepared: "rollback")
+        do { _ = try connection.exchange([statement], until: deadline) } catch { drop() }
+    }
+
+    /// Abandons the session in any state, without waiting for its end on the server.
+    package func drop() { connection = nil }
+}
+
+extension SQLState {
+    /// True if another session may succeed where this one was refused: its server has a temporary problem, or is no
+    /// longer the primary.
+    package var endsUse: Bool { isPassing || self == .readOnly }
+}
+
+extension PostgreSQLConnection {
+    fileprivate func note(_ row: PostgreSQLRow) throws {
+        facts.host = host
+        facts.database = database
+        facts.role = try row.text(1)
+        facts.serverVersion = try row.text(2)
+        facts.reachesStandby = ["on", "remote_apply"].contains(try row.text(3))
+        facts.isStandbyNamed = try !row.text(4).isEmpty
+        facts.isOwner = try row.boolean(5)
+        facts.isUnverified = PostgreSQLSessionRules.hasUnverifiedServer(parameters)
+    }
+}
