@@ -295,7 +295,7 @@ let folders: [[Target]] = [
                 dependencies: ["HostSystem", "CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments]),
             /// The worker's command line.
             .executableTarget(
-                name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments]),
+                name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", "WorkerProtocol", arguments]),
             /// The command line of the security team and the auditor.
             .executableTarget(
                 name: "paytokenctl",

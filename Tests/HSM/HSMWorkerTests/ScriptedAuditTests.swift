@@ -99,6 +99,10 @@ import WorkerProtocol
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
+        // Another key would be the same: a retry makes none.
+        let made = hsmToken.calls("C_GenerateKeyPair").count
+        #expect(try await worker.call(.createAuditKey(identifier: identifier)) == answer)
+        #expect(hsmToken.calls("C_GenerateKeyPair").count == made)
         // Without the script, the HSM token shows no audit key.
         try hsmToken.play()
         let later = try await WorkerUnderTest.serving(hsmToken)

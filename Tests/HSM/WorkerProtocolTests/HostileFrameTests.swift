@@ -131,16 +131,19 @@ import WorkerProtocol
                 tierRSAv1: nil, shortcomings: [], importKey: [], unlockedSecrets: tooMany))
         #expect(throws: FrameError.invalidValue) { try opened.encoded(identifier: 1) }
         for answer in Samples.answers {
+            let following: Int
             switch answer {
-            case .plaintext, .opened: break
+            case .plaintext: following = 0
+            // The names of the test keys, their number, and the number of those made.
+            case .opened(let description): following = description.testKeys.reduce(3) { $0 + 4 + $1.utf8.count }
             default: continue
             }
             var frame = try #require(try Samples.frame(try answer.encoded(identifier: 1)))
-            // The number of unlocked secrets is the last field of both answers.
-            frame.fields = frame.fields.dropLast(4) + [0x40, 0, 0, 1]
-            #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
-            frame.fields = frame.fields.dropLast(4) + [0xFF, 0xFF, 0xFF, 0xFF]
-            #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
+            let (start, rest) = (frame.fields.dropLast(following + 4), frame.fields.suffix(following))
+            for number: [UInt8] in [[0x40, 0, 0, 1], [0xFF, 0xFF, 0xFF, 0xFF]] {
+                frame.fields = start + number + rest
+                #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
+            }
         }
     }
 

@@ -277,7 +277,7 @@ struct HSMTokenMemory {
 
     private static let loss =
         "A lost ledger is still noticed at a start, and an older copy of it is not: keep heads on another host "
-        + "(paytokenctl audit head)."
+        + "(GET /v1/audit/head)."
 }
 
 /// Seals the record with the HSM token's audit key.

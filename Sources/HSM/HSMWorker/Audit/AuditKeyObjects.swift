@@ -17,11 +17,11 @@ struct AuditKeyObjects: Sendable {
     /// The templates for both halves, as the profile says. The private key may sign. Every other use is forbidden by name,
     /// because some HSM tokens allow a use that a template does not mention, unless the HSM token refuses that.
     func templates(_ profile: KeyProfile = KeyProfile()) -> (publicKey: Template, privateKey: Template) {
-        let publicKey = common(false) + [.ecParameters(EllipticCurve.p256Parameters), .verify(true)]
+        let publicKey = common(false) + [.ecParameters(EllipticCurve.p256Parameters)]
         let privateKey = common(true) + [.sensitive(true), .extractable(false), .sign(true)]
         guard profile.forbidsByName else { return (Template(publicKey), Template(privateKey)) }
         return (
-            Template(publicKey + [.encrypt(false), .wrap(false)]),
+            Template(publicKey + [.verify(true), .encrypt(false), .wrap(false)]),
             Template(privateKey + [.derive(false), .decrypt(false), .unwrap(false)])
         )
     }

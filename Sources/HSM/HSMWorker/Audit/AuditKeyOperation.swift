@@ -42,7 +42,11 @@ extension OpenToken {
                     for remnant in try privateKeys + session.findObjects(matching: objects.publicKeys) {
                         try session.destroyObject(remnant)
                     }
-                    if let refusal = try session.makeAuditKey(objects) { return .refused(refusal) }
+                    if let known = auditKeyRefusal.withLock({ $0 }) { return .refused(known) }
+                    if let refusal = try session.makeAuditKey(objects) {
+                        auditKeyRefusal.withLock { $0 = refusal }
+                        return .refused(refusal)
+                    }
                 }
                 return try session.auditKey(objects)
                     ?? .refused("The HSM token made the audit key but does not show it.")

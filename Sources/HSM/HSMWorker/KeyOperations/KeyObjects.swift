@@ -58,12 +58,13 @@ struct KeyObjects: Sendable {
     }
 
     /// The permitted uses of a public key. CKA_VERIFY is true for both uses, since a key of either use signs its
-    /// certificate request.
+    /// certificate request. The shortest form omits it, since the worker verifies signatures itself, and in a TPM
+    /// CKA_VERIFY implies CKA_DECRYPT.
     static func publicKeyUsage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile()
     ) -> [Attribute] {
         let encrypts = algorithm == .rsa && use == .processing
-        guard profile.forbidsByName else { return encrypts ? [.encrypt(true)] : [.verify(true)] }
+        guard profile.forbidsByName else { return encrypts ? [.encrypt(true)] : [] }
         return [.verify(true), .encrypt(encrypts), .wrap(false)]
     }
 }

@@ -16,6 +16,9 @@ final class OpenToken: Sendable {
     let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
     /// Audit keys that were used, by their CKA_ID.
     let auditKeys = FoundObjects<[UInt8], AuditKeyEntry>()
+    /// The reason why the audit key that this HSM token makes is unsuitable; nil if it is not. Another would be the same,
+    /// and some libraries (a TPM's) lose memory of the device with each.
+    let auditKeyRefusal = Mutex<String?>(nil)
     /// The objects that keep the nodes' newest audit checkpoints, by node.
     let heads = FoundObjects<String, ObjectHandle>()
     /// Opens sealed private keys. It is made when the worker starts, and its private key exists only in this process.

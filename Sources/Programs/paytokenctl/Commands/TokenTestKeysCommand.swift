@@ -13,8 +13,8 @@ struct TokenTestKeysCommand: AsyncParsableCommand {
             paytokenctl status lists them. They are labelled "paytokend test" and open nothing. A daemon that uses \
             the HSM token makes them again at its next opening, so remove them when it no longer does.
 
-              paytokenctl token remove-test-keys --module /usr/lib/x86_64-linux-gnu/pkcs11/libtpm2_pkcs11.so \\
-                  --uri pkcs11:token=paytokend --pin-file /etc/paytokend/pin
+              paytokenctl token remove-test-keys --uri pkcs11:token=paytokend \\
+                  --module /usr/lib/softhsm/libsofthsm2.so --pin-file /etc/paytokend/pin
             """)
 
     @Option(help: ArgumentHelp("The vendor's PKCS#11 library.", valueName: "path"), completion: .file())
