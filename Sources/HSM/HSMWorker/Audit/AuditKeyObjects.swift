@@ -14,8 +14,8 @@ struct AuditKeyObjects: Sendable {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }
 
-    /// The templates for both halves, as the profile says. The private key may sign. Every other use is forbidden by name,
-    /// because some HSM tokens allow a use that a template does not mention, unless the HSM token refuses that.
+    /// The templates for both halves. The private key may sign. If the profile forbids uses by name, the templates set
+    /// every other use to false, because some HSM tokens allow a use that a template omits.
     func templates(_ profile: KeyProfile = KeyProfile()) -> (publicKey: Template, privateKey: Template) {
         let publicKey = common(false) + [.ecParameters(EllipticCurve.p256Parameters)]
         let privateKey = common(true) + [.sensitive(true), .extractable(false), .sign(true)]
@@ -55,8 +55,8 @@ final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
 }
 
 extension Session {
-    /// The identifiers of all audit keys whose private key may be used. A key that was imported into the HSM token is
-    /// not reported: anyone with the PIN can import one, and sign with a copy elsewhere.
+    /// The identifiers of all audit keys whose private key may be used. An imported key is omitted: a person with the
+    /// PIN could import a key and sign audit checkpoints with a copy of it outside the HSM token.
     mutating func auditKeyIdentifiers() throws(CallError) -> [[UInt8]] {
         let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
         var identifiers: [[UInt8]] = []
@@ -71,8 +71,8 @@ extension Session {
         return identifiers
     }
 
-    /// The private keys among these that are stored in full. SoftHSM stores a key's name before its curve and its
-    /// numbers, so an interruption can leave a key without them.
+    /// The private keys among these that are stored in full. SoftHSM stores a key's label and CKA_ID before its curve
+    /// and its numbers, so an interruption can leave a key without the latter.
     mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
         var complete: [ObjectHandle] = []
         for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }

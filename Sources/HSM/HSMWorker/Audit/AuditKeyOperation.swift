@@ -28,7 +28,7 @@ extension OpenToken {
     /// Makes an audit key with the requested identifier, or returns the existing key that has it.
     ///
     /// HSM tokens store the public key first, and SoftHSM stores each key in two steps. So an interruption leaves no
-    /// complete private key, and another attempt starts from the beginning.
+    /// complete private key. The next attempt destroys the incomplete objects and makes a new pair.
     func createAuditKey(
         _ identifier: [UInt8], in session: inout Session
     ) throws(WorkerFailure) -> AuditKeyDescription {
@@ -70,7 +70,8 @@ extension OpenToken {
                 return try signed(request, with: known, &session)
             } catch {
                 // Another program may have replaced the object, so the key is searched for again. If the HSM token no
-                // longer shows the key, the library may have lost the HSM token.
+                // longer shows the key, the failure is `hsmTokenUnavailable`, since the library may have lost the HSM
+                // token.
                 guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
@@ -164,9 +165,10 @@ extension [UInt8] {
 }
 
 extension OpenToken {
-    /// Makes calls for the audit record. After a failure, it tries a transaction that is known to be good. This shows
-    /// whether the HSM token lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`).
-    /// The daemon ends the worker only in the latter case, since a missing function must not cost a worker each time.
+    /// Makes calls into the library for the audit record. After a failure, this method tests one of the served keys.
+    /// The test shows whether the HSM token lacks this one function (`auditRefused`) or does not work at all
+    /// (`hsmTokenUnavailable`). The daemon ends the worker only in the latter case. Otherwise a missing function would
+    /// end a worker at each audit checkpoint.
     func forAuditRecord<Value>(
         _ task: String, _ session: inout Session,
         _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>

@@ -73,7 +73,7 @@ extension OpenToken {
                         guard error.isStaleHandle else { throw error }
                     }
                 }
-                return .success(try session.keepAlone(remembered, head.line))
+                return .success(try session.storeDestroyingOthers(remembered, head.line))
             }
         }
     }
@@ -95,7 +95,7 @@ extension Session {
     }
 
     /// Replaces the line in an object that an earlier call stored for this node.
-    /// - Returns: The object that now holds the line; nil if `known` no longer belongs to this node.
+    /// - Returns: The object that now contains the line; nil if `known` no longer belongs to this node.
     fileprivate mutating func replace(
         _ known: ObjectHandle, _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle? {
@@ -106,8 +106,8 @@ extension Session {
         return kept
     }
 
-    /// Stores a line, and destroys every other line of the node that a search of the HSM token finds.
-    fileprivate mutating func keepAlone(
+    /// Stores a line, and destroys the objects with all other lines of the node that a search of the HSM token finds.
+    fileprivate mutating func storeDestroyingOthers(
         _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle {
         let former = try findObjects(matching: remembered.objects)

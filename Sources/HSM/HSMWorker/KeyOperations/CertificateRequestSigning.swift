@@ -7,7 +7,7 @@ import SwiftASN1
 import WorkerProtocol
 
 extension OpenToken {
-    /// Signs a certificate request with the merchant key that it is for, and verifies the signature.
+    /// Signs a certificate request with the merchant key whose public key it contains, and verifies the signature.
     /// - Returns: The signature: ECDSA in DER, or RSA PKCS #1 v1.5, which is as long as the modulus.
     func sign(_ request: RequestSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         guard let entry = keys[request.publicKeyHash] else {
@@ -96,8 +96,8 @@ struct CertificationRequestInfo: Sendable {
     /// The public key, DER.
     let subjectPublicKeyInfo: [UInt8]
 
-    /// - Throws: ``UnsuitableKey`` for any other bytes, for example the body of a certificate, which is signed in the
-    ///   same way but has other fields.
+    /// - Throws: ``UnsuitableKey`` for bytes of any other structure, such as the body of a certificate, which must not
+    ///   be signed.
     init(der: [UInt8]) throws(UnsuitableKey) {
         guard der.count <= FieldBound.requestInformation, let fields = try? Self.fields(of: der), fields.count == 4,
             fields[0].identifier == .integer, Array(fields[0].encodedBytes) == [0x02, 0x01, 0x00],

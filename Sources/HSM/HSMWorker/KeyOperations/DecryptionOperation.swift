@@ -43,7 +43,7 @@ extension OpenToken {
                     try recover(from: call, entry, tier, &failures, &session, &deadline)
                 }
             }
-            guard failures.total < FailedAttempts.most, !deadline.isOver else {
+            guard failures.total < FailedAttempts.attemptLimit, !deadline.isOver else {
                 throw WorkerFailure(
                     .overloaded, "The HSM token failed \(failures.total) times at one transaction: \(failures.last).")
             }
@@ -66,7 +66,7 @@ extension OpenToken {
         if call?.isSessionLost == true {
             return try reopen(&session, &deadline)
         }
-        guard times < FailedAttempts.enough else {
+        guard times < FailedAttempts.equalErrorLimit else {
             if let call, !call.processesUntrustedInput {
                 throw WorkerFailure(
                     .overloaded, "The HSM token fails to open this transaction, but opens others: \(call).")
@@ -94,7 +94,7 @@ extension OpenToken {
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
         let entry = try borrow(input.publicKeyHash, for: .processing, in: &session)
-        // The version must fit the key: no device makes RSA_v1 data for an EC key.
+        // The payment token's version must fit the key's algorithm: no device makes RSA_v1 data for an EC key.
         guard entry.publicKey.algorithm == input.scheme.algorithm else {
             keys.giveBack(input.publicKeyHash)
             throw Self.decryptionFailed

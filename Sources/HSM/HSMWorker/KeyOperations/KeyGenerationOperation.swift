@@ -4,12 +4,12 @@ import PKCS11
 import WorkerProtocol
 
 extension OpenToken {
-    /// Makes a merchant's key pair inside the HSM token, tests it and serves it. If an earlier generation was
-    /// interrupted, finishes that pair instead.
+    /// Makes a merchant's key pair inside the HSM token, tests it and serves it. If an earlier generation for the
+    /// merchant was interrupted, finishes the pair that it left instead of making one.
     ///
     /// The pair gets its CKA_ID, the publicKeyHash, after its self-test: first the private key, then the public one. So
-    /// after an interruption at any point the public key still has its unfinished identifier, and the next generation
-    /// finds the pair by it.
+    /// after an interruption at any point the public key still has the CKA_ID of an unfinished pair, by which the next
+    /// generation finds it.
     func generateKey(
         _ request: KeyGeneration, in session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
@@ -34,7 +34,7 @@ extension OpenToken {
     }
 
     /// Tests the pair and gives it its final CKA_ID. After any failure the pair is destroyed, since nothing was ever
-    /// encrypted to it. If the session is gone, the pair remains, and the next attempt finishes it.
+    /// encrypted to it. If the session is lost, the pair cannot be destroyed, and the next generation finishes it.
     ///
     /// - Returns: nil if the pair cannot sign its certificate request.
     private func finish(
@@ -92,7 +92,7 @@ private struct GeneratedPair {
 }
 
 extension Session {
-    /// - Parameter signs: The private key's CKA_SIGN; nil for the default of the requested use.
+    /// - Parameter signs: The private key's CKA_SIGN; nil for the value that the requested use needs.
     fileprivate mutating func makePair(
         _ request: KeyGeneration, _ profiles: [KeyProfile], signs: Bool? = nil
     ) throws(WorkerFailure) -> GeneratedPair {

@@ -7,9 +7,9 @@ import WorkerProtocol
 extension OpenToken {
     /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none.
     ///
-    /// The private key is created last, unless the HSM token wants it first (``KeyProfile``). So an interruption usually
-    /// leaves no private key without its public key, and a repeated import stores the missing objects. A private key
-    /// that is alone is replaced.
+    /// The private key is created last, unless the HSM token requires it to be created first (``KeyProfile``). So an
+    /// interruption usually leaves no private key without its public key, and a repeated import stores the missing
+    /// objects. A private key without a public key is replaced.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         let privateKey = try unseal(request)
@@ -52,7 +52,8 @@ extension OpenToken {
         }
     }
 
-    /// Stores a certificate with its private key, unless it is there already.
+    /// Stores a certificate for a private key that the worker serves. Does nothing if the certificate is stored
+    /// already.
     ///
     /// A processing key that may sign loses the right at this point, if the HSM token allows that: the key needed it
     /// only for the certificate's request (``Session/signRequest(_:_:with:)``).
@@ -114,8 +115,8 @@ extension Session {
         }
     }
 
-    /// The private keys with this CKA_ID. An interruption between both halves leaves private keys without a public one,
-    /// which nothing can use: they are removed.
+    /// Returns the private keys with this CKA_ID that have a public key. Private keys without one were left by an
+    /// interrupted import and cannot be used, so this method destroys them.
     fileprivate mutating func privateKeys(withPublicKey hash: [UInt8]) throws(CallError) -> [ObjectHandle] {
         let found = try findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
         guard !found.isEmpty, try findObjects(matching: [.objectClass(.publicKey), .identifier(hash)]).isEmpty else {

@@ -17,7 +17,8 @@ struct KeyObjects: Sendable {
         ]
     }
 
-    /// The templates for both halves in one form; the private key's without its secret numbers.
+    /// The templates for both halves of the pair, in the form of `profile`. The private key's template lacks the secret
+    /// numbers, which the caller passes separately when it creates the object.
     func templates(_ profile: KeyProfile = KeyProfile()) -> (publicKey: Template, privateKey: Template) {
         (
             Template(
@@ -41,8 +42,9 @@ struct KeyObjects: Sendable {
 
     /// The permitted uses of a private key, and its protection.
     ///
-    /// - Parameter signs: true for an identity key. Also true for a processing key if the HSM token cannot lend it the
-    ///   right to sign its certificate request (``Session/signRequest(_:_:with:)``).
+    /// - Parameter signs: CKA_SIGN; nil for the default, which is true for an identity key only. The caller passes true
+    ///   for a processing key if the HSM token cannot lend it the right to sign its certificate request
+    ///   (``Session/signRequest(_:_:with:)``).
     static func privateKeyUsage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile(), signs: Bool? = nil
     ) -> [Attribute] {
@@ -57,9 +59,9 @@ struct KeyObjects: Sendable {
             + uses.filter { $0.permitted || profile.forbidsByName }.map { $0.attribute($0.permitted) }
     }
 
-    /// The permitted uses of a public key. CKA_VERIFY is true for both uses, since a key of either use signs its
-    /// certificate request. The shortest form omits it, since the worker verifies signatures itself, and in a TPM
-    /// CKA_VERIFY implies CKA_DECRYPT.
+    /// The permitted uses of a public key. A form that forbids uses by name sets CKA_VERIFY for both uses, since a key
+    /// of either use signs its certificate request. The shortest form omits it, since the worker verifies signatures
+    /// itself, and in a TPM CKA_VERIFY implies CKA_DECRYPT.
     static func publicKeyUsage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile()
     ) -> [Attribute] {
@@ -105,8 +107,8 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Verifies that a private key is sensitive and non-extractable and has the rights of its use. HSM tokens do not
-    /// always follow a template.
+    /// Verifies that a private key is sensitive and non-extractable, and that its rights are those of `use`. HSM tokens
+    /// do not always follow a template.
     mutating func requireProtection(of object: ObjectHandle, for use: KeyUse) throws(WorkerFailure) {
         let values = try refusingOnError { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
@@ -124,7 +126,7 @@ extension Session {
         }
     }
 
-    /// Makes a call into the library. A failure is `importRefused` if the session is still logged in, otherwise
+    /// Makes calls into the library. Throws `importRefused` for a failed call if the user is still logged in, otherwise
     /// `hsmTokenUnavailable`.
     mutating func refusingOnError<Result>(
         _ body: (inout Session) throws(CallError) -> Result

@@ -3,16 +3,18 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// One form of a key pair's templates. HSM tokens differ in the attributes that they accept, and in the half that they
-/// want first. So the worker tries these forms in order, whatever the vendor's name. It reads the protection and the
-/// rights of each key that was made, so it notices an HSM token that permits more than the form names.
+/// One form of a key pair's templates. HSM tokens differ in the attributes that they accept, and in the half of the
+/// pair that must be created first. So the worker tries several forms in order, independently of the vendor. It then
+/// reads the protection and the rights of the new key, so it notices an HSM token that permits more uses than the
+/// template.
 struct KeyProfile: Sendable, Equatable {
-    /// True to forbid every other use by name, because some HSM tokens allow what a template does not mention. Others
-    /// refuse an attribute that they do not have, even if it is false.
+    /// True to set the attribute of each forbidden use to false, because some HSM tokens allow a use that the template
+    /// omits. False to omit these attributes, because other HSM tokens refuse an attribute that they do not support.
     var forbidsByName = true
     /// True to permit CKA_UNWRAP to an RSA processing key. Only ``UnwrappedKeyTier`` needs it.
     var unwraps = true
-    /// True to create an imported private key before its public key. Some libraries make the public object themselves.
+    /// True to create an imported private key before its public key. Some libraries create the public key object
+    /// together with the private key.
     var privateKeyFirst = false
 
     /// The forms of the templates for a new pair, the most explicit first.
@@ -23,7 +25,8 @@ struct KeyProfile: Sendable, Equatable {
             : [KeyProfile(), KeyProfile(unwraps: false), KeyProfile(forbidsByName: false, unwraps: false)]
     }
 
-    /// The same forms in both orders.
+    /// The forms for an imported pair: those of ``forGeneration(needsUnwrap:)`` with the public key created first, then
+    /// the same forms with the private key created first.
     static func forImport(needsUnwrap: Bool) -> [KeyProfile] {
         let forms = forGeneration(needsUnwrap: needsUnwrap)
         return forms
@@ -39,7 +42,7 @@ extension OpenToken {
 
     /// Stores both halves of a pair in the first form that the HSM token accepts, and remembers that form.
     ///
-    /// - Parameter created: Receives the other objects that were made; none if this throws.
+    /// - Parameter created: Receives the public key if this call created it. Receives nothing if the call throws.
     /// - Returns: The private key.
     func storePair(
         _ objects: KeyObjects, _ privateKey: borrowing PrivateKeyInfo, _ created: inout [ObjectHandle],
@@ -63,7 +66,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Stores a pair in one form, or nothing.
+    /// Stores both halves of a pair in one form. Leaves neither half in the HSM token if it throws.
     fileprivate mutating func store(
         _ objects: KeyObjects, _ privateKey: borrowing PrivateKeyInfo, _ profile: KeyProfile,
         _ created: inout [ObjectHandle]

@@ -25,8 +25,8 @@ struct KeyRights: Sendable, Equatable {
         restores = [AttributeType.decrypt, .unwrap, .derive].contains { values.flag($0) == true }
     }
 
-    /// The use. A key that restores is a processing key, with or without other rights. A key that only signs is an
-    /// identity key. nil for a key that may do neither.
+    /// The key's use. A key that can restore symmetric keys is a processing key, with or without other rights. Any
+    /// other key that can sign is an identity key. nil for a key that can do neither.
     var use: KeyUse? {
         if restores { return .processing }
         return signs ? .identity : nil
@@ -45,11 +45,11 @@ extension Session {
 extension Session {
     /// Signs a certificate request.
     ///
-    /// A key that may sign is used directly. This is an identity key, or a processing key that an earlier version made
-    /// with the right to sign. For any other key, the HSM token makes a copy that can only sign. The copy is a session
-    /// object, is used once and is then destroyed, so the stored key never gets the right. If the HSM token makes no
-    /// such copy, or the copy cannot sign, the stored key gets the right for this call. If the process ends during this
-    /// call, the key keeps the right until its certificate is stored (``takeSigningRight(from:)``).
+    /// A key that may sign is used directly. This is an identity key, or a processing key that was generated with the
+    /// right to sign. For any other key, the HSM token makes a copy that can only sign. The copy is a session object,
+    /// is used once and is then destroyed, so the stored key never gets the right. If the HSM token makes no such copy,
+    /// or the copy cannot sign, the stored key gets the right for this call. If the process ends during this call, the
+    /// key keeps the right until its certificate is stored (``takeSigningRight(from:)``).
     ///
     /// The caller must hold the keys exclusively (``OpenToken/exclusively(_:)``). Otherwise another call could use the
     /// key while it has the right.
@@ -60,8 +60,8 @@ extension Session {
         do throws(CallError) {
             if let signature = try signWithCopy(data, mechanism, of: key) { return signature }
         } catch {
-            // The failure, such as a lost session, does not mean that the copy cannot sign. So the stored key does not
-            // get the right.
+            // A failure such as a lost session does not show that the copy cannot sign. So the stored key does not get
+            // the right to sign.
             if error.isUnrelatedToKey { throw error }
         }
         try setAttributes([.sign(true)], of: key)
@@ -85,8 +85,8 @@ extension Session {
         return isGood ? try sign(data, mechanism, key: copy) : nil
     }
 
-    /// Removes the right to sign, best effort, in up to two attempts. If the HSM token does not remove it, the key is
-    /// in the same state as a key that an earlier version made. The worker still refuses other signatures.
+    /// Removes the right to sign, best effort, in up to two attempts. If both fail, the key keeps the right in the HSM
+    /// token, but the worker still lets it sign only its certificate request.
     mutating func takeSigningRight(from key: ObjectHandle) {
         for _ in 0..<2 where (try? setAttributes([.sign(false)], of: key)) != nil { return }
     }

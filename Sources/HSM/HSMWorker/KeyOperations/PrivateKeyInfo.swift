@@ -45,14 +45,14 @@ struct PrivateKeyInfo: ~Copyable {
         }
     }
 
-    /// ECPrivateKey ::= SEQUENCE { version, privateKey OCTET STRING, [0] …, [1] … }. Its public key is ignored: the
-    /// public key is computed from the private one.
+    /// ECPrivateKey ::= SEQUENCE { version, privateKey OCTET STRING, [0] …, [1] … }. The optional public key in it is
+    /// ignored: the public key is computed from the private key.
     private static func ec(
         _ der: borrowing SecretDER, _ numbers: inout Range<Int>
     ) throws(SecretDER.Malformed) -> PrivateKeyInfo {
         guard der.holds([1], at: try der.element(.integer, in: &numbers)) else { throw SecretDER.Malformed() }
-        let place = try der.element(.octetString, in: &numbers)
-        let scalar = der.duplicate(place)
+        let range = try der.element(.octetString, in: &numbers)
+        let scalar = der.duplicate(range)
         let key = unsafe scalar.withUnsafeBytes { unsafe try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0) }
         guard scalar.count == 32, let key else { throw SecretDER.Malformed() }
         var secrets = SecretAttributes(capacity: 32)
@@ -79,13 +79,14 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretDER {
-    /// A copy of the bytes in this range, which must be public: the copy is in ordinary memory, which is not wiped.
-    fileprivate func array(_ place: Range<Int>) -> [UInt8] {
-        unsafe bytes.withUnsafeBytes { unsafe Array($0[place]) }
+    /// A copy of the bytes in this range in ordinary memory, which is not wiped. So the bytes must not be secret.
+    fileprivate func array(_ range: Range<Int>) -> [UInt8] {
+        unsafe bytes.withUnsafeBytes { unsafe Array($0[range]) }
     }
 }
 
-/// Reads DER that must not be copied: a private key. Its functions return ranges within the secret, never bytes.
+/// A reader for the DER of a private key. It returns ranges of the bytes instead of copies, since a copy in ordinary
+/// memory is not wiped.
 struct SecretDER: ~Copyable {
     let bytes: SecretBytes
 
@@ -97,33 +98,33 @@ struct SecretDER: ~Copyable {
 
     struct Malformed: Error {}
 
-    /// Reads the element at the start of `place`, and moves the start of `place` to the end of that element.
+    /// Reads the element at the start of `range`, and moves the start of `range` to the end of that element.
     /// - Returns: The range of the element's content.
-    func element(_ tag: Tag, in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
-        let (found, content) = try anyElement(in: &place)
+    func element(_ tag: Tag, in range: inout Range<Int>) throws(Malformed) -> Range<Int> {
+        let (found, content) = try anyElement(in: &range)
         guard found == tag.rawValue else { throw Malformed() }
         return content
     }
 
-    func anyElement(in place: inout Range<Int>) throws(Malformed) -> (tag: UInt8, content: Range<Int>) {
-        var offset = place.lowerBound
-        let tag = try byte(&offset, before: place.upperBound)
-        var length = Int(try byte(&offset, before: place.upperBound))
+    func anyElement(in range: inout Range<Int>) throws(Malformed) -> (tag: UInt8, content: Range<Int>) {
+        var offset = range.lowerBound
+        let tag = try byte(&offset, before: range.upperBound)
+        var length = Int(try byte(&offset, before: range.upperBound))
         if length >= 0x80 {
             let octets = length - 0x80
             // A private key is shorter than 64 KiB, and indefinite lengths are not DER.
             guard octets == 1 || octets == 2 else { throw Malformed() }
             length = 0
-            for _ in 0..<octets { length = length << 8 | Int(try byte(&offset, before: place.upperBound)) }
+            for _ in 0..<octets { length = length << 8 | Int(try byte(&offset, before: range.upperBound)) }
         }
-        guard place.upperBound - offset >= length else { throw Malformed() }
-        place = offset + length..<place.upperBound
+        guard range.upperBound - offset >= length else { throw Malformed() }
+        range = offset + length..<range.upperBound
         return (tag, offset..<offset + length)
     }
 
     /// The range of a positive INTEGER without leading zeros.
-    func positiveInteger(in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
-        let content = try element(.integer, in: &place)
+    func positiveInteger(in range: inout Range<Int>) throws(Malformed) -> Range<Int> {
+        let content = try element(.integer, in: &range)
         guard !content.isEmpty, self[content.lowerBound] < 0x80 else { throw Malformed() }
         // Drops only the one zero byte that keeps a number positive, since DER permits no other. A loop over leading
         // zeros would take a time that depends on the secret number.
@@ -131,12 +132,12 @@ struct SecretDER: ~Copyable {
     }
 
     /// Returns true if the range contains exactly these public bytes.
-    func holds(_ expected: [UInt8], at place: Range<Int>) -> Bool {
-        place.count == expected.count && zip(place, expected).allSatisfy { self[$0] == $1 }
+    func holds(_ expected: [UInt8], at range: Range<Int>) -> Bool {
+        range.count == expected.count && zip(range, expected).allSatisfy { self[$0] == $1 }
     }
 
-    func duplicate(_ place: Range<Int>) -> SecretBytes {
-        bytes.withBytes { SecretBytes(copying: $0.extracting(place)) }
+    func duplicate(_ range: Range<Int>) -> SecretBytes {
+        bytes.withBytes { SecretBytes(copying: $0.extracting(range)) }
     }
 
     private subscript(offset: Int) -> UInt8 {

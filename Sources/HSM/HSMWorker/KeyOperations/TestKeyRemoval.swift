@@ -1,11 +1,11 @@
 import PKCS11
 public import WorkerProtocol
 
-/// Removes the stored test pairs of an HSM token (``StoredTestPair``), which paytokend no longer uses or which shall be
-/// made again. The daemon may serve meanwhile: it needs them at the next opening only.
+/// Removes the stored test pairs of an HSM token (``StoredTestPair``), so that none remains or new ones are made. The
+/// daemon may use the HSM token meanwhile: a worker needs the pairs only while it opens the HSM token.
 public enum TestKeyRemoval {
-    /// Logs in, and removes them. Blocks.
-    /// - Parameter opening: The HSM token; its numbers of sessions and times have no effect.
+    /// Logs in and removes the pairs. Blocks.
+    /// - Parameter opening: The HSM token; the number of sessions and the time limits have no effect.
     /// - Returns: The number of key pairs removed.
     public static func run(_ opening: HSMTokenOpening) throws(WorkerFailure) -> Int {
         let (_, _, slot, _) = try OpenToken.find(opening)

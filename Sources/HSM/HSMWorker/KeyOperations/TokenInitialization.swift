@@ -37,18 +37,18 @@ public struct TokenInitialization: Sendable {
         public let message: String
     }
 
-    /// Does everything that ``run()`` does before it changes the HSM token. Blocks.
+    /// Makes all checks that ``run()`` makes before it changes the HSM token. Blocks.
     public func check() throws(Failure) {
         _ = try prepare()
     }
 
-    /// Initialises the first slot whose HSM token is not initialised; never another, since that would destroy its
-    /// keys. Blocks.
+    /// Initialises the HSM token in the first slot that has an uninitialised one. Never initialises an HSM token again,
+    /// since that would destroy its keys. Blocks.
     public func run() throws(Failure) -> Outcome {
-        let place = try prepare()
-        let slot = place.slot
+        let input = try prepare()
+        let slot = input.slot
         try Self.call { () throws(CallError) in
-            try slot.initializeToken(label: label, securityOfficerPIN: place.securityOfficerPIN)
+            try slot.initializeToken(label: label, securityOfficerPIN: input.securityOfficerPIN)
         }
         // The library may show the initialised HSM token in another slot.
         let initialized = try Self.call { () throws(CallError) in
@@ -57,8 +57,8 @@ public struct TokenInitialization: Sendable {
         do throws(Failure) {
             return try Self.call { () throws(CallError) in
                 var session = try initialized.openSession(readWrite: true)
-                try session.logIn(.securityOfficer, pin: place.securityOfficerPIN)
-                try session.initializePIN(place.userPIN)
+                try session.logIn(.securityOfficer, pin: input.securityOfficerPIN)
+                try session.initializePIN(input.userPIN)
                 try session.logOut()
                 let serialNumber = try initialized.tokenInfo().serialNumber
                 return Outcome(label: label, serialNumber: serialNumber, slot: initialized.identifier)
@@ -72,14 +72,15 @@ public struct TokenInitialization: Sendable {
         }
     }
 
-    /// The slot of an HSM token that is not initialised, and PINs of a length that it accepts.
-    private struct EmptyPlace: ~Copyable {
+    /// The checked input: the slot of an HSM token that is not initialised, and PINs of a length that this HSM token
+    /// accepts.
+    private struct CheckedInput: ~Copyable {
         let slot: Slot
         let securityOfficerPIN: SecretBytes
         let userPIN: SecretBytes
     }
 
-    private func prepare() throws(Failure) -> EmptyPlace {
+    private func prepare() throws(Failure) -> CheckedInput {
         guard (1...32).contains(label.utf8.count) else {
             throw Failure(status: 64, message: "The label must have 1 to 32 bytes of UTF-8.")
         }
@@ -96,7 +97,7 @@ public struct TokenInitialization: Sendable {
                         + "bytes for this HSM token.")
             }
         }
-        return EmptyPlace(slot: slot, securityOfficerPIN: securityOfficerPIN, userPIN: userPIN)
+        return CheckedInput(slot: slot, securityOfficerPIN: securityOfficerPIN, userPIN: userPIN)
     }
 
     private func readPIN(_ path: String) throws(Failure) -> SecretBytes {

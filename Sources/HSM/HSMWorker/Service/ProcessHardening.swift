@@ -9,7 +9,8 @@ public enum ProcessHardening {
     /// - Returns: One sentence for each step that the system refused.
     public static func apply(name: String) -> [String] {
         unsafe paytokend_set_process_name(name)
-        // A write to a daemon that has ended, or by a library to its HSM, must fail without ending the process.
+        // Otherwise SIGPIPE would end the process when it writes to a daemon that has ended, or when the library writes
+        // to an HSM that has closed the connection.
         _ = signal(SIGPIPE, SIG_IGN)
         var problems: [String] = []
         let privileges = paytokend_forbid_new_privileges()
@@ -21,10 +22,10 @@ public enum ProcessHardening {
         return problems
     }
 
-    /// The number of descriptors that this process may have open. The daemon allows itself 65,536 for its connections,
-    /// which a vendor's library must not inherit. Some libraries close every possible descriptor in a loop, or keep
-    /// descriptors in an fd_set (select(2), 1,024 bits). A worker that leaks descriptors must reach this limit, fail
-    /// and be replaced. The limit leaves room for 256 sessions with a network HSM, plus files and other sockets.
+    /// The number of descriptors that this process may have open. The daemon's own limit of 65,536 would harm a
+    /// vendor's library: some libraries close every possible descriptor in a loop, or store descriptors in an fd_set
+    /// (select(2), 1,024 bits). Also, a worker that leaks descriptors soon fails at this limit and is replaced. The
+    /// limit leaves room for 256 sessions with a network HSM, plus files and other sockets.
     public static let descriptorLimit = 1024
 
     private static func limitDescriptors() -> Int32 {

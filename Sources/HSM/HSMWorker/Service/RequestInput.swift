@@ -23,7 +23,7 @@ final class RequestInput: Sendable {
         self.stream = stream
     }
 
-    /// Blocks for the first request; nil if the stream ends before it.
+    /// Blocks until the first request has arrived, and returns it; nil if the stream ends first.
     func first() -> RequestQueue.Entry? {
         state.withLock { state in
             while !state.hasEnded {
@@ -54,14 +54,14 @@ final class RequestInput: Sendable {
         }
     }
 
-    /// Sends the fault to the other end, and ends the stream.
+    /// Answers the request with `protocolViolation` and this message, and ends the stream.
     func reject(_ message: String, _ identifier: UInt64) {
         state.withLock { reject(message, identifier, &$0) }
     }
 
     /// Blocks until the other end has closed the stream, or this end has shut it down. While all sessions are in
     /// library calls, no thread reads the stream. So the end of the stream would go unnoticed without this method.
-    func awaitEnd() {
+    func waitUntilClosed() {
         var watched = pollfd(fd: descriptor, events: Self.otherEndHasClosed, revents: 0)
         while unsafe poll(&watched, 1, -1) < 0, errno == EINTR {}
     }
@@ -105,12 +105,12 @@ final class RequestInput: Sendable {
     private func violate(_ state: inout State) {
         state.hasEnded = true
         state.isViolated = true
-        // Makes `awaitEnd` return.
+        // Makes `waitUntilClosed` return.
         _ = shutdown(descriptor, Int32(SHUT_RDWR))
     }
 }
 
-/// The worker's end of the socket pair: one thread at a time reads, all threads answer.
+/// The worker's end of the socket pair. One thread at a time reads from it; all threads may send answers.
 final class FrameStream: Sendable {
     private struct Outbox {
         var bytes: [UInt8] = []
@@ -124,7 +124,8 @@ final class FrameStream: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Blocks for the next piece of the stream; nil at its end or on an error.
+    /// Blocks until more bytes have arrived, and returns up to 64 KiB of them; nil at the end of the stream or on an
+    /// error.
     func read() -> [UInt8]? {
         BlockingDescriptor.read(atMost: 64 * 1024, from: descriptor)
     }
@@ -163,10 +164,10 @@ final class FrameStream: Sendable {
     }
 }
 
-/// Blocking reads and writes of complete buffers, which FoundationEssentials lacks. Linking all of Foundation, with
-/// ICU, would make up most of the program, in the process that holds the PIN.
+/// Blocking reads and writes on descriptors, which FoundationEssentials lacks. Foundation has them, but together with
+/// ICU it would be most of the code in the process that has the PIN.
 package enum BlockingDescriptor {
-    /// Makes one read(2): nil at the end or on an error.
+    /// Makes one read(2), and returns the bytes; nil at the end or on an error.
     static func read(atMost count: Int, from descriptor: Int32) -> [UInt8]? {
         let piece = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
             var got: Int
@@ -195,7 +196,7 @@ package enum BlockingDescriptor {
     }
 }
 
-/// Requests on their way to the session threads.
+/// The queue from which the session threads take requests.
 ///
 /// No thread is reserved for reading. An idle session thread reads the stream itself while the others sleep, and
 /// handles the first request that arrives. A handover to another thread would cost two thread switches for each
@@ -266,7 +267,7 @@ final class RequestQueue: @unchecked Sendable {
 /// A mutex with a condition variable, pthread_cond_init(3). Foundation calls it NSCondition.
 @safe
 final class Condition: @unchecked Sendable {
-    // Kept at one address for as long as this object lives: the system identifies waiting threads by it.
+    // Both are allocated, so that their addresses never change: the system finds waiting threads by the address.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 

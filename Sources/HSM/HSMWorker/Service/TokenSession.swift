@@ -3,11 +3,11 @@ import SecretMemory
 import Synchronization
 import WorkerProtocol
 
-/// One PKCS#11 session with the open HSM token, and the requests that are answered in it. One thread at a time uses
-/// it.
+/// One PKCS#11 session with the open HSM token, and the functions that answer requests in that session. One thread at a
+/// time uses it.
 ///
 /// If its PKCS#11 session is lost, or the HSM token has no room for a session, this object takes no requests. The other
-/// sessions then do the work, while it keeps trying to open a new session.
+/// sessions then do the work, while this object keeps trying to open a new session.
 final class TokenSession: Sendable {
     // `Session` cannot be copied, and a thread's closure cannot own it, so a Mutex holds it. The Mutex is never
     // contended.
@@ -24,7 +24,7 @@ final class TokenSession: Sendable {
         session = Mutex(Session(closedIn: hsmToken.slot.withLock { $0 }))
     }
 
-    /// Opens the session; waits within the deadline while the HSM token has no room for it.
+    /// Opens the session. Waits until the deadline while the HSM token has no room for it.
     func open(_ deadline: inout CallDeadline) throws(CallError) {
         defer { updateCount() }
         try session.withLock { (session) throws(CallError) in
@@ -158,8 +158,8 @@ final class TokenSession: Sendable {
                 do throws(CallError) {
                     return try hsmToken.listKeys(number, in: &session)
                 } catch {
-                    // The listing has ended, as the answer reports. The next request on this session repairs the
-                    // session and the login.
+                    // The answer `listingEnded` makes the daemon begin another listing. The next request in this
+                    // session repairs the session and the login.
                     guard error.isSessionLost || error.returnValue == .userNotLoggedIn else { throw error }
                     return nil
                 }

@@ -4,8 +4,8 @@ package import WorkerProtocol
 
 /// The open HSM token with its sessions, and a thread for each of them.
 ///
-/// ``WorkerService`` connects the threads to a socket. The benchmark of the process boundary uses this class without
-/// one.
+/// ``WorkerService`` connects the threads to a socket. The benchmark of the process boundary uses this class without a
+/// socket.
 package final class ServedToken: Sendable {
     private let hsmToken: OpenToken
     private let sessions: [TokenSession]
@@ -45,8 +45,8 @@ package final class ServedToken: Sendable {
 
     /// Starts a thread for each session. The threads end with the process, or when no more requests come.
     /// - Parameters:
-    ///   - read: Blocks for further requests with their identifiers; nil when none will come. One thread at a time
-    ///     calls it.
+    ///   - read: Blocks until further requests arrive, and returns them with their identifiers; nil if no more will
+    ///     come. One thread at a time calls it.
     ///   - answered: Receives a request's identifier and its answer, in these threads.
     package func startThreads(
         reading read: @escaping () -> [(identifier: UInt64, request: WorkerRequest)]?,
@@ -69,10 +69,11 @@ package final class ServedToken: Sendable {
 ///
 /// This target is everything that the worker process does. It holds the vendor's library, the PIN, the sessions and the
 /// key handles, and reads only frames, which it treats as hostile input. A merchant's private key never leaves the HSM
-/// token. A transaction's symmetric key leaves it in tier C only, and never this process.
+/// token. A transaction's symmetric key leaves the HSM token in tier C only, and never leaves this process.
 ///
-/// Each session has a thread of its own, which reads a request when it is idle; the calling thread waits for the end.
-/// Answers are written in the order in which they are ready.
+/// Each session has a thread of its own, and an idle one of these threads reads the requests. The thread that calls
+/// ``serve(descriptor:)`` only waits for the end of the stream. Answers are written in the order in which they are
+/// ready.
 ///
 /// To follow a decryption, read ``ServedToken`` (threads), ``RequestQueue`` (the reading thread), ``TokenSession``
 /// (one session and its requests), `KeyOperations/DecryptionOperation.swift` (repeated calls) and `Tiers` (the calls
@@ -106,7 +107,7 @@ public enum WorkerService {
                     // Sent before the session threads start, so that `opened` is always the first answer.
                     stream.send(.opened(hsmToken.description), for: first.identifier)
                     hsmToken.startThreads(reading: input.batch) { stream.send($1, for: $0) }
-                    input.awaitEnd()
+                    input.waitUntilClosed()
                 } catch {
                     stream.send(.failed(error), for: first.identifier)
                     return Status.unavailable

@@ -14,7 +14,7 @@ enum PSSEncoding {
 
     /// - Parameters:
     ///   - digest: The message's SHA-256.
-    ///   - salt: Any length that fits.
+    ///   - salt: The salt, of any length for which the precondition is met.
     ///   - modulusBits: The key's modulus in bits; the encoding has one bit less.
     /// - Returns: The input of the bare RSA operation: a big-endian number with as many bytes as the modulus.
     /// - Precondition: The modulus has room for hash, salt and two bytes more: RSA-2048 with a salt of 32 bytes has.
@@ -31,7 +31,8 @@ enum PSSEncoding {
         for (index, octet) in mask(from: hash, count: block.count).enumerated() { block[index] ^= octet }
         block[0] &= 0xFF >> UInt8(8 * count - encodedBits)
         let encoded = block + hash + [0xBC]
-        // If the modulus has a multiple of eight bits plus one, the encoding is a byte shorter (RFC 8017 §8.1.1).
+        // If the modulus has one bit more than a multiple of eight, the encoding is a byte shorter than the modulus
+        // (RFC 8017 §8.1.1).
         return [UInt8](repeating: 0, count: (modulusBits + 7) / 8 - count) + encoded
     }
 

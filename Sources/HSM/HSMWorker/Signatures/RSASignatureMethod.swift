@@ -55,7 +55,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
 
     /// Signs, and verifies the signature with the public key. An RSA operation in which a fault occurs can reveal the
     /// private key (Boneh, DeMillo, Lipton, EUROCRYPT 1997), so no unverified signature leaves the worker.
-    /// - Returns: As many bytes as the modulus has; nil for a signature that does not verify.
+    /// - Returns: The signature, as long as the modulus; nil if it does not verify.
     func sign(
         _ message: [UInt8], with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(CallError) -> [UInt8]? {
@@ -79,7 +79,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
 }
 
 extension SubjectPublicKeyInfo {
-    /// Returns true if an RSA signature is this key's; false for EC.
+    /// Returns true if this key is an RSA key and the signature verifies under it.
     func isValid(_ signature: [UInt8], of message: [UInt8], _ algorithm: TLSSignatureAlgorithm) -> Bool {
         guard case .rsa(let modulus, _) = key, signature.count == modulus.count,
             let key = try? _RSA.Signing.PublicKey(derRepresentation: der)

@@ -19,7 +19,7 @@ struct RSASignatures: Sendable {
         }
     }
 
-    /// The description that the daemon receives.
+    /// The signature algorithms for which a method was found, in the form that the daemon receives.
     var description: TLSSignatures {
         TLSSignatures(pss: pss == nil ? .none : pss == .pssPaddedHere ? .byWorker : .byToken, pkcs1: pkcs1 != nil)
     }
@@ -29,7 +29,8 @@ struct RSASignatures: Sendable {
 
     var isEmpty: Bool { any == nil }
 
-    /// A message of the size of a TLS client's longest input: some HSM tokens hash short messages only.
+    /// A message as long as the longest input to a TLS client's signature, because some HSM tokens fail to hash long
+    /// messages.
     private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
 
     /// - Parameters:

@@ -59,12 +59,12 @@ extension OpenToken {
     ) throws(WorkerFailure) {
         let times = failures.count(call)
         try restore(&session, &deadline)
-        if let call, call.isStaleHandle, failures.total < FailedAttempts.most {
+        if let call, call.isStaleHandle, failures.total < FailedAttempts.attemptLimit {
             return try findAgain(entry, call, &session, &deadline)
         }
         // The fault may be in the session alone, so the next attempt uses a new one.
         if call?.isSessionLost == true || failures.total > 1 { try reopen(&session, &deadline) }
-        guard times < FailedAttempts.enough, failures.total < FailedAttempts.most else {
+        guard times < FailedAttempts.equalErrorLimit, failures.total < FailedAttempts.attemptLimit else {
             guard let failure = tiers.signatures.selfTestFailure(in: &session), failure.call?.isBusy != true else {
                 throw WorkerFailure(
                     .overloaded, "The HSM token fails to sign with this key, but signs with others: \(failures.last).")

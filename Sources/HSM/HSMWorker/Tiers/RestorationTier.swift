@@ -6,7 +6,8 @@ import SecretMemory
 import WorkerProtocol
 
 /// One way to restore a transaction's symmetric key with the merchant's private key in the HSM token, and to open the
-/// payment data with it. Tiers differ in what leaves the HSM token; the frames do not.
+/// payment data with it. Tiers differ in what leaves the HSM token. The frames between daemon and worker are the same
+/// for all tiers.
 ///
 /// ``TierSelection`` chooses one for each version of payment tokens, by trying each with a ``TestKeyPair``.
 protocol RestorationTier: Sendable {
@@ -14,11 +15,11 @@ protocol RestorationTier: Sendable {
     var protection: ProtectionTier { get }
     /// The function that the HSM token must have, by its name in the standard. Messages to operators contain it.
     var requirement: String { get }
-    /// The form of AES-GCM's parameters; nil if the HSM token does no AES-GCM.
+    /// The form of the parameters that the HSM token gets for AES-GCM; nil if this process does the AES-GCM.
     var parameterForm: Mechanism.GCMParameterForm? { get }
 
-    /// Opens the payment data. Leaves no object in the HSM token, even if it throws, except the kept object of the
-    /// session (``UnwrappedKeyTier``).
+    /// Opens the payment data. Leaves no object in the HSM token, even if it throws, except the session's `keptObject`,
+    /// the substitute key of ``UnwrappedKeyTier``.
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8]
@@ -34,14 +35,14 @@ enum RestorationError: Error {
     /// The input is wrong or the HSM token fails. Its return value does not distinguish them, so the caller repeats
     /// the call before it refuses the input.
     ///
-    /// nil if the HSM token unwrapped the key and this process then found the tag wrong. That is certain, but the call
-    /// is repeated nevertheless. An answer without repetition would take less time than the answer to a wrong padding,
-    /// and a caller could distinguish the two.
+    /// The associated value is nil if the HSM token unwrapped the key and this process then found the tag wrong. The
+    /// input is then certainly wrong, but the call is repeated nevertheless. An answer without repetition would take
+    /// less time than the answer to a wrong padding, and a caller could distinguish the two.
     case refused(CallError?)
     /// The call failed for a reason other than the input.
     case hsmToken(CallError)
 
-    /// Makes a call whose failure is attributed to the HSM token.
+    /// Makes a call into the library, and throws its failure as `hsmToken`.
     static func ofToken<Value: ~Copyable>(
         _ call: () throws(CallError) -> Value
     ) throws(RestorationError) -> Value {
@@ -72,7 +73,7 @@ struct PrivateKeyEntry: Sendable {
 
 /// The symmetric key of one transaction, restored inside the HSM token, which it never leaves.
 enum TransactionKey {
-    /// AES, sensitive and non-extractable, a session object, for decryption only.
+    /// The attributes of the key: an AES key as a session object, sensitive and non-extractable, for decryption only.
     static let attributes: [Attribute] = [
         .objectClass(.secretKey), .keyType(.aes), .token(false), .private(true), .sensitive(true), .extractable(false),
         .decrypt(true),
@@ -108,7 +109,8 @@ enum TransactionKey {
 }
 
 extension RawSpan {
-    /// The payment data, which leaves secret memory here: it is the answer, and the daemon protects it from here on.
+    /// A copy of the payment data in ordinary memory, for the answer to the daemon. From here on, the daemon protects
+    /// the payment data.
     fileprivate var array: [UInt8] {
         unsafe withUnsafeBytes { unsafe Array($0) }
     }
@@ -158,8 +160,8 @@ struct OneStepDerivationTier: RestorationTier {
     }
 }
 
-/// EC_v1, tier B: the HSM token composes the one-step KDF (SP 800-56A §5.8.2.1) from PKCS#11's older mechanisms:
-/// SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo, where Z is the raw shared secret, which is sensitive from the start.
+/// EC_v1, tier B: the HSM token does the one-step KDF (SP 800-56A §5.8.2.1) in steps, by older mechanisms of PKCS#11.
+/// The KDF is SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo. Z, the raw shared secret, is a sensitive object from the start.
 struct ConcatenationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.b
@@ -241,7 +243,7 @@ struct ECDHSecretTier: RestorationTier {
 }
 
 extension P256Point {
-    /// Checks that the point is on the curve, which some HSM tokens do not. Answers to points off the curve would
+    /// Checks that the point is on the curve, which some HSM tokens do not check. Answers to points off the curve would
     /// reveal the private key bit by bit.
     init(checking bytes: [UInt8]) throws(RestorationError) {
         do {

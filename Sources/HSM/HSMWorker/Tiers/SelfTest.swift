@@ -9,7 +9,7 @@ import WorkerProtocol
 struct SelfTestFailure: Error, CustomStringConvertible {
     /// Part of a sentence for an operator.
     let description: String
-    /// The HSM token's own error; nil when the result was wrong.
+    /// The call that failed; nil if all calls succeeded but their result was wrong.
     let call: CallError?
 
     init(_ description: String, _ call: CallError? = nil) {
@@ -47,8 +47,8 @@ extension RestorationTier {
         return nil
     }
 
-    /// Opens a test transaction with a test key pair, and checks that one with a wrong tag is refused. With the
-    /// published pair, also tests a shared secret that begins with a zero byte.
+    /// Opens a test transaction with a test key pair, and checks that one with a wrong tag is refused. If the key pair
+    /// is the published EC pair, also tests a shared secret that begins with a zero byte.
     func selfTestFailure(with key: borrowing TestKeyPair, in session: inout Session) -> SelfTestFailure? {
         let entry = key.entry
         if let failure = selfTestFailure(with: entry, in: &session) { return failure }

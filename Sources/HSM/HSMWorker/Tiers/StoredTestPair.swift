@@ -22,7 +22,8 @@ struct StoredTestPair: Sendable {
     /// The beginning of the CKA_ID. Random bytes follow, since workers of several hosts may make pairs at the same time.
     private var identifierPrefix: [UInt8] { Array("\(Self.prefix)\(name) ".utf8) }
 
-    /// The attributes of both halves of a new pair: 27 to 30 bytes of CKA_ID, and a publicKeyHash has 32.
+    /// The common attributes of both halves of a new pair. The CKA_ID has 27 to 30 bytes, so it never equals a
+    /// publicKeyHash, which has 32.
     func newAttributes() -> [Attribute] {
         let random = (0..<8).map { _ in UInt8.random(in: .min ... .max) }
         return [.token(true), .identifier(identifierPrefix + random), .label(Self.label)]
@@ -33,7 +34,7 @@ struct StoredTestPair: Sendable {
         label == self.label && identifier?.starts(with: prefix.utf8) == true
     }
 
-    /// The pair that the HSM token has; nil if it has none with both halves.
+    /// The handles of the stored pair for this purpose; nil if the HSM token has no complete pair.
     func find(in session: inout Session) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
         let privateKeys: Template = [.objectClass(.privateKey), .token(true), .label(Self.label)]
         for privateKey in try session.findObjects(matching: privateKeys) {
@@ -46,7 +47,8 @@ struct StoredTestPair: Sendable {
         return nil
     }
 
-    /// Removes all test pairs, and halves of them. The next opening makes new pairs where it needs them.
+    /// Removes all stored test pairs, complete or not. The next worker that opens the HSM token makes the pairs that it
+    /// needs again.
     /// - Returns: the number of private keys removed.
     static func removeAll(in session: inout Session) throws(CallError) -> Int {
         var removed = 0
@@ -64,7 +66,7 @@ struct StoredTestPair: Sendable {
 }
 
 extension CallError {
-    /// True if the HSM token objects to a template, and not to the mechanism or to the moment.
+    /// True if the HSM token rejects the template, so that the call may succeed with another template.
     var isAboutTemplate: Bool {
         switch returnValue {
         case .attributeValueInvalid, .attributeTypeInvalid, .attributeReadOnly, .templateInconsistent,

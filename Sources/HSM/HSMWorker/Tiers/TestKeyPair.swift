@@ -13,7 +13,7 @@ struct TestKeyPair: Sendable {
         case known
         /// A session pair that the HSM token generated.
         case generated
-        /// A pair that the HSM token keeps. `isNew` is true if it was made now.
+        /// A pair that the HSM token stores. `isNew` is true if it was made for this test.
         case stored(StoredTestPair, isNew: Bool)
     }
 
@@ -22,11 +22,12 @@ struct TestKeyPair: Sendable {
     let entry: PrivateKeyEntry
     let origin: Origin
 
-    /// - Parameter makesStored: true to make a stored pair if there is none and the HSM token makes no other.
+    /// - Parameter makesStored: true to make a stored pair if there is none yet and the HSM token makes no session
+    ///   pair.
     init(
         for scheme: RestorationScheme, use: KeyUse = .processing, makesStored: Bool = false, in session: inout Session
     ) throws(CallError) {
-        // Some HSM tokens take no private key from outside; they generate the pair.
+        // Some HSM tokens accept no private key from outside, so they have to generate the test pair.
         if let known = try? KnownKeyPair.create(for: scheme, use: use, in: &session) {
             (publicKey, privateKey) = known
             origin = .known
@@ -105,7 +106,7 @@ struct TestKeyPair: Sendable {
 }
 
 extension Session {
-    /// A public key object's key; nil when its attributes are not those of a merchant's key.
+    /// The key in a public key object; nil unless it is a P-256 or RSA-2048 key.
     mutating func publicKey(
         _ object: ObjectHandle, _ algorithm: KeyAlgorithm
     ) throws(CallError) -> SubjectPublicKeyInfo? {
@@ -154,8 +155,8 @@ enum KnownKeyPair {
         /hyrEn5MRCDB75bOQI+jDXwK5ifzYG6Rcyc8IBxcfyXs6DyeVgZyNRfaaPyLgJzXOnElFgGAb/X8
         """
 
-    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte. One secret in 256 does,
-    /// and some HSM tokens strip the byte.
+    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte. One shared secret in 256
+    /// begins so, and some HSM tokens strip that byte.
     static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
         Base64.decode("3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
             try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)

@@ -12,7 +12,8 @@ struct TierSelection: Sendable {
     /// The reasons why functions are missing: one sentence for each payment token version without a tier, and for each
     /// TLS signature algorithm without a mechanism.
     private(set) var shortcomings: [String] = []
-    /// The stored test pairs that were used, by their names, and the number of those that were made now.
+    /// The names of the stored test pairs that the tests used, and the number of these pairs that were made for the
+    /// tests.
     private(set) var storedTestPairs: (names: [String], made: Int) = ([], 0)
     /// True if a payment token version has no tier because only tier C would work and the configuration does not allow
     /// tier C.
@@ -34,7 +35,7 @@ struct TierSelection: Sendable {
     }
 
     /// - Parameters:
-    ///   - makesStoredPairs: true to make stored test pairs if the HSM token makes no others.
+    ///   - makesStoredPairs: true to make stored test pairs if the HSM token makes no session key pairs.
     ///   - deadline: The limit of the wait for a busy HSM token. Without the wait, a strong tier would fail its test on a
     ///     busy HSM token, and a weaker one would be chosen.
     init(
@@ -67,7 +68,8 @@ struct TierSelection: Sendable {
 
     // MARK: Keys
 
-    /// Part of a sentence: the reason why no key of this kind can be used, or nil.
+    /// The reason why no key of this algorithm and use can be used, as the beginning of a sentence; nil if such keys
+    /// can be used.
     func lack(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
         switch use {
         case .processing:
@@ -119,7 +121,7 @@ struct TierSelection: Sendable {
         for candidate in Self.candidates where candidate.scheme == scheme {
             guard candidate.protection != .c || allowExtractableSecret else { break }
             // The second form of the parameters is tried only if the HSM token refused the first. A library that
-            // expects one form and gets the other might read past its end.
+            // expects one form and gets the other might read past the end of the parameters.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
             let found = deadline.failureAfterRetry { candidate.selfTestFailure(with: key, in: &session) }

@@ -17,7 +17,7 @@ struct UnwrappedKeyTier: RestorationTier {
     let form: Mechanism.GCMParameterForm
     var parameterForm: Mechanism.GCMParameterForm? { form }
 
-    /// The attributes without CKA_VALUE_LEN: the wrapped key determines its size (PKCS#11 v2.40 base §5.13,
+    /// The template omits CKA_VALUE_LEN, because the wrapped bytes determine the key's size (PKCS#11 v2.40 base §5.13,
     /// C_UnwrapKey).
     private static let template = Template(TransactionKey.attributes)
 
@@ -33,7 +33,8 @@ struct UnwrappedKeyTier: RestorationTier {
             symmetricKey = try session.unwrapKey(input.keyMaterial, .rsaOAEPSHA256, with: key.working, Self.template)
         } catch {
             guard error.mayBeCausedByInput else {
-                // If the session or the login is gone, so is the substitute.
+                // If the session or the login was lost, the substitute is gone too, and its handle must not be used
+                // again.
                 session.dropKeptObject()
                 throw .hsmToken(error)
             }
@@ -69,8 +70,8 @@ struct UnwrappedKeyTier: RestorationTier {
         return result
     }
 
-    /// Returns the session's substitute key, and unwraps a new one if the session has none. It opens no data, and it is
-    /// unwrapped in the same way as real keys.
+    /// Returns the session's substitute key, and unwraps a new one if the session has none. The substitute key opens no
+    /// data, and it is unwrapped in the same way as real keys.
     private func makeSubstitute(
         _ key: borrowing PrivateKeyEntry, _ session: inout Session
     ) throws(RestorationError) -> ObjectHandle {

@@ -3,8 +3,8 @@ import PKCS11
 import WorkerProtocol
 
 extension OpenToken {
-    /// Reads the attributes of every private key with this CKA_ID. Each call searches for the objects again: a copy,
-    /// or an additional object, may have the same CKA_ID and other rights.
+    /// Reads the attributes of every private key with this CKA_ID. Each call searches for the objects again, because
+    /// another program may have added a key with the same CKA_ID but other rights.
     ///
     /// The call does not change which keys are served.
     func attributes(

@@ -2,13 +2,13 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-// The functions that lend a served key to one operation, after a check of the key's use. They also search for a key
-// again if its object is gone.
+// Functions that check a key's use and then lend the key to one operation. If the key's object is gone, they search the
+// HSM token for the key again.
 extension OpenToken {
-    /// Lends a key to the caller, which must give it back.
+    /// Lends a key to the caller, which must return it with `keys.giveBack(_:)`.
     ///
-    /// A key of the other use is refused without a call into the library: an identity key never decrypts, and a
-    /// processing key never signs.
+    /// Throws `keyNotFound` without a call into the library if the key has the other use: an identity key never
+    /// decrypts, and a processing key never signs a TLS handshake.
     func borrow(
         _ publicKeyHash: [UInt8], for use: KeyUse, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
@@ -28,8 +28,8 @@ extension OpenToken {
     /// So a previous worker must have imported this key while the current worker was listing keys.
     private func borrowNew(_ hash: [UInt8], for use: KeyUse, in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
-            // A listing that was under way may have removed the key for a moment. No listing runs now, so the map is
-            // read again.
+            // A listing may have removed the key from the map for a moment. No listing runs inside this closure, so the
+            // map is read again.
             if let entry = keys.borrow(hash, for: use) { return entry }
             _ = try? describeKey(hash, in: &session)
             return keys.borrow(hash, for: use)
@@ -41,8 +41,8 @@ extension OpenToken {
     func findAgain(
         _ entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        // An unfinished operation or a lost session makes the search itself fail; it is tried once more in a new
-        // session.
+        // The search itself fails if the session is lost or has an unfinished operation. It is then repeated once in a
+        // new session.
         var isSecond = false
         while true {
             do throws(CallError) {
@@ -70,13 +70,14 @@ extension KeyUse {
 
 /// The failed attempts at one operation so far.
 struct FailedAttempts {
-    /// The number of consecutive equal errors after which the operation is considered the cause, if other operations
-    /// succeed.
-    static let enough = 3
-    /// The number of failed attempts, with equal or different errors, after which the operation is not repeated.
-    static let most = 8
+    /// The number of consecutive equal errors after which the operation's input or key counts as the cause, if other
+    /// operations succeed.
+    static let equalErrorLimit = 3
+    /// The number of failed attempts after which the operation is not repeated, even if each attempt failed with
+    /// another error.
+    static let attemptLimit = 8
 
-    /// The description of an attempt that failed without an error from the HSM token.
+    /// The text that messages give as the error if the HSM token reported none, such as "a wrong tag".
     let unexplained: String
     private(set) var total = 0
     private var latest: CallError??
@@ -99,15 +100,16 @@ struct FailedAttempts {
 }
 
 // Working copies of private keys as session objects. They spare some HSM tokens a read of their storage: without a
-// copy, SoftHSM locks and reads a file, which costs a third of a decryption. Copies cost memory and, in large numbers,
-// time, so only a limited number of keys have one. Initially these are the first keys of the listing, later the most
-// used ones.
+// copy, SoftHSM locks and reads a file, which takes a third of a decryption's time. Copies occupy memory and, in large
+// numbers, cost time, so at most `maximumCopies` keys have one. At first these are the first keys of the listing, later
+// the most used keys.
 extension OpenToken {
     private static let maximumCopies = 64
-    /// The interval, in uses, at which a key without a working copy is considered for one.
+    /// The number of uses of a key without a working copy after which the worker again checks whether the key gets one.
     private static let usesForCopy = 8
 
-    /// Serves a tested key that was listed or generated, with a working copy if there is room.
+    /// Serves a tested key that was listed, generated or imported. Makes a working copy of the key if fewer than
+    /// `maximumCopies` exist.
     func add(_ entry: PrivateKeyEntry) {
         keys.insert(entry)
         guard keys.copies < Self.maximumCopies else { return }
@@ -121,8 +123,8 @@ extension OpenToken {
         }
     }
 
-    /// Counts a use. A frequently used key gets a working copy, in place of a rarely used key's copy if the limit is
-    /// reached.
+    /// Counts a use of the key, and makes a working copy of a frequently used key. At `maximumCopies`, the new copy
+    /// replaces the copy of a rarely used key.
     func countUse(of entry: PrivateKeyEntry) {
         let uses = keys.countUse(entry.publicKey.publicKeyHash)
         guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
@@ -142,8 +144,8 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: A copy of the stored key as a session object; nil if the HSM token makes no copy, or one with weaker
-    ///   protection or different rights.
+    /// - Returns: A copy of the stored key as a session object; nil if the HSM token makes no copy, or if the copy has
+    ///   weaker protection or other rights than the stored key.
     fileprivate mutating func workingCopy(of entry: PrivateKeyEntry) -> ObjectHandle? {
         guard let copy = try? copyObject(entry.object, [.token(false)]) else { return nil }
         let values = try? attributes([.sensitive, .extractable, .token], of: copy)
@@ -157,8 +159,8 @@ extension Session {
     }
 }
 
-/// The time until which a call may be made again. It ends before the daemon's own limit, at which the daemon ends the
-/// worker.
+/// The time until which the worker may repeat a failed call into the library. It is earlier than the daemon's limit for
+/// the request, at which the daemon ends the worker.
 struct CallDeadline: Sendable {
     private let end: ContinuousClock.Instant
     private var pause = Self.shortestPause
@@ -167,7 +169,8 @@ struct CallDeadline: Sendable {
     private static let longestPause = 0.25
 
     /// - Parameters:
-    ///   - start: The time when a session began the call; waiting for a session does not count.
+    ///   - start: The time when a session began to process the request. The time that the request waited for a session
+    ///     does not count.
     ///   - callTimeout: The daemon's limit, in milliseconds.
     init(from start: ContinuousClock.Instant = .now, callTimeout: UInt32) {
         end = start + .milliseconds(Int64(callTimeout) * 3 / 4)
@@ -197,8 +200,8 @@ struct CallDeadline: Sendable {
         }
     }
 
-    /// Runs a test, and runs it once more if it fails. Otherwise a transient error would disable a function for as long
-    /// as the worker runs. A test that fails because the HSM token is busy is repeated while time is left.
+    /// Runs a test, and runs it once more if it fails. Otherwise one transient error would disable the tested function
+    /// for as long as the worker runs. A test that fails because the HSM token is busy is repeated while time is left.
     ///
     /// - Returns: nil if the test passed, otherwise the last fault.
     mutating func failureAfterRetry(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
@@ -266,12 +269,13 @@ extension CallError {
         }
     }
 
-    /// The call processes bytes that the payment's sender chose and that no check here could validate.
+    /// The call processes bytes that the sender of the payment token chose and that this process cannot validate.
     var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
 
-    /// Wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many different values for these,
-    /// and some also indicate faults of the HSM token, so no value proves either cause. Only errors with a certain
-    /// cause are excluded: a missing function, a lost session, login or object, a busy HSM token.
+    /// Wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many different values for both.
+    /// Some of these values also report faults of the HSM token, so no value proves that the input is wrong. Only
+    /// errors with a known other cause are excluded: a missing function, a lost session, login or object, or a busy HSM
+    /// token.
     var mayBeCausedByInput: Bool {
         processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
     }

@@ -4,14 +4,15 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// Reads every merchant key of an HSM token, or those with one CKA_ID, and tests them, a page at a time.
+/// Reads and tests merchant keys, a page at a time: all keys of an HSM token, or only those with one CKA_ID.
 ///
-/// It makes three searches and then reads attributes by handle: a search for each key would take time quadratic in the
-/// number of objects. Several sessions may read at the same time; each key is read by one of them.
+/// A listing of all keys makes three searches and then reads attributes by handle. A search for each key would take
+/// time quadratic in the number of objects. Several sessions may read at the same time; each key is read by one of
+/// them.
 final class KeyListing: Sendable {
     private let tiers: TierSelection
-    /// The entries that were served when the listing began. A tested pair is not tested again while its object is the
-    /// same.
+    /// The entries that were served when the listing began. A key among them is not tested again if the HSM token still
+    /// shows it with the same object handle and use.
     let known: [[UInt8]: PrivateKeyEntry]
     private let privateKeys: [ObjectHandle]
     private let publicKeys: [[UInt8]: [ObjectHandle]]
@@ -21,7 +22,7 @@ final class KeyListing: Sendable {
     private struct State {
         /// The index in `privateKeys` of the next key that no session has begun to read.
         var position = 0
-        /// Keys that a session began to read and must be read again, because a call into the HSM token failed.
+        /// Keys that must be read again, because a call into the library failed while a session was reading them.
         var returned: [ObjectHandle] = []
         /// The number of keys that sessions are reading now.
         var underWay = 0
@@ -165,8 +166,9 @@ final class KeyListing: Sendable {
     }
 
     /// Checks one private key and tests the pair.
-    /// - Returns: nil if the key may be used; it is then among the entries.
-    /// - Throws: An error that is unrelated to the key.
+    /// - Returns: nil if the key may be used, which adds it to `entries`; otherwise the reason, as a sentence for
+    ///   operators.
+    /// - Throws: A ``CallError`` whose cause is not the key, such as a lost session.
     private func findFault(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
@@ -216,8 +218,8 @@ final class KeyListing: Sendable {
         if let failure = tiers.useFailure(of: entry, in: &session),
             failure.call == nil || tiers.useFailure(of: entry, in: &session) != nil
         {
-            // PKCS#11 v2.40 base §4.9: such a key requires another C_Login before each use, with the PIN that the
-            // worker has wiped. The HSM token returns the same value as for a lost login.
+            // A key with CKA_ALWAYS_AUTHENTICATE requires another C_Login before each use (PKCS#11 v2.40 base §4.9),
+            // but the worker has wiped the PIN. The HSM token returns the same value as for a lost login.
             if failure.call?.returnValue == .userNotLoggedIn,
                 try session.attributes([.alwaysAuthenticate], of: key.object).flag(.alwaysAuthenticate) == true
             {
@@ -232,7 +234,7 @@ final class KeyListing: Sendable {
         return (entry, nil)
     }
 
-    /// Returns true if there is no login. The handles of all private keys are then stale, and no key can be used.
+    /// Returns true if the user is no longer logged in. The handles of all private keys are then stale.
     private static func hasLostLogin(_ session: inout Session) -> Bool { (try? session.loggedInUser()) != .user }
 
     // MARK: Reading
@@ -249,7 +251,7 @@ final class KeyListing: Sendable {
         switch values.keyType {
         case .ec where values.bytes(.ecParameters) == EllipticCurve.p256Parameters: algorithm = .ec
         case .rsa: algorithm = .rsa
-        // The HSM token may hold keys of other programs.
+        // A key of another type belongs to another program, so it is not listed.
         default: return nil
         }
         return PrivateKey(

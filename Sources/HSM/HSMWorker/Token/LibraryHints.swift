@@ -1,19 +1,21 @@
 import FoundationEssentials
 import PKCS11
 
-/// The likely cause when a library's C_Initialize fails, or when it shows no HSM token, as p11-kit's client does without its
-/// server. Return values do not help: most libraries return CKR_GENERAL_ERROR for every cause.
+/// The likely cause when a library's C_Initialize fails or when it shows no HSM token, as a question to the operator. Most
+/// libraries return CKR_GENERAL_ERROR for every cause, which tells the operator nothing. p11-kit's client shows no HSM
+/// token without its server.
 struct LibraryHint: Sendable {
     /// A part of the library's file name, in lower case.
     private let name: String
-    /// An environment variable that only this library reads. It identifies a library to which another module forwards
-    /// calls.
+    /// An environment variable that only this library reads; nil if none is known. If it is set and the configured
+    /// module has another name, that module probably forwards its calls to this library.
     private let variable: String?
     private let question: String
 }
 
 extension LibraryHint {
-    /// The libraries whose causes are known, by trial or from the vendor's documents (Tokens.md, OtherHSMs.md).
+    /// The hints for libraries whose usual causes are known from trials or the vendor's documents (Tokens.md,
+    /// OtherHSMs.md).
     private static let all = [
         LibraryHint(
             name: "softhsm", variable: "SOFTHSM2_CONF",

@@ -12,41 +12,46 @@ final class OpenToken: Sendable {
     let description: HSMTokenDescription
     let tiers: TierSelection
     let keys = PrivateKeyMap()
-    /// The latest listing; `keys` is nil once all of its pages have been read.
+    /// The latest listing, and the random number by which the daemon requests its further pages. `keys` is nil once all
+    /// pages have been read.
     let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
-    /// Audit keys that were used, by their CKA_ID.
+    /// The audit keys that this worker has used, by CKA_ID.
     let auditKeys = FoundObjects<[UInt8], AuditKeyEntry>()
-    /// The reason why the audit key that this HSM token makes is unsuitable; nil if it is not. Another would be the same,
-    /// and some libraries (a TPM's) lose memory of the device with each.
+    /// The reason why the audit key that this HSM token makes is unsuitable; nil if it is suitable. Another key would be
+    /// the same, and some libraries (a TPM's) lose memory of the device with each.
     let auditKeyRefusal = Mutex<String?>(nil)
-    /// The objects that keep the nodes' newest audit checkpoints, by node.
+    /// The objects that store the newest audit checkpoint of each node, by the node's name.
     let heads = FoundObjects<String, ObjectHandle>()
-    /// Opens sealed private keys. It is made when the worker starts, and its private key exists only in this process.
+    /// The recipient of private keys that are sealed for import. Its own private key is made when the worker starts,
+    /// and exists only in this process.
     let importRecipient = KeySealing.Recipient()
 
     let opening: HSMTokenOpening
     let uri: TokenURI
     /// The slot, which changes when the HSM token reappears in another one.
     let slot: Mutex<Slot>
-    /// The session that keeps the login alive, since a login ends with the last session, and that owns the working
-    /// copies of the keys.
+    /// The session that keeps the login alive, since a login ends with the process's last session. It also owns the
+    /// working copies of the keys.
     let anchor: Mutex<Session>
-    /// True once the HSM token has refused to make a working copy; later uses of a key do not ask again.
+    /// True once the HSM token has refused to make a working copy. Frequent use of a key then no longer causes an
+    /// attempt.
     let copiesAreRefused = Atomic<Bool>(false)
-    /// The form of a key pair's templates that the last import was accepted in; nil before the first.
+    /// The form of the templates in which the HSM token accepted the last imported key pair; nil before the first
+    /// import.
     let importProfile = Mutex<KeyProfile?>(nil)
     /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
-    /// The number of sessions that are processing a payment token or a TLS handshake in the library.
+    /// The number of sessions in which the library is decrypting a payment token or signing a TLS handshake now.
     let keyUsesUnderWay = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
-    /// The allowed numbers of sessions. More sessions would only wait for each other, and each needs a thread.
+    /// The range of `sessions` in the configuration. More sessions would only wait for each other, and each needs a
+    /// thread.
     private static let sessionRange = 1...256
 
     /// - Parameters:
     ///   - anchor: A session that is logged in.
-    ///   - tiers: The tiers that were chosen in that session.
+    ///   - tiers: The tiers that were selected by tests in the anchor session.
     init(
         _ opening: HSMTokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
         description: HSMTokenDescription, tiers: TierSelection
@@ -63,7 +68,7 @@ final class OpenToken: Sendable {
 
     /// Loads the library, finds the HSM token, logs in and chooses the tiers. Blocks for as long as the library takes.
     /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for a daemon of another version, otherwise
-    ///   `hsmTokenUnavailable`; each names the remedy.
+    ///   `hsmTokenUnavailable`.
     static func open(_ opening: HSMTokenOpening) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
             opening.programVersion == ProductVersion.current
@@ -86,7 +91,8 @@ final class OpenToken: Sendable {
             let tiers = TierSelection(
                 in: &anchor, allowExtractableSecret: opening.allowExtractableSecret, makesStoredPairs: true,
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
-            // If the HSM token ended the login during the self-tests, they failed for that reason alone.
+            // If the HSM token ended the login during the self-tests, they failed for that reason. The worker would
+            // then report functions as missing that the HSM token has.
             guard try anchor.loggedInUser() == .user else {
                 throw WorkerFailure(.hsmTokenUnavailable, "The HSM token ended the login while its tiers were tested.")
             }
@@ -164,7 +170,7 @@ extension Session {
 }
 
 extension TokenInfo.Flags {
-    /// A sentence for each PIN that the HSM token wants changed.
+    /// A sentence for each PIN that must be changed according to the HSM token's flags.
     fileprivate var pinWarnings: [String] {
         var warnings: [String] = []
         if contains(.securityOfficerPINToBeChanged) {

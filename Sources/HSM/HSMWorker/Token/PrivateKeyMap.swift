@@ -2,20 +2,21 @@ import KeyTypes
 import PKCS11
 import Synchronization
 
-/// The private keys that may be used, by publicKeyHash. The map is built from listings, so that a decryption needs no
-/// search in the HSM token: a search among 500 keys takes SoftHSM 23 ms.
+/// The private keys that passed their tests, by publicKeyHash. The worker fills the map when it lists, imports or
+/// generates keys. So a decryption needs no search in the HSM token, which takes SoftHSM 23 ms among 500 keys.
 ///
-/// It also counts uses, for the working copies. A caller that has borrowed a key may rely on its working copy until
-/// the key is given back.
+/// The map also counts each key's uses, so that the most used keys get working copies. The working copy of a borrowed
+/// key is not replaced until the borrower gives the key back.
 final class PrivateKeyMap: Sendable {
     fileprivate struct State {
         var entries: [[UInt8]: PrivateKeyEntry] = [:]
-        /// The keys whose working copy is not the stored object.
+        /// The keys that have a working copy. All other keys are used through the stored object.
         var copied: Set<[UInt8]> = []
-        /// The number of recent uses. It is halved at intervals, so that past use does not count forever.
+        /// The number of recent uses of each key. All numbers are halved after every `halvingInterval` uses, so that
+        /// old uses lose weight.
         var uses: [[UInt8]: Int] = [:]
         var untilHalved = PrivateKeyMap.halvingInterval
-        /// The number of calls under way, by key.
+        /// The number of operations that have borrowed each key now.
         var borrowers: [[UInt8]: Int] = [:]
     }
 
@@ -54,8 +55,8 @@ final class PrivateKeyMap: Sendable {
 
     // MARK: Use
 
-    /// Lends a key to one call, which must return it with ``giveBack(_:)``. Until then no other key takes its place
-    /// among the working copies.
+    /// Lends a key to one call, which must return it with ``giveBack(_:)``. Until then its working copy is not replaced
+    /// by another key's.
     ///
     /// - Returns: nil if the key is unknown or has the other use.
     func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {
@@ -74,7 +75,7 @@ final class PrivateKeyMap: Sendable {
     }
 
     /// Counts a use.
-    /// - Returns: The number of recent uses, this one included.
+    /// - Returns: The number of recent uses of the key, including the new one.
     func countUse(_ publicKeyHash: [UInt8]) -> Int {
         state.withLock { state in
             state.untilHalved -= 1
@@ -87,14 +88,16 @@ final class PrivateKeyMap: Sendable {
         }
     }
 
-    /// Returns true if a working copy of the key can be kept: below the limit, or in place of another key's copy.
+    /// Returns true if the key may get a working copy: fewer than `most` keys have copies, or another key's copy may be
+    /// replaced.
     func hasRoom(forCopyOf entry: PrivateKeyEntry, most: Int) -> Bool {
         state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.replaceable(by: entry) != nil) }
     }
 
     /// Gives a key its working copy.
-    /// - Parameter insteadOfAnother: If true, takes the place of another key's copy when the limit is reached.
-    /// - Returns: The copy that the caller must destroy, which may be the new one; nil if there is none.
+    /// - Parameter insteadOfAnother: True to replace another key's copy if `most` keys have copies already.
+    /// - Returns: The copy that the caller must destroy: the replaced one, or `copy` itself if it is not used. nil if
+    ///   no copy has to be destroyed.
     func keep(
         _ copy: ObjectHandle, of entry: PrivateKeyEntry, most: Int, insteadOfAnother: Bool
     ) -> ObjectHandle? {
@@ -131,8 +134,9 @@ extension PrivateKeyMap.State {
         return now.object == entry.object && !now.hasCopy
     }
 
-    /// The least used key whose copy is not borrowed. It must be used less than half as often as this key, so that two
-    /// keys do not keep taking the copy from each other.
+    /// Returns the publicKeyHash of the key whose copy `entry` may replace: the least used key that no operation has
+    /// borrowed. Returns nil unless that key has less than half as many uses as `entry`. Otherwise two keys with
+    /// similar use would keep replacing each other's copy.
     fileprivate func replaceable(by entry: PrivateKeyEntry) -> [UInt8]? {
         let idle = copied.lazy.filter { borrowers[$0] == nil }
         guard let least = idle.min(by: { uses[$0, default: 0] < uses[$1, default: 0] }) else { return nil }

@@ -4,18 +4,18 @@ import Glibc
 import PKCS11
 import SecretMemory
 
-/// The PINs that an HSM token has refused, remembered across restarts, so that no PIN is tried twice: HSM tokens count
-/// wrong ones and lock.
+/// The PINs that an HSM token has refused, remembered across restarts, so that no wrong PIN is tried twice. HSM tokens
+/// count wrong PINs and lock after a few.
 ///
-/// A small file holds a random key and keyed digests (HMAC-SHA256) of HSM token and PIN. A reader of the file can test
-/// guessed PINs against it, so it has mode 0600 and is in the ledger's directory.
+/// A small file contains a random key, and an HMAC-SHA256 with that key for each refused pair of HSM token and PIN. A
+/// person who can read the file can test guessed PINs against it. So it has mode 0600 and is in the ledger's directory.
 struct RefusedLogins: Sendable {
     let path: String
 
     private static let header = "paytokend refused logins 1"
     private static let digestByteCount = 32
-    /// The number of digests kept; a new one replaces the oldest.
-    private static let longest = 16
+    /// The maximum number of digests in the file. A further digest replaces the oldest.
+    private static let maximumDigests = 16
     private static let largestFile = 4096
 
     struct Unusable: Error {
@@ -28,7 +28,7 @@ struct RefusedLogins: Sendable {
         var digests: [[UInt8]]
     }
 
-    /// - Returns: nil for an empty path.
+    /// - Returns: nil if `path` is empty, which means that no file is configured.
     /// - Throws: ``Unusable`` when the file does not exist and cannot be made.
     init?(path: String) throws(Unusable) {
         guard !path.isEmpty else { return nil }
@@ -46,7 +46,7 @@ struct RefusedLogins: Sendable {
         var content = read() ?? Content(key: Self.randomKey(), digests: [])
         let digest = Self.digest(pin, hsmToken, content.key)
         guard !content.digests.contains(digest) else { return }
-        content.digests = content.digests.suffix(Self.longest - 1) + [digest]
+        content.digests = content.digests.suffix(Self.maximumDigests - 1) + [digest]
         try write(content)
     }
 
@@ -61,7 +61,7 @@ struct RefusedLogins: Sendable {
         return (0..<digestByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
 
-    /// Hashes each field with its length in front, so that different HSM tokens never give the same input.
+    /// Hashes each field after its length, so that the fields of two HSM tokens never join to the same bytes.
     private static func digest(_ pin: borrowing SecretBytes, _ hsmToken: TokenInfo, _ key: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: SymmetricKey(data: key))
         for field in [hsmToken.manufacturer, hsmToken.model, hsmToken.serialNumber, hsmToken.label] {
@@ -73,7 +73,7 @@ struct RefusedLogins: Sendable {
 
     // MARK: The file
 
-    /// The file's content; nil if there is no file, or if this program did not write it.
+    /// The file's content; nil if there is no file, or if its format is not the one that this program writes.
     private func read() -> Content? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
@@ -97,7 +97,7 @@ struct RefusedLogins: Sendable {
         Hexadecimal.decode(text).flatMap { $0.count == digestByteCount ? $0 : nil }
     }
 
-    /// Writes a new file that replaces the old one, so that the content is whole or unchanged.
+    /// Writes a new file that replaces the old one. If an error occurs before the replacement, the old content remains.
     private func write(_ content: Content) throws(Unusable) {
         let text = ([Self.header] + ([content.key] + content.digests).map { Hexadecimal.encode($0) }).joined(
             separator: "\n")

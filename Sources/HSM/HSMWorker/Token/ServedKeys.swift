@@ -1,15 +1,16 @@
 import PKCS11
 import WorkerProtocol
 
-// Reads the keys again, tests them, and serves those that passed. Several sessions may each read a page of one listing
-// at the same time, under a shared ``KeyOperationsLock``; everything else here needs that lock exclusively.
+// Functions that read the keys again, test them, and serve those that passed. Several sessions may read pages of one
+// listing at the same time, since `listKeys(_:in:)` needs ``KeyOperationsLock`` shared only. The other functions need
+// the lock exclusively.
 extension OpenToken {
-    /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
+    /// Reads one page of a listing, tests its keys and serves those that passed.
     ///
-    /// - Parameter number: The listing to continue.
-    /// - Returns: A page of keys: `keyPage` if more pages follow, `keys` for the last one. Other sessions may still be
-    ///   reading pages of the same listing when this caller gets the last one. nil when a newer listing has replaced
-    ///   this one.
+    /// - Parameter number: The listing whose next page is read; nil to begin a new listing.
+    /// - Returns: A page of keys: `keyPage` if more pages follow, or `keys` for the last page. Other sessions may still
+    ///   be reading pages of the listing when the caller gets the last page. nil if a newer listing has replaced
+    ///   listing `number`.
     func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
         let pages: (number: UInt64, keys: KeyListing)
         if let number {
@@ -44,7 +45,8 @@ extension OpenToken {
         return descriptions
     }
 
-    /// Reads one key again.
+    /// Reads one key again and tests it. The key is served if it passes. Otherwise, or if the HSM token no longer shows
+    /// it, it is not served any more.
     func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
         let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
         let listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
@@ -60,7 +62,7 @@ extension OpenToken {
     /// and not as "no such key".
     func findAgain(_ entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
         let hash = entry.publicKey.publicKeyHash
-        // Another thread may have replaced it already.
+        // Another thread may have replaced the entry already.
         guard keys[hash]?.working == entry.working else { return }
         let listing = try KeyListing(of: hash, &session, tiers: tiers, known: [:])
         while !listing.isDone { _ = try listing.next(in: &session, within: pageTime) }
@@ -69,8 +71,8 @@ extension OpenToken {
         add(found)
     }
 
-    /// The time that reading one page may take: well below the daemon's limit, since the first page also waits for the
-    /// searches.
+    /// The time limit for reading one page. It is well below the daemon's limit for a request, since a request for a
+    /// first page also makes the searches.
     private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
 
     private func serve(_ page: [KeyDescription], _ listing: KeyListing) {
@@ -93,8 +95,9 @@ extension OpenToken {
     }
 }
 
-/// A readers-writer lock around the keys. A change takes it exclusively. Otherwise two imports could both search for
-/// the same key before either creates it. Threads that read and test keys share it, each with its own session.
+/// A readers-writer lock around the keys. A thread that changes keys takes the lock exclusively. Otherwise two imports
+/// could both search for the same key before either creates it. Threads that only read and test keys share the lock,
+/// each with its own session.
 final class KeyOperationsLock: @unchecked Sendable {
     // Guarded by `condition`.
     private var readers = 0
@@ -102,7 +105,7 @@ final class KeyOperationsLock: @unchecked Sendable {
     private var waitingWriters = 0
     private let condition = Condition()
 
-    /// Runs a writer exclusively.
+    /// Runs `body` as a writer: no other writer and no reader runs at the same time.
     func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
         waitingWriters += 1
@@ -119,7 +122,8 @@ final class KeyOperationsLock: @unchecked Sendable {
         return try body()
     }
 
-    /// Runs a reader, together with others. Waiting writers have priority, so that readers cannot starve them.
+    /// Runs `body` as a reader, concurrently with other readers. Waiting writers have priority, so that readers cannot
+    /// starve them.
     func reading<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
         while hasWriter || waitingWriters > 0 { condition.wait() }

@@ -5,8 +5,8 @@ import WorkerProtocol
 // after an interrupted connection to an HSM. Other failures become `hsmTokenUnavailable`: the daemon then ends this
 // worker and starts another.
 extension OpenToken {
-    /// Makes sure that the session exists and that the user is logged in. It costs two cheap calls if nothing is
-    /// wrong.
+    /// Makes sure that the session exists and that the user is logged in. If nothing is wrong, this costs two cheap
+    /// calls into the library.
     /// - Throws: `overloaded` if the HSM token has no room for a session before the deadline, `loginRefused`, otherwise
     ///   `hsmTokenUnavailable`.
     func restore(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
@@ -14,7 +14,7 @@ extension OpenToken {
         try logInAgain(&session, &deadline)
     }
 
-    /// Replaces a session that failed; waits within the deadline while the HSM token has no room for another.
+    /// Replaces a session that failed. Waits until the deadline while the HSM token has no room for a new session.
     func reopen(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         do {
             try deadline.retryingWhileBusy { () throws(CallError) in try reopen(&session) }
@@ -30,14 +30,15 @@ extension OpenToken {
         do throws(CallError) {
             try session.reopenAsWritableAsPossible(in: known)
         } catch {
-            // After a reconnection an HSM token may have another slot.
+            // An HSM token may have another slot after it was disconnected and reconnected.
             guard error.isTokenGone, let (found, _) = try? known.module.slot(holding: uri) else { throw error }
             slot.withLock { $0 = found }
             try session.reopenAsWritableAsPossible(in: found)
         }
     }
 
-    /// - Returns: false if no user is logged in, or if the anchor session was lost and the working copies with it.
+    /// - Returns: false if the user is not logged in, or if the anchor session was lost, and with it the working copies
+    ///   of the keys.
     private func holdsLogin(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) -> Bool {
         let user: UserType?
         do throws(CallError) {
@@ -57,20 +58,21 @@ extension OpenToken {
     /// Waits until no session is using a key in the library, at most ``longestWait``.
     ///
     /// When a login ends, SoftHSM frees the private objects. If another thread is using one of them, the process can
-    /// crash. A new login empties and rewrites the file with the key that encrypts all keys, so a crash during a login
-    /// would lose the whole HSM token.
-    private func awaitKeyUses() {
+    /// crash. At a new login, SoftHSM empties and rewrites the file that contains the key for all other keys. So a
+    /// crash during a login would lose the whole HSM token.
+    private func waitForEndOfKeyUses() {
         let end = ContinuousClock.now + Self.longestWait
         while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
             BlockingThread.sleep(0.001)
         }
     }
 
-    /// The limit of the wait in ``awaitKeyUses()``. The login does not wait longer for a call that hangs, since the
-    /// daemon detects such a call.
+    /// The limit of the wait in ``waitForEndOfKeyUses()``. A call that takes longer may hang, and the daemon detects a
+    /// call that hangs.
     private static let longestWait = Duration.seconds(2)
 
-    /// Logs in again. The first thread does it; the others wait and find the login restored.
+    /// Logs in again. If several threads need the login, the first one logs in; the others wait and find the login
+    /// restored.
     private func logInAgain(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         try exclusively { () throws(WorkerFailure) in
             let isDone = anchor.withLock { (try? $0.loggedInUser()) == .user }
@@ -81,10 +83,11 @@ extension OpenToken {
                 } catch {
                     try reopen(&anchor, &deadline)
                 }
-                awaitKeyUses()
+                waitForEndOfKeyUses()
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
-            // The tiers are tested again, because a different device of a group of HSMs may answer now.
+            // The tiers are tested again, because a group of HSMs may now answer with a different device, which may
+            // lack a tier.
             let tiersNow = TierSelection(
                 in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
             guard tiersNow.hasSameTiers(as: tiers) else {
@@ -101,7 +104,8 @@ extension OpenToken {
                 throw WorkerFailure(.hsmTokenUnavailable, "The keys cannot be listed after the login: \(error).")
             }
             guard Set(former.keys).isSubset(of: keys.all.keys) else {
-                // The keys stay known, so that waiting calls fail as unavailable and not as "no such key".
+                // The former keys stay in the map, so that waiting requests fail as unavailable and not as "no such
+                // key".
                 keys.replace(with: former)
                 throw WorkerFailure(.hsmTokenUnavailable, "The HSM token does not show all keys after the login.")
             }

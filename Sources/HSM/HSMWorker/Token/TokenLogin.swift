@@ -3,21 +3,21 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// Logs the user in with as few attempts as possible: HSM tokens count wrong PINs and lock, and some cannot be
+/// Logs the user in with as few attempts as possible. HSM tokens count wrong PINs and lock, and some cannot be
 /// unlocked.
 ///
 /// A PIN that an HSM token has refused is never tried on it again, by this process or a later one. If the HSM token
 /// allows only one more attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. CKF_USER_PIN_COUNT_LOW means that a wrong
-/// PIN was tried since the last login. In that state a PIN gets one attempt if it was never refused, and if the file
-/// that would remember a refusal can be written.
+/// PIN was tried since the last login. In that state the worker tries a PIN only if it was never refused. If a file of
+/// ``RefusedLogins`` is configured but cannot be written, the worker tries no PIN.
 struct TokenLogin: Sendable {
     let pinFile: String
-    /// The path of ``RefusedLogins``' file; empty for none.
+    /// The path of the file of ``RefusedLogins``; empty if refusals are not remembered.
     let refusedLogins: String
 
     /// Locked while the library logs in. At each login, SoftHSM empties and rewrites the file with its PINs and the key
     /// that encrypts all keys. If the process ends at that moment, no later login is possible.
-    private static let underWay = DispatchSemaphore(value: 1)
+    private static let loginLock = DispatchSemaphore(value: 1)
 
     init(_ opening: HSMTokenOpening) {
         pinFile = opening.pinFile
@@ -39,8 +39,8 @@ struct TokenLogin: Sendable {
             )
         }
         do throws(CallError) {
-            Self.underWay.wait()
-            defer { Self.underWay.signal() }
+            Self.loginLock.wait()
+            defer { Self.loginLock.signal() }
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
@@ -62,14 +62,16 @@ struct TokenLogin: Sendable {
             }
             throw WorkerFailure(.loginRefused, advice)
         }
-        // Best effort: a digest that remains in the file only refuses a PIN that the HSM token refused before.
+        // A failure is ignored: a digest that remains in the file only excludes a PIN that the HSM token refused
+        // before.
         try? memory?.forget()
     }
 
-    /// Waits for a login under way, and lets no other begin, before the process exits.
+    /// Waits until no login is in progress, and lets no other begin. The caller then exits; an exit during a login
+    /// could make every later login impossible (``loginLock``).
     /// - Parameter seconds: The limit of the wait, in case a library hangs in a login.
     static func finish(within seconds: Int) {
-        _ = underWay.wait(timeout: .now() + .seconds(seconds))
+        _ = loginLock.wait(timeout: .now() + .seconds(seconds))
     }
 
     private func check(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
