@@ -2,7 +2,7 @@ package import DaemonAPI
 import Encodings
 package import SecretMemory
 
-/// The unsuccessful end of a command: the text for standard error, and the exit status.
+/// The exit status of a command that ends early or did not succeed, and its text for standard error.
 package struct CommandFailure: CommandEnding, Equatable {
     package let status: ExitStatus
     /// The text for standard error; nil if the output already contains everything.
@@ -12,7 +12,7 @@ package struct CommandFailure: CommandEnding, Equatable {
 
     package var failure: CommandFailure { self }
 
-    /// - Parameter hint: the commands that may help, shown last.
+    /// - Parameter hint: the commands that may help. They follow the other lines, after `See:`.
     package init(_ status: ExitStatus, _ message: String?, more: [String] = [], hint: String? = nil) {
         self.status = status
         self.message = message
@@ -42,13 +42,13 @@ package struct CommandFailure: CommandEnding, Equatable {
 
     /// Makes the failure for a request that failed on the socket.
     ///
-    /// - Parameter program: the program that owns the socket.
+    /// - Parameter program: the name of the program that owns the socket, for the text.
     package init(_ error: UnixSocketClientError, of program: String) {
         self.init(error.exitStatus, error.sentence(of: program))
     }
 }
 
-/// An error that determines how the command ends, if no command catches it.
+/// An error that ends the program with the exit status and the text of `failure`, unless the command catches it.
 package protocol CommandEnding: Error {
     var failure: CommandFailure { get }
 }

@@ -1,9 +1,10 @@
 /// The commands that may help after a refusal. The daemon and the gateway describe the fault in the terms of their
 /// APIs; only this table knows the corresponding commands.
 package enum CommandHints {
-    /// The commands for each refusal; the first matching row applies. `place` is a prefix of the request's path, or of
-    /// the component in a reason of `/readyz`. A row with `details` applies only to refusals with the same details.
-    private static let rows: [(code: String, place: String, details: String?, commands: String)] = [
+    /// The commands for each refusal; the first matching row applies. A row matches if the path of the request, or the
+    /// component in a reason of `/readyz`, begins with `pathPrefix`. A row with `details` matches only refusals with
+    /// the same details.
+    private static let rows: [(code: String, pathPrefix: String, details: String?, commands: String)] = [
         ("key_not_found", "/v1/rotations", nil, "paytokenctl key list, paytokenctl help key generate"),
         ("key_not_found", "/v1/", nil, "paytokenctl key list"),
         ("key_not_active", "/v1/", nil, "paytokenctl key list"),
@@ -22,11 +23,11 @@ package enum CommandHints {
         ("paytokend_unavailable", "/v1/", nil, "paytokenctl status"),
     ]
 
-    /// - Parameter place: the path of the refused request, or the component that a reason of `/readyz` names.
+    /// - Parameter path: the path of the refused request, or the component that a reason of `/readyz` names.
     /// - Returns: nil if no command helps.
-    package static func commands(after code: String, details: String? = nil, at place: String) -> String? {
+    package static func commands(after code: String, details: String? = nil, at path: String) -> String? {
         rows.first { row in
-            row.code == code && place.hasPrefix(row.place) && (row.details == nil || row.details == details)
+            row.code == code && path.hasPrefix(row.pathPrefix) && (row.details == nil || row.details == details)
         }?.commands
     }
 }

@@ -2,9 +2,9 @@ package import DaemonAPI
 import Encodings
 import Foundation
 
-/// The socket that a command uses: one of the daemon's two, or the gateway's for administration.
+/// The socket that a command uses: one of the daemon's two sockets, or the gateway's administration socket.
 package struct DaemonSocket: Sendable {
-    /// The environment variable that names the socket's path; nil if there is none.
+    /// The environment variable that may contain the socket's path; nil if no variable does.
     let variable: String?
     package let defaultPath: String
     /// The program that owns the socket.
@@ -26,7 +26,8 @@ package struct DaemonSocket: Sendable {
     }
 }
 
-/// Sends requests to the daemon, and converts every failure to get a response into a ``CommandFailure``.
+/// Sends requests to the daemon or the gateway. Throws a ``CommandFailure`` if no response arrives, or if the response
+/// reports an error.
 package struct DaemonConnection: Sendable {
     package var client: UnixSocketClient
     private let program: String
@@ -52,7 +53,7 @@ package struct DaemonConnection: Sendable {
     ///
     /// - Parameters:
     ///   - deadline: the time within which the daemon must begin its response.
-    ///   - idle: the longest silence after that; nil for no limit.
+    ///   - idle: the maximum time without further bytes of the response; nil for no limit.
     package func stream(
         _ request: ClientRequest, deadline: Duration = .seconds(30), idle: Duration? = .seconds(60)
     ) async throws -> StreamedAnswer {
@@ -68,7 +69,7 @@ package struct DaemonConnection: Sendable {
 
     /// Sends a request and decodes the response. Throws a ``CommandFailure`` if the change waits for a second person.
     ///
-    /// - Parameter note: returns further information for the requester in that case.
+    /// - Parameter note: returns further lines for the requester if the change waits; nil for none.
     package func send<Answer: Decodable>(
         _ request: ClientRequest, for type: Answer.Type, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws -> (answer: Answer, bytes: [UInt8]) {
@@ -107,7 +108,8 @@ package struct DaemonConnection: Sendable {
 }
 
 extension StreamedAnswer {
-    /// Passes the body to `take` piece by piece, at the speed of `take`, until the body ends or `take` returns false.
+    /// Passes the body to `take` piece by piece, until the body ends or `take` returns false. The next piece is read
+    /// only after `take` has returned.
     package func forEachPiece(
         _ take: (_ piece: [UInt8]) throws -> Bool
     ) async throws {
@@ -126,7 +128,7 @@ extension StreamedAnswer {
 
 /// A request's query, RFC 3986 §3.4.
 package enum QueryText {
-    /// `?name=value&…`, or an empty string without members.
+    /// Returns `?name=value&…`; an empty string if there are no members.
     package static func of(_ members: [(name: String, value: String)]) -> String {
         let text = members.map { "\($0.name)=\(PercentEncoding.encoded($0.value))" }.joined(separator: "&")
         return text.isEmpty ? "" : "?" + text

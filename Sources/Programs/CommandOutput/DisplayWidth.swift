@@ -15,8 +15,8 @@ enum DisplayWidth {
         return isWide(scalar) ? 2 : 1
     }
 
-    /// Returns true for the East Asian Widths W and F (UAX #11). The ranges also contain unassigned code points, so that
-    /// few ranges are enough.
+    /// Returns true for characters of two columns: those with the East Asian Widths W and F (UAX #11). The ranges also
+    /// contain unassigned code points, so that few ranges are enough.
     private static func isWide(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x1100...0x115F, 0x2329...0x232A, 0x2E80...0x303E, 0x3040...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7A3,

@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 
 extension AsyncParsableCommand {
-    /// Parses the process's arguments and runs the command that they name. It ends like
+    /// Parses the process's arguments and runs the command that they name. An error ends the process as in
     /// ``ArgumentParser/ParsableCommand/endProcess(_:)``.
     nonisolated(nonsending) package static func runProcess() async {
         do {
@@ -15,9 +15,9 @@ extension AsyncParsableCommand {
 
     /// Parses the process's arguments and runs the command that they name.
     ///
-    /// A suspension makes the concurrency runtime open descriptors. If standard output is closed, one of them would get
-    /// the number 1, and results would be written to it. Therefore this method runs on the caller's actor, and only
-    /// shell completions suspend during parsing.
+    /// A suspension makes the concurrency runtime open descriptors. If standard output is closed, a new descriptor
+    /// would get the number 1, and results would be written to that descriptor. Therefore this method runs on the
+    /// caller's actor, and only shell completions suspend during parsing.
     nonisolated(nonsending) package static func runCommand() async throws {
         let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
         var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
@@ -30,11 +30,13 @@ extension AsyncParsableCommand {
 }
 
 extension ParsableCommand {
-    /// Ends the process with the failure that the error represents, or with ArgumentParser's text, which may be help,
-    /// the version, a usage error or an exit status. Any other error is a defect.
+    /// Ends the process as the error requires. A ``CommandEnding`` has its own text and exit status. For
+    /// ArgumentParser's errors, the text is help, the version or a usage error. Any other error is reported as a defect
+    /// of the program.
     ///
-    /// For an unknown command, the message names it and the command that was probably meant. If a text cannot be
-    /// written to standard output, that is a failure; ArgumentParser's own `exit(withError:)` would exit with 0.
+    /// For an unknown command, the message contains that command and the one that was probably meant. If help or the
+    /// version cannot be written to standard output, the process fails. ArgumentParser's own `exit(withError:)` would
+    /// exit with 0.
     package static func endProcess(_ error: any Error) -> Never {
         if let ending = error as? any CommandEnding { end(ending.failure) }
         let code = exitCode(for: error)
@@ -70,7 +72,7 @@ extension ParsableCommand {
 enum UnknownCommand {
     /// A sentence that names the word and the command that was probably meant; nil if all words are commands.
     ///
-    /// - Parameter arguments: without the program's name; `help` may come first.
+    /// - Parameter arguments: the command line without the program's name; `help` may be its first word.
     static func message(_ arguments: [String], root: any ParsableCommand.Type) -> String? {
         var path = name(root)
         var subcommands = root.configuration.subcommands

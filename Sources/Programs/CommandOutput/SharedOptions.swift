@@ -11,7 +11,7 @@ package struct OutputOptions: ParsableArguments {
 
     package init() {}
 
-    /// Shows a result: the daemon's bytes for programs, or the text for users.
+    /// Writes a result to standard output: the daemon's JSON with `--output json`, otherwise the text.
     package func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
         switch output {
         case .json: try Console.output(json: json)
@@ -20,7 +20,7 @@ package struct OutputOptions: ParsableArguments {
     }
 }
 
-/// `--reason`, for every command whose reason is recorded.
+/// The option `--reason` of the commands whose reason is written to the record.
 package struct ReasonOption: ParsableArguments {
     package static var help: ArgumentHelp {
         ArgumentHelp("The reason, for the record; at most 200 characters.", valueName: "text")
@@ -40,7 +40,7 @@ package struct ReasonOption: ParsableArguments {
     }
 }
 
-/// `--wide`, for every list.
+/// The option `--wide` of the commands that print a list.
 package struct WideOption: ParsableArguments {
     @Flag(
         name: .customLong("wide"),

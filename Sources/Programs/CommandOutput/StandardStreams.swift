@@ -4,10 +4,11 @@ import Glibc
 /// Standard output, for results only, and standard error, for everything else. There are no colours: a terminal
 /// receives the same text as a file.
 package enum Console {
-    /// Writes a result. It is not a failure if the reader closed the pipe (`| head`).
+    /// Writes a result. Does not throw if the reader has closed the pipe (`| head`).
     package static func output(_ text: String) throws(CommandFailure) { _ = try write(Array(text.utf8)) }
 
-    /// Writes a list, fitted to the width if it goes to a terminal; otherwise, or on request, in full.
+    /// Writes a list. It is fitted to the width of a terminal, unless `--wide` was given. A file or pipe gets it in
+    /// full.
     package static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
         let (text, note) = table.shown(isWide: width.isWide)
         try output(text)
@@ -19,12 +20,14 @@ package enum Console {
         _ = try write(bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])
     }
 
-    /// Writes a part of a long result. If the reader closed the pipe, the command ends here, successfully.
+    /// Writes a part of a long result. If the reader has closed the pipe, throws a ``CommandFailure`` that ends the
+    /// program with exit status 0.
     package static func output(part bytes: [UInt8]) throws(CommandFailure) {
         guard try write(bytes) else { throw CommandFailure(.done, nil) }
     }
 
-    /// Writes a line to standard error; characters that would move a terminal's cursor are shown as code points.
+    /// Writes a line to standard error, with characters that are unsafe for a terminal shown as code points
+    /// (``Printable``).
     package static func error(_ line: String) {
         try? Descriptor.write(Array((Printable.text(line) + "\n").utf8), to: STDERR_FILENO)
     }
@@ -75,7 +78,7 @@ package enum Descriptor {
 
 /// The reason why a file could not be written or created.
 package struct DescriptorFailure: Error, Equatable {
-    /// errno.
+    /// The errno of the failed system call.
     package let number: Int32
 
     package init(number: Int32) {

@@ -1,4 +1,4 @@
-/// Plain text in aligned columns: separated by two blanks, with none at the end of a line.
+/// Plain text in aligned columns, which are separated by two blanks. No line ends with a blank.
 ///
 /// If a terminal is too narrow for a list, cells are shortened as far as their columns allow. If that is not enough,
 /// the least important columns are left out (``fitted(to:)``).
@@ -41,7 +41,8 @@ package struct Table {
     package func fitted(to width: Int) -> (text: String, omitted: [String]) {
         let safe = rows.map { $0.map(Printable.text) }
         guard hasHeader else { return (Self.text(Self.wrapped(safe, to: width)), []) }
-        // Least important first; among equals, the last column first.
+        // The columns that may be left out, least important first; among columns of equal importance, the last column
+        // first.
         let leaving = columns.indices.filter { columns[$0].importance != nil }
             .sorted { (columns[$0].importance ?? 0, -$0) < (columns[$1].importance ?? 0, -$1) }
         for count in 0...leaving.count {
@@ -61,9 +62,10 @@ package struct Table {
         return (text, [])
     }
 
-    /// A list for standard output, fitted to the width if it goes to a terminal; otherwise, or on request, in full.
+    /// Returns the text for standard output. It is fitted to the width of a terminal, unless `isWide` is true. For a
+    /// file or pipe, it is the complete text.
     ///
-    /// - Returns: the text, and a sentence about the columns left out; nil if there are none.
+    /// - Returns: the text, and a sentence that names the columns that were left out. The sentence is nil if none were.
     package func shown(isWide: Bool) -> (text: String, note: String?) {
         guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
         let (text, omitted) = fitted(to: width)
@@ -90,7 +92,7 @@ package struct Table {
         return (rows, excess() <= 0)
     }
 
-    /// Wraps values at blanks, to the width left by the names, but never narrower than `leastValues`.
+    /// Wraps values at blanks to the width that the names leave, but to at least `leastValues` columns.
     private static func wrapped(_ rows: [[String]], to width: Int) -> [[String]] {
         let leastValues = 24
         let room = max(leastValues, width - 2 - (widths(rows).first ?? 0))
@@ -138,7 +140,7 @@ package struct Table {
             var line = ""
             for (column, cell) in row.enumerated() {
                 line += cell
-                // The last nonempty cell ends the line.
+                // The line ends with the last nonempty cell, so that no blanks follow it.
                 guard row[(column + 1)...].contains(where: { !$0.isEmpty }) else { break }
                 line += String(repeating: " ", count: widths[column] - DisplayWidth.of(cell) + 2)
             }
@@ -175,14 +177,14 @@ extension Table {
 
         package init(stringLiteral name: String) { self.init(name) }
 
-        /// The minimum number of terminal columns shown, including the ellipsis.
+        /// The smallest widths to which identifiers and words are shortened, in terminal columns with the ellipsis.
         private static let (leastBeginning, leastWords) = (9, 16)
 
         /// Returns the smallest width to which the column's values can be shortened, and the end at which they are cut.
         /// Returns nil if the values must not be shortened.
         ///
-        /// - Parameter most: true if no further column can be left out. Words then become as short as identifiers, and
-        ///   identifiers may be cut at their beginning. Identifiers of one company often differ only at the end.
+        /// - Parameter most: true if no further column can be left out. Words may then become as short as identifiers,
+        ///   and identifiers may be cut at their beginning. Identifiers of one company often differ only at the end.
         fileprivate func least(of values: [String], most: Bool) -> (width: Int, cut: Table.Cut)? {
             switch shortening {
             case .none: return nil

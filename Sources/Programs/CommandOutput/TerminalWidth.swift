@@ -1,10 +1,10 @@
 import Foundation
 import Glibc
 
-/// The number of characters that fit into a line of a terminal.
+/// The number of columns in a line of a terminal.
 package enum TerminalWidth {
-    /// The width of standard output. Nil if it is not a terminal, or if the width is unknown. Nothing is then
-    /// shortened, so that files and pipes receive the complete text.
+    /// The width of the terminal that is standard output. Nil if standard output is not a terminal, or if the width is
+    /// unknown. The caller then shortens nothing, so that files and pipes receive the complete text.
     ///
     /// - Parameter environment: an exported COLUMNS takes precedence over the terminal's own width (POSIX, Base
     ///   Definitions 8.3).

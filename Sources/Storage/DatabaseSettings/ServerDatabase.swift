@@ -5,8 +5,8 @@ package import PostgreSQLClient
 /// A PostgreSQL database that a section of the configuration names with `url` and `password_file`.
 package struct ServerDatabase: Sendable, Equatable {
     package let url: PostgreSQLURL
-    /// The absolute path of the file with the role's password. Nil for peer authentication, a client certificate, or a
-    /// password that libpq finds itself in a service file or ~/.pgpass.
+    /// The absolute path of the file with the password of the database role. Nil for peer authentication, a client
+    /// certificate, or a password that libpq itself reads from a service file or ~/.pgpass.
     package let passwordFile: String?
 
     package init(url: PostgreSQLURL, passwordFile: String?) {
@@ -14,8 +14,8 @@ package struct ServerDatabase: Sendable, Equatable {
         self.passwordFile = passwordFile
     }
 
-    /// Reads the settings of a section and checks them as far as possible without the server. Reports problems to
-    /// `section` and then returns nil.
+    /// Reads the settings of a section and checks them as far as possible without a connection to the server. If it
+    /// finds problems, it reports them to `section` and returns nil.
     ///
     /// - Parameters:
     ///   - text: the value of `url`.
@@ -63,8 +63,8 @@ package struct ServerDatabase: Sendable, Equatable {
 private struct ServiceFiles {
     static let names = "~/.pg_service.conf, or PGSERVICEFILE, or pg_service.conf where the system keeps it"
 
-    /// The system-wide directories of Debian and other distributions. libpq's own directory is fixed when libpq is
-    /// built, and a program cannot query it.
+    /// The directories in which Debian and other distributions install pg_service.conf. libpq reads only the directory
+    /// that was set when libpq was built. A program cannot query that directory, so all of these are searched.
     private static let systemDirectories = ["/etc/postgresql-common", "/etc", "/etc/sysconfig/pgsql", "/usr/local/etc"]
 
     private let paths: [String]

@@ -1,14 +1,15 @@
 /// A refusal for the caller: the fault, the part of the request that contains it, and the remedy.
 ///
 /// ``message`` and ``details`` are sent to the caller and logged. They never contain an account number, a cryptogram, a
-/// key, a PIN or a part of a request's body. Build them only from fixed sentences, names of members, sizes and times.
+/// key, a PIN or a part of a request's body. Build them only from fixed sentences, names of JSON members, sizes and
+/// times.
 public struct Refusal: Error, Sendable, Equatable {
     public let code: RefusalCode
-    /// One sentence for the user.
+    /// One sentence for the person who reads the refusal.
     public let message: String
     /// More precise information that reveals nothing secret: a member's name, a size, a time.
     public let details: String?
-    /// Seconds for the Retry-After header, if this refusal has a more precise value than the table of codes.
+    /// The number of seconds for the Retry-After header; nil to use the value that `ErrorTable` has for the code.
     public let retryAfter: Int?
 
     public init(_ code: RefusalCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
@@ -49,13 +50,13 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case keyNotActive = "key_not_active"
     case decryptionFailed = "decryption_failed"
 
-    // Unmet expectations of the caller.
+    // Values in the payment token that differ from those that the caller expects.
     case merchantMismatch = "merchant_mismatch"
     case currencyMismatch = "currency_mismatch"
     case amountMismatch = "amount_mismatch"
     case applicationDataMismatch = "application_data_mismatch"
 
-    // An earlier release of the same payment.
+    // An earlier release of the same payment token.
     case transactionReplayed = "transaction_replayed"
 
     // Administration.
@@ -70,6 +71,6 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case overloaded
     case deadlineExceeded = "deadline_exceeded"
 
-    /// A defect. The caller receives no details of it.
+    /// A defect of the daemon. The caller receives no details.
     case internalError = "internal_error"
 }
