@@ -36,10 +36,10 @@ struct AuditKeyObjects: Sendable {
     var publicKeys: Template { search(.publicKey) }
 }
 
-/// An audit key that may be used.
+/// An audit key that passed its checks, so that it may sign.
 struct AuditKeyEntry: Sendable {
     let privateKey: ObjectHandle
-    /// The point on the curve, 65 bytes.
+    /// The public key: an uncompressed point on P-256, 65 bytes.
     let publicPoint: [UInt8]
 }
 
@@ -71,8 +71,8 @@ extension Session {
         return identifiers
     }
 
-    /// The private keys among these that are stored in full. SoftHSM stores a key's label and CKA_ID before its curve
-    /// and its numbers, so an interruption can leave a key without the latter.
+    /// Returns those of the private keys that are stored in full. SoftHSM stores a key's label and CKA_ID before its
+    /// curve and its numbers, so an interruption can leave a key without a curve and numbers.
     mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
         var complete: [ObjectHandle] = []
         for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
@@ -115,7 +115,7 @@ extension Session {
         return nil
     }
 
-    /// Returns true if the HSM token sets CKA_LOCAL on a key pair that it generates now.
+    /// Generates a session key pair for a trial, and returns true if the HSM token sets CKA_LOCAL on its private key.
     private mutating func marksItsOwnKeys() throws(CallError) -> Bool {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration,

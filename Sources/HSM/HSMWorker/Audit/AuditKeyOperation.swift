@@ -56,8 +56,8 @@ extension OpenToken {
         return AuditKeyDescription(identifier: identifier, publicPoint: entry.publicPoint)
     }
 
-    /// Signs an audit checkpoint and verifies the signature with the HSM token's own public key.
-    /// - Returns: DER (RFC 3279 §2.2.3).
+    /// Signs an audit checkpoint and verifies the signature with the audit key's public key in the HSM token.
+    /// - Returns: The ECDSA signature in DER (RFC 3279 §2.2.3).
     func sign(_ request: CheckpointSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         try checkIdentifier(request.identifier)
         guard request.message.isCheckpoint else {
@@ -118,7 +118,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil if the key was made as required; otherwise the fault, and no object remains.
+    /// - Returns: nil if the key was made as required; otherwise the fault, after the key was destroyed again.
     fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
@@ -156,8 +156,8 @@ extension Session {
 }
 
 extension [UInt8] {
-    /// Returns true if these bytes can be an audit checkpoint's value: a JSON object that begins with its node, in
-    /// printable ASCII.
+    /// Returns true if these bytes can be an audit checkpoint's value: a JSON object in printable ASCII whose first
+    /// member is `node`.
     var isCheckpoint: Bool {
         count <= FieldBound.checkpoint && starts(with: Array("{\"node\":\"".utf8)) && last == UInt8(ascii: "}")
             && allSatisfy { (0x20...0x7E).contains($0) }

@@ -69,7 +69,7 @@ extension OpenToken {
                     do throws(CallError) {
                         if let kept = try session.replace(known, remembered, head.line) { return .success(kept) }
                     } catch {
-                        // Another program may have removed the object.
+                        // Another program may have removed the object, so the line is stored in a new one.
                         guard error.isStaleHandle else { throw error }
                     }
                 }
@@ -106,7 +106,8 @@ extension Session {
         return kept
     }
 
-    /// Stores a line, and destroys the objects with all other lines of the node that a search of the HSM token finds.
+    /// Stores the node's line, and destroys all other objects of the node. It searches the HSM token for them, so it
+    /// also finds objects that this process does not know.
     fileprivate mutating func storeDestroyingOthers(
         _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle {
@@ -121,7 +122,7 @@ extension Session {
     }
 
     /// The line of a remembered audit checkpoint. nil for another program's object with the same application name, and
-    /// for a line longer than this program writes. If a node is given, also nil for another node's line.
+    /// for a line longer than this program writes. If `remembered` is given, also nil for the line of another node.
     fileprivate mutating func rememberedLine(
         _ object: ObjectHandle, of remembered: RememberedHead? = nil
     ) throws(CallError) -> [UInt8]? {

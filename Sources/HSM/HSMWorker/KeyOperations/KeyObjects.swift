@@ -182,7 +182,7 @@ extension OpenToken {
 }
 
 extension SubjectPublicKeyInfo.PublicKey {
-    /// The attributes that both halves of the pair have.
+    /// The attributes that the templates of both halves contain.
     var attributes: [Attribute] {
         switch self {
         case .ec: [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]

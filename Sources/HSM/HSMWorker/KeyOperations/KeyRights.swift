@@ -51,8 +51,8 @@ extension Session {
     /// or the copy cannot sign, the stored key gets the right for this call. If the process ends during this call, the
     /// key keeps the right until its certificate is stored (``takeSigningRight(from:)``).
     ///
-    /// The caller must hold the keys exclusively (``OpenToken/exclusively(_:)``). Otherwise another call could use the
-    /// key while it has the right.
+    /// The caller must make this call inside ``OpenToken/exclusively(_:)``. Otherwise another thread could use the key
+    /// while it has the right to sign.
     mutating func signRequest(
         _ data: [UInt8], _ mechanism: Mechanism, with key: ObjectHandle
     ) throws(CallError) -> [UInt8] {

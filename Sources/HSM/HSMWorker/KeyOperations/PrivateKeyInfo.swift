@@ -112,7 +112,7 @@ struct SecretDER: ~Copyable {
         var length = Int(try byte(&offset, before: range.upperBound))
         if length >= 0x80 {
             let octets = length - 0x80
-            // A private key is shorter than 64 KiB, and indefinite lengths are not DER.
+            // Other length forms are refused: a private key is shorter than 64 KiB, and indefinite lengths are not DER.
             guard octets == 1 || octets == 2 else { throw Malformed() }
             length = 0
             for _ in 0..<octets { length = length << 8 | Int(try byte(&offset, before: range.upperBound)) }

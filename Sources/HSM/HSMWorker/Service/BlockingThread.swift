@@ -21,7 +21,8 @@ enum BlockingThread {
     static func start(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let context = unsafe Unmanaged.passRetained(
             Body {
-                // Names the calling thread. In the first thread, this also names the process.
+                // Names the new thread, since the function names the thread that calls it. Only in the first thread
+                // does it name the process too.
                 unsafe paytokend_set_process_name(name)
                 body()
             })

@@ -2,7 +2,8 @@ import CLinux
 import Glibc
 import WorkerProtocol
 
-/// The first steps of a process that holds a PIN and symmetric keys.
+/// The restrictions that the worker's process places on itself when it starts, because it will have a PIN and symmetric
+/// keys in its memory.
 public enum ProcessHardening {
     /// - Parameter name: The name that ps shows. The program is started through a descriptor, so it would otherwise be
     ///   named after the descriptor's number.
@@ -43,7 +44,7 @@ public enum ProcessHardening {
         return unsafe fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
-    /// Closes inherited descriptors other than the standard ones.
+    /// Closes all inherited descriptors except standard input, output and error.
     public static func closeInherited() {
         paytokend_close_from(3)
     }

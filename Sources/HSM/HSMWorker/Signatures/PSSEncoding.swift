@@ -15,19 +15,20 @@ enum PSSEncoding {
     /// - Parameters:
     ///   - digest: The message's SHA-256.
     ///   - salt: The salt, of any length for which the precondition is met.
-    ///   - modulusBits: The key's modulus in bits; the encoding has one bit less.
+    ///   - modulusBits: The length of the key's modulus in bits. The encoding is one bit shorter.
     /// - Returns: The input of the bare RSA operation: a big-endian number with as many bytes as the modulus.
-    /// - Precondition: The modulus has room for hash, salt and two bytes more: RSA-2048 with a salt of 32 bytes has.
+    /// - Precondition: The modulus has room for the hash, the salt and two more bytes. RSA-2048 has room for a salt of
+    ///   32 bytes.
     static func encode(digest: [UInt8], salt: [UInt8] = makeSalt(), modulusBits: Int) -> [UInt8] {
         let encodedBits = modulusBits - 1
         let count = (encodedBits + 7) / 8
         precondition(count >= SHA256.byteCount + salt.count + 2, "a modulus too small for PSS")
-        // Steps 5 and 6: M' is eight zero bytes, the message's hash and the salt.
+        // Steps 5 and 6 of RFC 8017 §9.1.1: M' is eight zero bytes, the message's hash and the salt.
         let hash = Array(SHA256.hash(data: [UInt8](repeating: 0, count: 8) + digest + salt))
         // Steps 7 and 8: the padding string PS, the byte 0x01 and the salt.
         let padding = [UInt8](repeating: 0, count: count - salt.count - SHA256.byteCount - 2)
         var block = padding + [0x01] + salt
-        // Steps 9 to 11.
+        // Steps 9 to 11: the block is masked, and the bits that exceed the encoding's length are cleared.
         for (index, octet) in mask(from: hash, count: block.count).enumerated() { block[index] ^= octet }
         block[0] &= 0xFF >> UInt8(8 * count - encodedBits)
         let encoded = block + hash + [0xBC]

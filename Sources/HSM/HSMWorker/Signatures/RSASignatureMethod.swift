@@ -7,7 +7,7 @@ import TLSHandshake
 
 /// One way to make a TLS signature with an RSA key: the HSM token's mechanism, and the part that this process does.
 ///
-/// ``RSASignatures`` chooses one for each algorithm, in the order of the cases.
+/// For each algorithm, ``RSASignatures`` chooses the first method that works, in the order of the cases.
 enum RSASignatureMethod: Sendable, CaseIterable {
     /// The HSM token hashes, pads and signs.
     case pssHashing

@@ -2,8 +2,8 @@ import PKCS11
 import TLSHandshake
 import WorkerProtocol
 
-/// The methods by which one HSM token signs with RSA keys. Each is tried with a test key pair, because mechanism lists
-/// are unreliable.
+/// The methods by which one HSM token signs with RSA keys. Each method is tried with a test key pair, because mechanism
+/// lists are unreliable.
 struct RSASignatures: Sendable {
     private(set) var pss: RSASignatureMethod?
     private(set) var pkcs1: RSASignatureMethod?
@@ -34,7 +34,7 @@ struct RSASignatures: Sendable {
     private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
 
     /// - Parameters:
-    ///   - makesStoredPair: true to make a stored test pair if the HSM token makes no other.
+    ///   - makesStoredPair: true to make a stored test pair if the HSM token makes no session pair.
     ///   - deadline: The time until which calls are repeated while the HSM token is busy.
     init(makesStoredPair: Bool = false, in session: inout Session, _ deadline: inout CallDeadline) {
         let key: TestKeyPair
@@ -90,7 +90,8 @@ struct RSASignatures: Sendable {
         }
     }
 
-    /// A meaningless message: it begins neither like a TLS handshake nor like DER. Each call returns a new one.
+    /// A new message without meaning. It begins neither like a TLS handshake nor like DER, so that its signature has no
+    /// other use.
     private static func testMessage() -> [UInt8] {
         Array("paytokend tests this key: ".utf8) + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }

@@ -62,7 +62,7 @@ extension OpenToken {
         if let call, call.isStaleHandle, failures.total < FailedAttempts.attemptLimit {
             return try findAgain(entry, call, &session, &deadline)
         }
-        // The fault may be in the session alone, so the next attempt uses a new one.
+        // The fault may be in the session alone, so the next attempt uses a new session.
         if call?.isSessionLost == true || failures.total > 1 { try reopen(&session, &deadline) }
         guard times < FailedAttempts.equalErrorLimit, failures.total < FailedAttempts.attemptLimit else {
             guard let failure = tiers.signatures.selfTestFailure(in: &session), failure.call?.isBusy != true else {

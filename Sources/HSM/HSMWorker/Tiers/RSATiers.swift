@@ -82,11 +82,11 @@ extension SecretBytes {
 /// The symmetric key of one RSA_v1 transaction.
 ///
 /// A caller must not be able to distinguish a wrong padding, a wrong tag and a symmetric key of a wrong size. Otherwise
-/// it could open any wrapped key in some thousand attempts (Manger, CRYPTO 2001). So all three faults cause the same
-/// work, in the HSM token and in this process. If there is no key to open the data with, a substitute key is tried, and
-/// fails.
+/// the caller could open any wrapped key in some thousand attempts (Manger, CRYPTO 2001). So all three faults cause the
+/// same work, in the HSM token and in this process. If there is no key to open the data with, a substitute key is
+/// tried, and fails.
 enum WrappedKey {
-    /// AES-128.
+    /// The size of an AES-128 key.
     static let byteCount = 16
 
     /// Checks that a wrapped key is as long as the modulus and smaller (RFC 8017 §7.1.2 and §5.1.2). Both numbers are

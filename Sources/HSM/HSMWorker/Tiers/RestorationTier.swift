@@ -9,7 +9,7 @@ import WorkerProtocol
 /// payment data with it. Tiers differ in what leaves the HSM token. The frames between daemon and worker are the same
 /// for all tiers.
 ///
-/// ``TierSelection`` chooses one for each version of payment tokens, by trying each with a ``TestKeyPair``.
+/// ``TierSelection`` chooses one tier for each version of payment tokens, by trying each tier with a ``TestKeyPair``.
 protocol RestorationTier: Sendable {
     var scheme: RestorationScheme { get }
     var protection: ProtectionTier { get }
@@ -30,10 +30,11 @@ extension RestorationTier {
 }
 
 enum RestorationError: Error {
-    /// The point, the wrapped key or the tag is wrong. This process found the fault, so it is certain and final.
+    /// The point, the wrapped key or the tag is wrong. This process found the fault itself, so the input is refused
+    /// without another attempt.
     case input
-    /// The input is wrong or the HSM token fails. Its return value does not distinguish them, so the caller repeats
-    /// the call before it refuses the input.
+    /// The input is wrong or the HSM token fails. The return value does not distinguish these causes, so the caller
+    /// repeats the call before it refuses the input.
     ///
     /// The associated value is nil if the HSM token unwrapped the key and this process then found the tag wrong. The
     /// input is then certainly wrong, but the call is repeated nevertheless. An answer without repetition would take
@@ -62,7 +63,7 @@ struct PrivateKeyEntry: Sendable {
     /// The stored object.
     let object: ObjectHandle
     /// The object that operations use: the stored one, or a copy of it in the session's memory, which spares some HSM
-    /// tokens an access to their storage. The copy is as sensitive and non-extractable.
+    /// tokens an access to their storage. The copy has the same protection and rights as the stored object.
     var working: ObjectHandle
 
     /// The RSA modulus, big-endian; empty for EC.
@@ -117,7 +118,7 @@ extension RawSpan {
 }
 
 extension Session {
-    /// Derives a key; a failure is attributed to the HSM token.
+    /// Derives a key, and throws a failure as `RestorationError.hsmToken`.
     mutating func derive(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template
     ) throws(RestorationError) -> ObjectHandle {

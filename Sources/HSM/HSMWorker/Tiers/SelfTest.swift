@@ -120,7 +120,7 @@ struct TestTransaction: Sendable {
     }
 
     /// A random AES-128 key, wrapped for an RSA key as Apple does, or with OAEP over SHA-1, which is a wrong padding
-    /// for SHA-256. Both take the same work.
+    /// for SHA-256. Either takes the same work to make.
     /// - Returns: nil if nothing can be encrypted to the key.
     static func wrappedKey(for publicKey: SubjectPublicKeyInfo, isPaddedWell: Bool) -> [UInt8]? {
         guard case .rsa(let modulus, let publicExponent) = publicKey.key else { return nil }

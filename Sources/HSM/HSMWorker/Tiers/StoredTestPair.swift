@@ -29,7 +29,7 @@ struct StoredTestPair: Sendable {
         return [.token(true), .identifier(identifierPrefix + random), .label(Self.label)]
     }
 
-    /// Returns true for the attributes CKA_ID and CKA_LABEL of any test pair's object.
+    /// Returns true if an object with this CKA_ID and CKA_LABEL belongs to a stored test pair.
     static func owns(identifier: [UInt8]?, label: String?) -> Bool {
         label == self.label && identifier?.starts(with: prefix.utf8) == true
     }

@@ -60,7 +60,7 @@ struct TierSelection: Sendable {
         storedTestPairs.made += isNew ? 1 : 0
     }
 
-    /// Returns true if both have the same tiers and make the same signatures.
+    /// Returns true if both selections have the same tiers and the same signature methods.
     func hasSameTiers(as other: TierSelection) -> Bool {
         ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
             && signatures.pss == other.signatures.pss && signatures.pkcs1 == other.signatures.pkcs1

@@ -100,7 +100,7 @@ struct UnwrappedKeyTier: RestorationTier {
 }
 
 extension Session {
-    /// Destroys the kept object, best effort: a remaining one ends with the session.
+    /// Destroys the session's kept object, best effort: an object that remains ends with the session.
     mutating func dropKeptObject() {
         if let keptObject { try? destroyObject(keptObject) }
         keptObject = nil

@@ -16,7 +16,7 @@ extension OpenToken {
             do throws(CallError) {
                 found.append(try session.privateKeyAttributes(of: object))
             } catch {
-                // The key was destroyed after the search.
+                // A stale handle means that the key was destroyed after the search, so the key is skipped.
                 guard error.isStaleHandle else { throw error }
             }
         }

@@ -218,7 +218,7 @@ struct CallDeadline: Sendable {
 // The meaning of return values, limited to what HSM tokens agree on. For every other value, a transaction that is known
 // to be good shows whether the HSM token works.
 extension CallError {
-    /// The HSM token has no room for another session or operation at present.
+    /// True if the HSM token has no room for another session or operation at present.
     var isBusy: Bool {
         switch returnValue {
         case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
@@ -226,7 +226,7 @@ extension CallError {
         }
     }
 
-    /// The object no longer exists.
+    /// True if the object that the call used no longer exists.
     var isStaleHandle: Bool {
         switch returnValue {
         case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
@@ -234,7 +234,7 @@ extension CallError {
         }
     }
 
-    /// The session no longer exists, or accepts no other operation.
+    /// True if the session no longer exists, or accepts no other operation.
     var isSessionLost: Bool {
         switch returnValue {
         case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
@@ -242,7 +242,7 @@ extension CallError {
         }
     }
 
-    /// The HSM token has moved to another slot, or is gone.
+    /// True if the HSM token is no longer in this slot: it has another slot now, or is gone.
     var isTokenGone: Bool {
         switch returnValue {
         case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
@@ -250,10 +250,10 @@ extension CallError {
         }
     }
 
-    /// The cause of the failure is not the key that the call was made with.
+    /// True if the failure has another cause than the key that the call used.
     var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
 
-    /// The PIN is wrong, or its length or one of its characters is not permitted.
+    /// True if the PIN is wrong, or if its length or one of its characters is not permitted.
     var isPINRefused: Bool {
         switch returnValue {
         case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true
@@ -261,7 +261,7 @@ extension CallError {
         }
     }
 
-    /// The login would fail again with the same PIN, and another attempt could lock the PIN.
+    /// True if the login would fail again with the same PIN, so that another attempt could lock the PIN.
     var isLoginRefused: Bool {
         switch returnValue {
         case .pinLocked?, .pinExpired?: true
@@ -269,13 +269,14 @@ extension CallError {
         }
     }
 
-    /// The call processes bytes that the sender of the payment token chose and that this process cannot validate.
+    /// True if the call processes bytes that the sender of the payment token chose and that this process cannot
+    /// validate.
     var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
 
-    /// Wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many different values for both.
-    /// Some of these values also report faults of the HSM token, so no value proves that the input is wrong. Only
-    /// errors with a known other cause are excluded: a missing function, a lost session, login or object, or a busy HSM
-    /// token.
+    /// True if wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many different values
+    /// for both. Some of these values also report faults of the HSM token, so no value proves that the input is wrong.
+    /// Only errors with a known other cause are excluded: a missing function, a lost session, login or object, or a
+    /// busy HSM token.
     var mayBeCausedByInput: Bool {
         processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
     }

@@ -69,7 +69,7 @@ final class KeyListing: Sendable {
         certificates = [identifier: found[.certificate] ?? []]
     }
 
-    /// Returns true while a key is left that no session has read or is reading.
+    /// Returns true while a key remains that no session has begun to read, or that must be read again.
     var hasMore: Bool { state.withLock { $0.position < privateKeys.count || !$0.returned.isEmpty } }
 
     /// Returns true once all keys have been read.

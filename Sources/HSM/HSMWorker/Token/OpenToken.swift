@@ -28,7 +28,7 @@ final class OpenToken: Sendable {
 
     let opening: HSMTokenOpening
     let uri: TokenURI
-    /// The slot, which changes when the HSM token reappears in another one.
+    /// The slot of the HSM token, which changes when the HSM token reappears in another slot.
     let slot: Mutex<Slot>
     /// The session that keeps the login alive, since a login ends with the process's last session. It also owns the
     /// working copies of the keys.

@@ -55,8 +55,8 @@ final class PrivateKeyMap: Sendable {
 
     // MARK: Use
 
-    /// Lends a key to one call, which must return it with ``giveBack(_:)``. Until then its working copy is not replaced
-    /// by another key's.
+    /// Lends a key to one call, which must return it with ``giveBack(_:)``. Until then no other key's working copy
+    /// replaces the key's own.
     ///
     /// - Returns: nil if the key is unknown or has the other use.
     func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {

@@ -45,8 +45,8 @@ extension OpenToken {
         return descriptions
     }
 
-    /// Reads one key again and tests it. The key is served if it passes. Otherwise, or if the HSM token no longer shows
-    /// it, it is not served any more.
+    /// Reads one key again and tests it. Serves the key if it passes. Stops serving the key if it fails, or if the HSM
+    /// token no longer shows it.
     func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
         let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
         let listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
