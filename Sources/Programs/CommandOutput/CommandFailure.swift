@@ -5,9 +5,9 @@ package import SecretMemory
 /// The exit status of a command that ends early or did not succeed, and its text for standard error.
 package struct CommandFailure: CommandEnding, Equatable {
     package let status: ExitStatus
-    /// The text for standard error; nil if the output already contains everything.
+    /// The text for standard error; nil if the command has already written everything that the user needs.
     package let message: String?
-    /// Further lines below the message.
+    /// Further lines for standard error, below the message.
     package let more: [String]
 
     package var failure: CommandFailure { self }

@@ -28,7 +28,7 @@ package struct GrantOptions: ParsableArguments {
         }
     }
 
-    /// The role's rights, for a table; nil if no role is named.
+    /// The role and its connection limit, as text for a table; nil without `--grant`.
     package var description: String? {
         grant.map { role in connections.map { "\(role), with at most \($0) connections" } ?? role }
     }

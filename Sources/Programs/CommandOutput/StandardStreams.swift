@@ -7,8 +7,8 @@ package enum Console {
     /// Writes a result. Does not throw if the reader has closed the pipe (`| head`).
     package static func output(_ text: String) throws(CommandFailure) { _ = try write(Array(text.utf8)) }
 
-    /// Writes a list. It is fitted to the width of a terminal, unless `--wide` was given. A file or pipe gets it in
-    /// full.
+    /// Writes a list. It is fitted to the width of a terminal, unless `--wide` was given. A file or pipe gets the list
+    /// in full.
     package static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
         let (text, note) = table.shown(isWide: width.isWide)
         try output(text)
@@ -64,13 +64,13 @@ package enum Descriptor {
             switch errno {
             case EINTR: continue
             // Another process that shares the terminal or pipe has made it non-blocking.
-            case EAGAIN: awaitRoom(descriptor)
+            case EAGAIN: waitUntilWritable(descriptor)
             default: throw DescriptorFailure(number: errno)
             }
         }
     }
 
-    private static func awaitRoom(_ descriptor: Int32) {
+    private static func waitUntilWritable(_ descriptor: Int32) {
         var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         _ = unsafe poll(&request, 1, -1)
     }

@@ -27,7 +27,7 @@ package struct Table {
 
     package var isEmpty: Bool { rows.count == (hasHeader ? 1 : 0) }
 
-    /// The complete text, every line with a newline at its end.
+    /// The complete text. Every line ends with a newline.
     package var text: String { Self.text(rows.map { $0.map(Printable.text) }) }
 
     /// The text with lines of at most `width` terminal columns, as far as the table's columns allow.
@@ -53,7 +53,7 @@ package struct Table {
             let isLast = count == leaving.count
             var (narrowed, isNarrowEnough) = Self.narrow(cells, columns, to: width, shortensAll: isLast)
             if isLast, !isNarrowEnough {
-                narrowed = Self.narrow(cells, columns, to: width, shortensAll: true, most: true).rows
+                narrowed = Self.narrow(cells, columns, to: width, shortensAll: true, isLastResort: true).rows
             }
             if isNarrowEnough || isLast {
                 return (Self.text(narrowed), omitted.sorted().map { self.columns[$0].name })
@@ -65,7 +65,8 @@ package struct Table {
     /// Returns the text for standard output. It is fitted to the width of a terminal, unless `isWide` is true. For a
     /// file or pipe, it is the complete text.
     ///
-    /// - Returns: the text, and a sentence that names the columns that were left out. The sentence is nil if none were.
+    /// - Returns: the text, and a sentence that names the columns that were left out. The sentence is nil if no column
+    ///   was left out.
     package func shown(isWide: Bool) -> (text: String, note: String?) {
         guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
         let (text, omitted) = fitted(to: width)
@@ -74,7 +75,7 @@ package struct Table {
     }
 
     private static func narrow(
-        _ rows: [[String]], _ columns: [Column], to width: Int, shortensAll: Bool, most: Bool = false
+        _ rows: [[String]], _ columns: [Column], to width: Int, shortensAll: Bool, isLastResort: Bool = false
     ) -> (rows: [[String]], isNarrowEnough: Bool) {
         var rows = rows
         func excess() -> Int { widths(rows).reduce(0, +) + 2 * max(0, columns.count - 1) - width }
@@ -85,7 +86,9 @@ package struct Table {
             let excess = excess()
             guard excess > 0 else { break }
             let values = rows.dropFirst().map { $0[index] }
-            guard let (least, cut) = columns[index].least(of: values, most: most) else { continue }
+            guard let (least, cut) = columns[index].smallestWidth(of: values, isLastResort: isLastResort) else {
+                continue
+            }
             let limit = max(least, widths(rows)[index] - excess, DisplayWidth.of(columns[index].name))
             for row in rows.indices.dropFirst() { rows[row][index] = cut.shortened(rows[row][index], to: limit) }
         }
@@ -183,17 +186,18 @@ extension Table {
         /// Returns the smallest width to which the column's values can be shortened, and the end at which they are cut.
         /// Returns nil if the values must not be shortened.
         ///
-        /// - Parameter most: true if no further column can be left out. Words may then become as short as identifiers,
-        ///   and identifiers may be cut at their beginning. Identifiers of one company often differ only at the end.
-        fileprivate func least(of values: [String], most: Bool) -> (width: Int, cut: Table.Cut)? {
+        /// - Parameter isLastResort: true if no further column can be left out and the table still is too wide. Words
+        ///   may then become as short as identifiers, and identifiers may be cut at their beginning. Identifiers of one
+        ///   company often differ only at the end.
+        fileprivate func smallestWidth(of values: [String], isLastResort: Bool) -> (width: Int, cut: Table.Cut)? {
             switch shortening {
             case .none: return nil
-            case .words: return (most ? Self.leastBeginning : Self.leastWords, .end)
+            case .words: return (isLastResort ? Self.leastBeginning : Self.leastWords, .end)
             case .beginning:
                 let distinct = Set(values)
                 let longest = max(Self.leastBeginning, distinct.map(DisplayWidth.of).max() ?? 0)
                 for width in Self.leastBeginning...longest {
-                    for cut in most ? Table.Cut.allCases : [.end]
+                    for cut in isLastResort ? Table.Cut.allCases : [.end]
                     where Set(distinct.map { cut.shortened($0, to: width) }).count == distinct.count {
                         return (width, cut)
                     }

@@ -6,8 +6,8 @@ package enum TerminalWidth {
     /// The width of the terminal that is standard output. Nil if standard output is not a terminal, or if the width is
     /// unknown. The caller then shortens nothing, so that files and pipes receive the complete text.
     ///
-    /// - Parameter environment: an exported COLUMNS takes precedence over the terminal's own width (POSIX, Base
-    ///   Definitions 8.3).
+    /// - Parameter environment: the process's environment. Its variable COLUMNS takes precedence over the terminal's
+    ///   own width (POSIX, Base Definitions 8.3).
     package static func ofStandardOutput(
         environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> Int? {

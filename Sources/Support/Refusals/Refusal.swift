@@ -59,13 +59,13 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     // An earlier release of the same payment token.
     case transactionReplayed = "transaction_replayed"
 
-    // Administration.
+    // Refusals of administrative requests.
     case invalidState = "invalid_state"
     case certificateUnsuitable = "certificate_unsuitable"
     case keyNotFound = "key_not_found"
     case approvalInvalid = "approval_invalid"
 
-    // Temporary conditions.
+    // Temporary conditions, after which the caller may try again.
     case hsmUnavailable = "hsm_unavailable"
     case ledgerUnavailable = "ledger_unavailable"
     case overloaded

@@ -74,8 +74,8 @@ extension OpenToken {
             throw Self.decryptionFailed
         }
         guard tier.openingFailure(with: entry, in: &session) != nil else { return }
-        // The HSM token does not open a known transaction either. Test again in a new session before the worker reports
-        // a failed HSM token.
+        // The HSM token does not open a known transaction either. The test is repeated in a new session, since the
+        // fault may be in the session alone.
         try reopen(&session, &deadline)
         guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
         guard failure.call?.isBusy != true else { return }

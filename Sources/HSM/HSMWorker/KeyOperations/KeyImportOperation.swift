@@ -71,7 +71,7 @@ extension OpenToken {
             KeyObjects(publicKey: certificate.publicKey, label: request.merchantIdentifier), &created)
         guard entry.use == .processing else { return }
         for object in Set([entry.object, entry.working]) where (try? session.keyRights(of: object))?.signs == true {
-            session.takeSigningRight(from: object)
+            session.revokeSigningRight(from: object)
         }
     }
 

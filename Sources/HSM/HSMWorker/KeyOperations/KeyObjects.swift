@@ -171,7 +171,7 @@ extension OpenToken {
             throw WorkerFailure(
                 .importRefused, "An identity key is RSA with 2048 bits: Apple certifies no other for that use.")
         }
-        if let lack = tiers.lack(for: algorithm, use) {
+        if let lack = tiers.unsupportedReason(for: algorithm, use) {
             let key = use == .identity ? "an identity key" : algorithm == .ec ? "an EC key" : "an RSA key"
             throw WorkerFailure(
                 .importRefused,

@@ -49,7 +49,7 @@ extension Session {
     /// right to sign. For any other key, the HSM token makes a copy that can only sign. The copy is a session object,
     /// is used once and is then destroyed, so the stored key never gets the right. If the HSM token makes no such copy,
     /// or the copy cannot sign, the stored key gets the right for this call. If the process ends during this call, the
-    /// key keeps the right until its certificate is stored (``takeSigningRight(from:)``).
+    /// key keeps the right until its certificate is stored (``revokeSigningRight(from:)``).
     ///
     /// The caller must make this call inside ``OpenToken/exclusively(_:)``. Otherwise another thread could use the key
     /// while it has the right to sign.
@@ -65,7 +65,7 @@ extension Session {
             if error.isUnrelatedToKey { throw error }
         }
         try setAttributes([.sign(true)], of: key)
-        defer { takeSigningRight(from: key) }
+        defer { revokeSigningRight(from: key) }
         return try sign(data, mechanism, key: key)
     }
 
@@ -87,7 +87,7 @@ extension Session {
 
     /// Removes the right to sign, best effort, in up to two attempts. If both fail, the key keeps the right in the HSM
     /// token, but the worker still lets it sign only its certificate request.
-    mutating func takeSigningRight(from key: ObjectHandle) {
+    mutating func revokeSigningRight(from key: ObjectHandle) {
         for _ in 0..<2 where (try? setAttributes([.sign(false)], of: key)) != nil { return }
     }
 }

@@ -12,7 +12,7 @@ enum BlockingThread {
         }
     }
 
-    /// Enough for the stack frames of PKCS#11 libraries.
+    /// The size of the thread's stack, which is enough for PKCS#11 libraries.
     private static let stackByteCount = 1024 * 1024
 
     /// Starts a thread that ends when `body` returns. Ends the process when the system has no more threads; the daemon

@@ -205,7 +205,7 @@ package enum BlockingDescriptor {
 final class RequestQueue: @unchecked Sendable {
     typealias Entry = (identifier: UInt64, request: WorkerRequest)
 
-    // Guarded by `condition`.
+    // The following five variables are guarded by `condition`.
     private var requests: [Entry] = []
     private var first = 0
     private var isReading = false

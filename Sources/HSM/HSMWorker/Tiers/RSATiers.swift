@@ -47,7 +47,7 @@ struct BareRSATier: RestorationTier {
         try WrappedKey.checkRange(input.keyMaterial, modulus: key.modulus)
         let substitute = WrappedKey.substitute()
         let object = key.working
-        let block = try RestorationError.ofToken { () throws(CallError) in
+        let block = try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
             try session.decrypt(input.keyMaterial, .rsaX509, key: object, capacity: modulusByteCount)
         }
         let message: SecretBytes

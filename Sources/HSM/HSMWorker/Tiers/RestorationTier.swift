@@ -44,7 +44,7 @@ enum RestorationError: Error {
     case hsmToken(CallError)
 
     /// Makes a call into the library, and throws its failure as `hsmToken`.
-    static func ofToken<Value: ~Copyable>(
+    static func throwingAsHSMTokenError<Value: ~Copyable>(
         _ call: () throws(CallError) -> Value
     ) throws(RestorationError) -> Value {
         do {
@@ -60,7 +60,7 @@ struct PrivateKeyEntry: Sendable {
     let publicKey: SubjectPublicKeyInfo
     /// The key's use, from its attributes in the HSM token.
     var use = KeyUse.processing
-    /// The stored object.
+    /// The handle of the stored private key object.
     let object: ObjectHandle
     /// The object that operations use: the stored one, or a copy of it in the session's memory, which spares some HSM
     /// tokens an access to their storage. The copy has the same protection and rights as the stored object.
@@ -122,7 +122,9 @@ extension Session {
     mutating func derive(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template
     ) throws(RestorationError) -> ObjectHandle {
-        try RestorationError.ofToken { () throws(CallError) in try deriveKey(mechanism, from: base, template) }
+        try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
+            try deriveKey(mechanism, from: base, template)
+        }
     }
 
     /// Destroys objects, best effort: those that remain end with the session.
@@ -230,7 +232,7 @@ struct ECDHSecretTier: RestorationTier {
     ) throws(RestorationError) -> [UInt8] {
         let point = try P256Point(checking: input.keyMaterial)
         let object = key.working
-        let secret = try RestorationError.ofToken { () throws(CallError) in
+        let secret = try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
             try session.deriveSecret(
                 .ecdh1Derive(.null, publicPoint: point.bytes), from: object, Self.template, count: Self.secretByteCount)
         }

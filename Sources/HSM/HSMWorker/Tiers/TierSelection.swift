@@ -19,7 +19,7 @@ struct TierSelection: Sendable {
     /// tier C.
     private(set) var needsExtractableSecret = false
 
-    /// The tiers, strongest first.
+    /// The tiers in the order in which they are tried, strongest first.
     private static let candidates: [any RestorationTier] = [
         OneStepDerivationTier(form: .withVectorBits), OneStepDerivationTier(form: .withoutVectorBits),
         ConcatenationTier(form: .withVectorBits), ConcatenationTier(form: .withoutVectorBits), ECDHSecretTier(),
@@ -70,7 +70,7 @@ struct TierSelection: Sendable {
 
     /// The reason why no key of this algorithm and use can be used, as the beginning of a sentence; nil if such keys
     /// can be used.
-    func lack(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
+    func unsupportedReason(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
         switch use {
         case .processing:
             let scheme = RestorationScheme(algorithm)
@@ -84,7 +84,7 @@ struct TierSelection: Sendable {
     /// to be good. The refusal of a wrong tag is not tested, since it does not depend on the key.
     /// - Returns: nil if the key worked, or if the HSM token has no mechanism for it; otherwise the fault.
     func useFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
-        guard lack(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
+        guard unsupportedReason(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
         switch entry.use {
         case .processing:
             return self[RestorationScheme(entry.publicKey.algorithm)]?.openingFailure(with: entry, in: &session)

@@ -78,7 +78,7 @@ struct UnwrappedKeyTier: RestorationTier {
         if let kept = session.keptObject { return kept }
         guard let wrapped = TestTransaction.wrappedKey(for: key.publicKey, isPaddedWell: true) else { throw .input }
         let object = key.working
-        let made = try RestorationError.ofToken { () throws(CallError) in
+        let made = try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
             try session.unwrapKey(wrapped, .rsaOAEPSHA256, with: object, Self.template)
         }
         session.keptObject = made

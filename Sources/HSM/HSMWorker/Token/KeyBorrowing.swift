@@ -105,7 +105,7 @@ struct FailedAttempts {
 // the most used keys.
 extension OpenToken {
     private static let maximumCopies = 64
-    /// The number of uses of a key without a working copy after which the worker again checks whether the key gets one.
+    /// The interval, in uses of a key, at which the worker checks whether the key should get a working copy.
     private static let usesForCopy = 8
 
     /// Serves a tested key that was listed, generated or imported. Makes a working copy of the key if fewer than
@@ -118,7 +118,7 @@ extension OpenToken {
                 copiesAreRefused.store(true, ordering: .relaxed)
                 return
             }
-            let unused = keys.keep(copy, of: entry, most: Self.maximumCopies, insteadOfAnother: false)
+            let unused = keys.keep(copy, of: entry, limit: Self.maximumCopies, insteadOfAnother: false)
             if let unused { try? session.destroyObject(unused) }
         }
     }
@@ -128,11 +128,11 @@ extension OpenToken {
     func countUse(of entry: PrivateKeyEntry) {
         let uses = keys.countUse(entry.publicKey.publicKeyHash)
         guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
-            keys.hasRoom(forCopyOf: entry, most: Self.maximumCopies)
+            keys.hasRoom(forCopyOf: entry, limit: Self.maximumCopies)
         else { return }
         anchor.withLock { session in
             guard let copy = session.workingCopy(of: entry) else { return }
-            let unused = keys.keep(copy, of: entry, most: Self.maximumCopies, insteadOfAnother: true)
+            let unused = keys.keep(copy, of: entry, limit: Self.maximumCopies, insteadOfAnother: true)
             if let unused { try? session.destroyObject(unused) }
         }
     }
@@ -215,8 +215,8 @@ struct CallDeadline: Sendable {
     }
 }
 
-// The meaning of return values, limited to what HSM tokens agree on. For every other value, a transaction that is known
-// to be good shows whether the HSM token works.
+// The meaning of the return values that all HSM tokens use in the same way. After any other value, the worker opens a
+// transaction that is known to be good, to find out whether the HSM token works.
 extension CallError {
     /// True if the HSM token has no room for another session or operation at present.
     var isBusy: Bool {

@@ -209,7 +209,7 @@ final class KeyListing: Sendable {
         if let entry = known[publicKey.publicKeyHash], entry.object == key.object, entry.use == use {
             return (entry, nil)
         }
-        if let lack = tiers.lack(for: key.algorithm, use) {
+        if let lack = tiers.unsupportedReason(for: key.algorithm, use) {
             return (nil, "\(lack), so that the pair was not tested; its status says why.")
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, use: use, object: key.object, working: key.object)

@@ -88,24 +88,24 @@ final class PrivateKeyMap: Sendable {
         }
     }
 
-    /// Returns true if the key may get a working copy: fewer than `most` keys have copies, or another key's copy may be
-    /// replaced.
-    func hasRoom(forCopyOf entry: PrivateKeyEntry, most: Int) -> Bool {
-        state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.replaceable(by: entry) != nil) }
+    /// Returns true if the key may get a working copy: fewer than `limit` keys have copies, or another key's copy can
+    /// be replaced.
+    func hasRoom(forCopyOf entry: PrivateKeyEntry, limit: Int) -> Bool {
+        state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < limit || $0.keyReplaceable(by: entry) != nil) }
     }
 
     /// Gives a key its working copy.
-    /// - Parameter insteadOfAnother: True to replace another key's copy if `most` keys have copies already.
+    /// - Parameter insteadOfAnother: True to replace another key's copy if `limit` keys have copies already.
     /// - Returns: The copy that the caller must destroy: the replaced one, or `copy` itself if it is not used. nil if
     ///   no copy has to be destroyed.
     func keep(
-        _ copy: ObjectHandle, of entry: PrivateKeyEntry, most: Int, insteadOfAnother: Bool
+        _ copy: ObjectHandle, of entry: PrivateKeyEntry, limit: Int, insteadOfAnother: Bool
     ) -> ObjectHandle? {
         state.withLock { state in
             guard state.isWithoutCopy(entry) else { return copy }
             var freed: ObjectHandle?
-            if state.copied.count >= most {
-                guard insteadOfAnother, let other = state.replaceable(by: entry),
+            if state.copied.count >= limit {
+                guard insteadOfAnother, let other = state.keyReplaceable(by: entry),
                     var former = state.entries[other]
                 else { return copy }
                 freed = former.working
@@ -137,7 +137,7 @@ extension PrivateKeyMap.State {
     /// Returns the publicKeyHash of the key whose copy `entry` may replace: the least used key that no operation has
     /// borrowed. Returns nil unless that key has less than half as many uses as `entry`. Otherwise two keys with
     /// similar use would keep replacing each other's copy.
-    fileprivate func replaceable(by entry: PrivateKeyEntry) -> [UInt8]? {
+    fileprivate func keyReplaceable(by entry: PrivateKeyEntry) -> [UInt8]? {
         let idle = copied.lazy.filter { borrowers[$0] == nil }
         guard let least = idle.min(by: { uses[$0, default: 0] < uses[$1, default: 0] }) else { return nil }
         let mine = uses[entry.publicKey.publicKeyHash, default: 0]

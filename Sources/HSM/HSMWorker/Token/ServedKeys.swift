@@ -32,7 +32,7 @@ extension OpenToken {
         return pages.keys.hasMore && !page.isEmpty ? .keyPage(page, listing: pages.number) : .keys(page)
     }
 
-    /// Reads all keys in one call, however long it takes.
+    /// Reads, tests and serves all keys in one call, without a limit of time.
     func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
         let pages = try KeyListing(&session, tiers: tiers, known: keys.all)
         var descriptions: [KeyDescription] = []
@@ -99,7 +99,7 @@ extension OpenToken {
 /// could both search for the same key before either creates it. Threads that only read and test keys share the lock,
 /// each with its own session.
 final class KeyOperationsLock: @unchecked Sendable {
-    // Guarded by `condition`.
+    // The following three variables are guarded by `condition`.
     private var readers = 0
     private var hasWriter = false
     private var waitingWriters = 0

@@ -10,7 +10,7 @@ extension OpenToken {
     /// - Throws: `overloaded` if the HSM token has no room for a session before the deadline, `loginRefused`, otherwise
     ///   `hsmTokenUnavailable`.
     func restore(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
-        if try holdsLogin(&session, &deadline) { return }
+        if try isLoggedIn(&session, &deadline) { return }
         try logInAgain(&session, &deadline)
     }
 
@@ -39,7 +39,7 @@ extension OpenToken {
 
     /// - Returns: false if the user is not logged in, or if the anchor session was lost, and with it the working copies
     ///   of the keys.
-    private func holdsLogin(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) -> Bool {
+    private func isLoggedIn(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) -> Bool {
         let user: UserType?
         do throws(CallError) {
             user = try session.loggedInUser()
