@@ -1,23 +1,22 @@
-// The daemon's HTTP API for both sides. The daemon reads requests and writes answers with these types; paytokenctl and the
-// tests write requests and read answers with them. There is no second description in code. openapi.json in this folder
-// describes the same API for other clients, and a test checks it against real answers.
+// The daemon's HTTP API as both sides use it. The daemon reads requests and writes answers with these types. paytokenctl
+// and the tests write requests and read answers with the same types. openapi.json in this folder describes the API for
+// other clients, and a test checks it against real answers.
 //
-// Requests/  the requests, which the daemon reads strictly: begin with StrictRequest.swift
+// Requests/  the requests, which the daemon parses strictly: begin with StrictRequest.swift
 // Answers/   the answers, one file for each subject
-// Client/    one connection, one request, one answer over a Unix socket: begin with UnixSocketClient.swift
-// ErrorTable.swift   the only table from a refusal's code to HTTP status, Retry-After and exit status
+// Client/    the clients of the Unix socket: begin with UnixSocketClient.swift
+// ErrorTable.swift   the HTTP status, Retry-After and exit status for each refusal code
 //
-// Guarantees: a request that does not match its type exactly is refused before anything is done. A refusal never repeats any
-// part of the request's body. Members, codes and exit statuses are the public contract and do not change.
+// Guarantees: the daemon refuses a request that does not match its type exactly, before it does anything else. A refusal
+// never repeats any part of the request's body. Members, codes and exit statuses are the public contract and do not change.
 
 import Encodings
 import Foundation
 
-/// The JSON encoding of this module's types: members sorted, slashes unescaped, times as ``RFC3339``, byte strings as
-/// standard base64.
+/// The JSON encoding of this module's types: members sorted by name, slashes unescaped, times as in ``RFC3339``.
 ///
-/// It is for answers that people and scripts request occasionally. Frequent ones (decryptions, refusals, lists of keys) are
-/// written with StrictJSON's writer.
+/// Frequent answers (decryptions, refusals, lists of keys) do not use it: they are written with StrictJSON's `JSONWriter`,
+/// which is faster.
 public enum JSONCoding {
     public static func encode(_ value: some Encodable) throws -> [UInt8] {
         let encoder = JSONEncoder()
@@ -43,8 +42,8 @@ public enum JSONCoding {
     }
 }
 
-/// A member that is null if its value is unknown, so that scripts need not test for its presence. Codable by itself would
-/// omit it.
+/// A member that is encoded as null if it is nil, so that scripts need not test for its presence. Codable by itself would
+/// leave the member out.
 @propertyWrapper
 public struct Nullable<Value: Codable & Sendable & Equatable>: Codable, Sendable, Equatable {
     public var wrappedValue: Value?
@@ -65,13 +64,15 @@ public struct Nullable<Value: Codable & Sendable & Equatable>: Codable, Sendable
 }
 
 extension KeyedDecodingContainer {
-    /// Called by synthesised decoding for a ``Nullable`` member. A member that another version omits is nil, too.
+    /// Replaces the standard implementation in synthesised decoding of a ``Nullable`` member. It also accepts answers of
+    /// another version that lack the member, which is then nil.
     public func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
         Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
 }
 
-/// The use of a key. A daemon that sends none supports `processing` keys only.
+/// The use of a key: `processing` or `identity`. An answer without the member means `processing`, since the daemon that
+/// sent it supports no other use.
 @propertyWrapper
 public struct KeyUseField: Codable, Sendable, Equatable {
     public var wrappedValue: String
@@ -91,7 +92,7 @@ public struct KeyUseField: Codable, Sendable, Equatable {
 }
 
 extension KeyedDecodingContainer {
-    /// Called by synthesised decoding for a ``KeyUseField`` member.
+    /// Replaces the standard implementation in synthesised decoding of a ``KeyUseField`` member.
     func decode(_ type: KeyUseField.Type, forKey key: Key) throws -> KeyUseField {
         KeyUseField(wrappedValue: try decodeIfPresent(String.self, forKey: key) ?? "processing")
     }

@@ -1,14 +1,13 @@
 public import Refusals
 
-/// The only table that translates the daemon's internal codes for callers: an HTTP status, the seconds after which a retry
-/// makes sense, and the exit status of `paytokenctl`.
+/// The only table from a ``RefusalCode`` to its HTTP status, Retry-After and exit status of `paytokenctl`.
 ///
 /// The switch has no default, so that a new ``RefusalCode`` does not compile until it has a row.
 public enum ErrorTable {
     public struct Row: Sendable, Equatable {
-        /// HTTP status (RFC 9110 §15).
+        /// The HTTP status (RFC 9110 §15).
         public let status: Int
-        /// Seconds for the Retry-After header (RFC 9110 §10.2.3); nil if waiting changes nothing.
+        /// The seconds for the Retry-After header (RFC 9110 §10.2.3); nil if a retry after some time would fail as well.
         public let retryAfter: Int?
         public let exitStatus: ExitStatus
     }
@@ -32,8 +31,8 @@ public enum ErrorTable {
         case .invalidState: Row(409)
         case .certificateUnsuitable, .keyNotFound, .approvalInvalid: Row(422)
 
-        // A worker is restarted within a second or two, and an unavailable ledger is tried again every few seconds. A queue
-        // drains faster than either.
+        // A worker restarts within a second or two. The daemon tries an unavailable ledger again every few seconds. A queue
+        // drains within a second.
         case .hsmUnavailable: Row(503, retryAfter: 2, exit: .tryAgainLater)
         case .ledgerUnavailable: Row(503, retryAfter: 5, exit: .tryAgainLater)
         case .overloaded: Row(503, retryAfter: 1, exit: .tryAgainLater)
@@ -50,13 +49,13 @@ extension ErrorTable.Row {
     }
 }
 
-/// The exit statuses of the programs: yes, no, and the codes of BSD's sysexits.h that scripts know.
+/// The exit statuses of the programs. Statuses from 64 are those of BSD's sysexits.h.
 public enum ExitStatus: Int32, Sendable, CaseIterable {
-    /// Yes; done.
+    /// The command succeeded, or the answer to its question is yes.
     case done = 0
-    /// No: refused, chain broken, something expiring found.
+    /// The daemon refused the request, or a check found a fault, such as a broken chain or an expiring certificate.
     case no = 1
-    /// Intact up to the last seal, but nothing shows that it was the end of the record.
+    /// The record is intact up to its last seal, but nothing shows that the record ended there.
     case endUnknown = 2
     /// EX_USAGE: the command line is wrong.
     case usage = 64
@@ -66,11 +65,11 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
     case unreachable = 69
     /// EX_SOFTWARE: a defect.
     case defect = 70
-    /// EX_TEMPFAIL: waiting for a second person, or worth another attempt later.
+    /// EX_TEMPFAIL: the operation waits for a second person, or a later attempt may succeed.
     case tryAgainLater = 75
-    /// EX_NOPERM.
+    /// EX_NOPERM: the account may not do this.
     case notPermitted = 77
-    /// EX_CONFIG.
+    /// EX_CONFIG: the configuration is invalid.
     case configuration = 78
 }
 

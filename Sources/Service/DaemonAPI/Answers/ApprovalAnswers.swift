@@ -24,8 +24,8 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var approval: String
     /// The operation's name in the record, such as `key_destroy`.
     public var operation: String
-    /// `pending`, `approved`, `done`, `rejected`, `withdrawn` or `expired`. An approved import still waits for its requester;
-    /// an approved operation of another node is still to be carried out there.
+    /// `pending`, `approved`, `done`, `rejected`, `withdrawn` or `expired`. An approval stays `approved` until the
+    /// operation is carried out: an import when its requester repeats the request, another node's operation on that node.
     public var status: String
     /// Base64 of 32 bytes; absent if no key is concerned.
     public var publicKeyHash: String?
@@ -34,18 +34,18 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     /// The key's state at the time of the request. The approval is valid only while the key is in this state.
     public var keyState: String?
     public var reason: String
-    /// The access rule's name and the requester's uid.
+    /// The name of the access rule that matched the requester.
     public var requestedBy: String
-    /// The node that received the request. Operations that concern one node only are carried out there. Absent if a single
-    /// host uses the ledger.
+    /// The node that received the request. It also carries the operation out if that concerns its own HSM token, record or
+    /// clock. Absent if a single host uses the ledger.
     public var node: String?
     public var requester: UInt32
-    /// The requester's login uid, if it differs from the uid, as the process reported it. A process without a login uid can
-    /// set any.
+    /// The requester's login uid; absent if it equals the uid. The kernel reports it, but a process that has none yet can
+    /// set any value.
     public var requesterLoginUid: UInt32?
     public var requestedAt: Date
     public var expires: Date
-    /// The uid of the person who decided, and the time of the decision.
+    /// The uid of the person who decided; absent while no decision has been made.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
@@ -76,7 +76,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/approvals/{id}`.
 public struct ApprovalDecisionAnswer: Codable, Sendable, Equatable {
     public var approval: ApprovalSummary
-    /// The key after the operation; absent if no key is concerned or nothing was carried out.
+    /// The key after the operation. Absent if the operation concerns no key, or has not been carried out.
     public var key: KeySummary?
 
     public init(approval: ApprovalSummary, key: KeySummary?) {

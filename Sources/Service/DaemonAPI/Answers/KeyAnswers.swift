@@ -6,7 +6,7 @@ public import StrictJSON
 ///
 /// All members but ``attributes`` are always present. An unknown value is null, so that scripts need not test for presence.
 public struct KeySummary: Codable, Sendable, Equatable {
-    /// Base64 of the 32 bytes, as in Apple's payment tokens.
+    /// Base64 of the key's 32-byte publicKeyHash, as in Apple's payment tokens.
     public var publicKeyHash: String
     @Nullable public var merchantIdentifier: String?
     /// `EC` or `RSA`.
@@ -16,29 +16,32 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
-    /// The time until which a deactivated key decrypts; null if it was given none.
+    /// The time until which a deactivated key decrypts; null if no such time was set.
     @Nullable public var cutOff: Date?
     /// The certificate's notAfter; null without a certificate.
     @Nullable public var notAfter: Date?
     /// Whole days until `notAfter`, rounded down; negative when it has passed.
     @Nullable public var daysLeft: Int?
-    /// The protection tier that serves the key now, `A`, `B` or `C`; null if none does, and for identity keys.
+    /// The protection tier in which the key is served now: `A`, `B` or `C`. Null for identity keys, and while no HSM token
+    /// serves the key.
     @Nullable public var tier: String?
-    /// The last release or signature with this key by this process.
+    /// The time of the last release or signature with this key since this process started; null for none.
     @Nullable public var lastUse: Date?
-    /// Releases or signatures with this key since this process started.
+    /// The number of releases or signatures with this key since this process started.
     public var uses: Int
-    /// The key's availability: `served`, `external`, `inconsistent` or `missing`.
+    /// The key's availability. `served`: the state alone decides. `external`: in an HSM token, but not adopted into the
+    /// ledger. `missing`: in the ledger, but no HSM token shows it. `inconsistent`: HSM token, certificate and ledger
+    /// disagree.
     public var condition: String
-    /// The reason for a condition other than `served`.
+    /// The reason for a ``condition`` other than `served`; null for `served`.
     @Nullable public var remark: String?
     /// The configured names of the HSM tokens that hold the key.
     public var tokens: [String]
-    /// The nodes whose HSM tokens hold the key according to each node's last report, destroyed keys included. Null if a
-    /// single host uses the ledger, and in the answers to changes.
+    /// The nodes whose HSM tokens hold the key, according to each node's last report. They include nodes that hold a
+    /// destroyed key's objects. Null if a single host uses the ledger, and in answers to requests that change the key.
     @Nullable public var nodes: [String]?
-    /// The key's attributes, read from each HSM token that shows the key. Absent in lists and in the answers to changes, for
-    /// which no HSM token is asked.
+    /// The key's attributes, read from each HSM token that shows the key. Absent in lists and in answers to requests that
+    /// change the key, since the daemon asks no HSM token for those.
     public var attributes: [KeyAttributes]?
 
     public init(
@@ -66,15 +69,15 @@ public struct KeySummary: Codable, Sendable, Equatable {
         self.attributes = attributes
     }
 
-    /// Whole days from `now` to `notAfter`, rounded down.
+    /// Returns the whole days from `now` to `notAfter`, rounded down; negative when `notAfter` has passed.
     public static func daysLeft(until notAfter: Date, now: Date) -> Int {
         Int((notAfter.timeIntervalSince(now) / 86_400).rounded(.down))
     }
 }
 
 extension KeySummary {
-    /// Writes the members as ``JSONCoding`` does, for an element of a list: without ``attributes``. A page has up to a
-    /// thousand keys, for which Codable takes far longer.
+    /// Writes the same members as ``JSONCoding``, except ``attributes``, which lists do not have. A page has up to a
+    /// thousand keys, and Codable takes far longer to encode them.
     fileprivate func write(to json: inout JSONWriter) {
         func nullable(_ name: String, _ value: String?) {
             if let value { return json.member(name, value) }
@@ -110,7 +113,8 @@ extension ListAnswer where Item == KeySummary {
 }
 
 extension ListAnswer {
-    /// Returns the page, and its elements as received; nil if the body is no page. Unknown members are ignored.
+    /// Reads a page of a list. Returns the decoded page, and its elements as received; nil if the body is not such a page.
+    /// Unknown members are ignored.
     public static func read(_ body: [UInt8]) -> (page: ListAnswer, items: [JSONValue])? {
         guard let items = (try? JSONValue(parsing: body))?.objectValue?["items"]?.arrayValue,
             let page = try? JSONCoding.decode(ListAnswer.self, from: body)
@@ -133,7 +137,7 @@ public struct ListAnswer<Item: Codable & Sendable>: Codable, Sendable {
 
 extension ListAnswer: Equatable where Item: Equatable {}
 
-/// The 200 answer of `POST /v1/keys?dry_run=true`, which makes no key. Without the dry run the answer is a
+/// The 200 answer of `POST /v1/keys?dry_run=true`, which generates no key. Without `dry_run` the answer is a
 /// ``KeySummary``.
 public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     public var merchantIdentifier: String
@@ -141,7 +145,7 @@ public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     public var algorithm: String
     /// `processing` or `identity`.
     @KeyUseField public var use: String
-    /// The HSM token in which the key would be made.
+    /// The name of the HSM token that would generate the key.
     public var token: String
 
     public init(merchantIdentifier: String, algorithm: String, use: String = "processing", token: String) {

@@ -1,11 +1,11 @@
-/// The attributes of a key's private half in one HSM token: an element of ``KeySummary/attributes``. They are the HSM token's
-/// own statements (PKCS#11 v2.40 base §4.9, table 32), which nothing outside it proves.
+/// The attributes of a key's private half in one HSM token: an element of ``KeySummary/attributes``. The HSM token itself
+/// reports them (PKCS#11 v2.40 base §4.9, table 32), and nothing outside it can confirm them.
 public struct KeyAttributes: Codable, Sendable, Equatable {
     /// The HSM token's name in the configuration.
     public var token: String
-    /// The reason, in one sentence, why the HSM token was not asked or did not answer; nil if it answered.
+    /// The reason why ``values`` is nil, in one sentence; nil if the HSM token answered.
     public var message: String?
-    /// The attributes; nil if the HSM token is unavailable, in which case `away` is true.
+    /// The attributes. Nil if the HSM token is unavailable; the JSON then has `"away": true` instead of the attributes.
     public var values: Values?
 
     public struct Values: Codable, Sendable, Equatable {
@@ -26,7 +26,7 @@ public struct KeyAttributes: Codable, Sendable, Equatable {
         /// The operations that CKA_DERIVE, CKA_DECRYPT, CKA_UNWRAP and CKA_SIGN permit: `derive`, `decrypt`, `unwrap`,
         /// `sign`.
         public var uses: [String]
-        /// `P-256`, or `RSA-` and the bits of the modulus.
+        /// The curve `P-256`, or `RSA-` followed by the modulus length in bits.
         @Nullable public var strength: String?
         /// A sentence for each attribute that does not have its required value.
         public var shortcomings: [String]

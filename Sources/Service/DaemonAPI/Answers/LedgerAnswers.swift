@@ -1,18 +1,19 @@
 public import Foundation
 
-/// The answer of `POST /v1/ledger/accept-clock`, which accepts the current clock as right.
+/// The answer of `POST /v1/ledger/accept-clock`, by which an operator confirms that the daemon's clock is right.
 public struct AcceptClockAnswer: Codable, Sendable, Equatable {
     /// `accepted`, or `unchanged` in a dry run.
     public var status: String
-    /// The daemon's clock, to be checked in a dry run before it is accepted.
+    /// The time by the daemon's clock. An operator checks it in a dry run before accepting it.
     public var clock: Date
-    /// The time of the newest record if it is later than the clock, and so was written while a clock was ahead.
-    /// Otherwise absent or null.
+    /// The time of the newest record, if it is later than ``clock``: a clock was ahead when that record was written. Absent
+    /// or null otherwise.
     public var newestRecord: Date?
-    /// The signing time before which payment tokens were refused until now; absent or null if none were.
+    /// The limit until this acceptance: payment tokens signed before this time were refused. Absent or null if there was no
+    /// limit.
     public var forgottenBefore: Date?
-    /// The signing time before which payment tokens are refused from now on (in a dry run: would be); later ones are
-    /// served. Absent or null if that does not change.
+    /// The new limit: payment tokens signed before this time are refused from now on (in a dry run: would be). Absent or
+    /// null if the limit does not change.
     public var servedFrom: Date?
 
     public init(status: String, clock: Date, newestRecord: Date?, forgottenBefore: Date?, servedFrom: Date?) {
@@ -30,10 +31,10 @@ public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     public var status: String
     /// The sequence of the ledger's last record before the acceptance was recorded; 0 for an empty ledger.
     public var ledgerSequence: Int
-    /// The sequence of the record that the HSM token remembered; absent or null if it remembered none.
+    /// The sequence of the record that the HSM token remembered; absent or null if the HSM token remembered none.
     public var tokenSequence: Int?
-    /// The signing time before which payment tokens are refused from now on unless the ledger has their release; later
-    /// ones are served. Absent in a dry run, since it depends on the time of the acceptance.
+    /// The fence. A payment token that was signed before this time is refused from now on, unless the ledger has its
+    /// release. Absent in a dry run, since the fence depends on the time of the acceptance.
     public var servedFrom: Date?
 
     public init(status: String = "accepted", ledgerSequence: Int, tokenSequence: Int?, servedFrom: Date?) {
@@ -44,8 +45,8 @@ public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The answer of `POST /v1/ledger/backup?dry_run=true`, which copies nothing. Without the dry run the answer is the
-/// copy.
+/// The answer of `POST /v1/ledger/backup?dry_run=true`, which copies nothing. Without `dry_run` the body is the copy
+/// itself.
 public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
     /// The sequence of the last record that a copy would contain now; 0 if there is none.
     public var ledgerSequence: Int
@@ -55,13 +56,14 @@ public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
     }
 }
 
-/// The answer of `GET /v1/audit/public-key`: the data that a verification of the record needs in addition to an export.
+/// The answer of `GET /v1/audit/public-key`: the keys and sequences that a verification of the record needs in addition to
+/// an export.
 public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
     /// A key that has signed audit checkpoints.
     public struct Key: Codable, Sendable, Equatable {
         /// SHA-256 of the SubjectPublicKeyInfo, 64 lower-case hexadecimal digits; audit checkpoints contain it.
         public var keyId: String
-        /// P-256, one PEM block `PUBLIC KEY` (RFC 7468 §13).
+        /// The P-256 public key as one PEM block `PUBLIC KEY` (RFC 7468 §13).
         public var publicKey: String
 
         public init(keyId: String, publicKey: String) {
@@ -70,18 +72,18 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// A node of the ledger, and the extent of its record.
+    /// One node of the ledger, with its audit keys and the length of its record.
     public struct Node: Codable, Sendable, Equatable {
         public var node: String
         /// True for the node of the answering daemon.
         public var isOwn: Bool
-        /// The node's audit keys, the newest first. Another node's keys come from the ledger, where the server's
-        /// superuser could change them.
+        /// The node's audit keys, the newest first. Another node's keys are read from the ledger, where a superuser of the
+        /// database could have changed them.
         public var keys: [Key]
-        /// The sequence of the node's last record; 0 for none.
+        /// The sequence of the node's last record; 0 if it has none.
         public var lastSequence: Int
-        /// The sequence that the node's last audit checkpoint seals, where its export ends; absent or null if there is
-        /// none.
+        /// The sequence of the last record that the node's last audit checkpoint seals. The node's export ends there.
+        /// Absent or null if the node has no audit checkpoint.
         public var sealedSequence: Int?
         public var sealedAt: Date?
 
@@ -99,9 +101,11 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
 
     /// The node's audit keys, the newest first. Empty until the HSM token has been open for the first time.
     public var keys: [Key]
-    /// The line of the newest audit checkpoint that the HSM token remembers; absent or null if it remembers none.
+    /// The newest audit checkpoint that the HSM token remembers, as its line in the record. Absent or null if the HSM token
+    /// remembers none.
     public var head: String?
-    /// The requested node, or all nodes with the daemon's own first; absent unless the request has `node`.
+    /// The node that the request's `node` parameter names, or all nodes with the daemon's own first. Absent if the request
+    /// has no such parameter.
     public var nodes: [Node]?
 
     public init(keys: [Key], head: String? = nil, nodes: [Node]? = nil) {
@@ -111,13 +115,13 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The answer of `POST /v1/audit/key`, which makes another key sign the audit checkpoints.
+/// The answer of `POST /v1/audit/key`, which replaces the key that signs the audit checkpoints.
 public struct AuditKeyChangeAnswer: Codable, Sendable, Equatable {
     /// `changed`, or `unchanged` in a dry run.
     public var status: String
-    /// The keyId (SHA-256 of the DER, hex) of the key that has signed until now.
+    /// The ``AuditPublicKeyAnswer/Key/keyId`` of the key that has signed until now.
     public var from: String
-    /// The keyId of the key that signs from now on; absent in a dry run.
+    /// The ``AuditPublicKeyAnswer/Key/keyId`` of the key that signs from now on; absent in a dry run.
     public var to: String?
     /// The new key's public half in PEM; absent in a dry run.
     public var publicKey: String?

@@ -14,7 +14,8 @@ public struct DecryptAnswer: Sendable {
     public var signingTime: Date
     /// The protection tier `A`, `B` or `C`.
     public var protection: String
-    /// The members of `expected` that were compared, and agreed.
+    /// The names of the members of `expected` that the daemon compared. All of them matched, since a difference is a
+    /// refusal.
     public var checked: [String]
     public var repeated: Bool
     /// The release's audit record.
@@ -35,7 +36,7 @@ public struct DecryptAnswer: Sendable {
         self.audit = audit
     }
 
-    /// The answer's bytes.
+    /// Returns the answer as JSON.
     ///
     /// - Parameter paymentData: the decrypted dictionary, copied into the answer byte for byte as Apple wrote it.
     public func json(paymentData: [UInt8]) -> [UInt8] {
@@ -54,10 +55,11 @@ public struct DecryptAnswer: Sendable {
         }
     }
 
-    /// Reads an answer for a client. Returns the typed answer, the decrypted dictionary, and all members as received,
-    /// including those of a newer daemon; nil if the body is no such answer.
+    /// Parses an answer for a client; returns nil if the body is not such an answer. `members` has all members as received,
+    /// including those that only a newer daemon sends.
     ///
-    /// The dictionary's original bytes are those of the body: a caller that needs them verbatim keeps the body.
+    /// A caller that needs the exact bytes of the decrypted dictionary must keep `body`: `paymentData` is only the parsed
+    /// form.
     public static func read(
         _ body: [UInt8]
     ) -> (answer: DecryptAnswer, paymentData: JSONObject, members: JSONObject)? {
@@ -87,7 +89,7 @@ public struct VerifyAnswer: Codable, Sendable, Equatable {
     public var publicKeyHash: String
     /// The CMS signingTime attribute (RFC 5652 §11.3).
     public var signingTime: Date
-    /// Leaf, intermediate, root.
+    /// The certificates from the leaf to the root: leaf, intermediate, root.
     public var chain: [CertificateSummary]
 
     public init(

@@ -3,7 +3,7 @@ import StrictJSON
 
 /// The body of every refusal: `{"code", "message", "details"?, "audit"?}`.
 public struct RefusalAnswer: Codable, Sendable, Equatable {
-    /// The refusal's code. A string, since a newer daemon may send codes that this program does not know.
+    /// The refusal's code. It is a string, because a newer daemon may send a code that ``RefusalCode`` does not have.
     public let code: String
     /// One sentence for a person.
     public let message: String
@@ -18,7 +18,7 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
         details = refusal.details
     }
 
-    /// The body's bytes.
+    /// The body as JSON.
     public var json: [UInt8] {
         JSONWriter.object { json in
             json.member("code", code)
@@ -30,7 +30,7 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
 
     public var refusalCode: RefusalCode? { RefusalCode(rawValue: code) }
 
-    /// The exit status of `paytokenctl`: by the code if it is known, otherwise by the HTTP status.
+    /// Returns the exit status of `paytokenctl`: from the code if this program knows it, otherwise from the HTTP status.
     public func exitStatus(httpStatus: Int) -> ExitStatus {
         if let refusalCode { return refusalCode.exitStatus }
         return switch httpStatus {
@@ -42,11 +42,11 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The position of an answer's audit record: the member `audit` of answers and refusals.
+/// The position of an audit record in the key-usage record: the member `audit` of answers and refusals.
 public struct AuditReference: Codable, Sendable, Equatable {
-    /// The node whose chain contains it.
+    /// The name of the node that wrote the audit record.
     public let node: String
-    /// The record's number, from 1 without gaps.
+    /// The audit record's number in the node's chain, from 1 without gaps.
     public let sequence: Int
 
     public init(node: String, sequence: Int) {
@@ -56,7 +56,7 @@ public struct AuditReference: Codable, Sendable, Equatable {
 }
 
 extension AuditReference {
-    /// Returns nil for anything but an object with a valid `node` and `sequence`.
+    /// Creates a reference from the member's value; nil unless that is an object with a valid `node` and `sequence`.
     init?(_ json: JSONValue?) {
         guard let object = json?.objectValue, let node = object["node"]?.stringValue,
             let sequence = object["sequence"]?.numberValue.flatMap({ Int($0.text) })
@@ -66,7 +66,7 @@ extension AuditReference {
 }
 
 extension JSONWriter {
-    /// Writes the member `audit`; nothing if nothing was recorded.
+    /// Writes the member `audit`; leaves it out if `reference` is nil.
     mutating func member(audit reference: AuditReference?) {
         guard let reference else { return }
         member("audit") { json in

@@ -23,16 +23,17 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     @KeyUseField public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
-    /// The instruction for the current step: one sentence for a person, in terms of the API.
+    /// The instruction for the current step: one sentence for a person, which names the API's requests.
     public var next: String
-    /// The key that is to stay; null if there is none.
+    /// The key that replaces the old ones; null if there is none.
     @Nullable public var newKey: RotationKey?
-    /// The keys that it replaces: active ones, then deactivated ones that still open late payment tokens.
+    /// The keys that ``newKey`` replaces: active ones, then deactivated ones that still open late payment tokens.
     public var oldKeys: [RotationKey]
     public var steps: [Step]
-    /// Further sentences for a person.
+    /// Further sentences for a person; empty if there is nothing to add.
     public var remarks: [String]
-    /// The node that counted `refusedLastHour`; each node counts for itself. Absent if a single host uses the ledger.
+    /// The node that counted ``RotationKey/refusedLastHour``, since each node counts its own refusals only. Absent if a
+    /// single host uses the ledger.
     public var refusedOn: String?
 
     public init(
@@ -52,7 +53,7 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// One key of a rotation, and the payment tokens that arrived for it.
+/// One key of a rotation, with counts of the payment tokens that arrived for it.
 public struct RotationKey: Codable, Sendable, Equatable {
     /// Base64 of 32 bytes.
     public var publicKeyHash: String
@@ -64,15 +65,15 @@ public struct RotationKey: Codable, Sendable, Equatable {
     /// The time until which a deactivated key still opens payment tokens; null in other states.
     @Nullable public var cutOff: Date?
     public var tokens: [String]
-    /// Payment tokens that it opened within the last hour on all nodes of the ledger: first releases, neither repeats nor
-    /// replays. For an identity key, its signatures.
+    /// The number of payment tokens that this key opened within the last hour, on all nodes. Only first releases count, not
+    /// repeats or replays. For an identity key: the number of its signatures.
     public var openedLastHour: Int
-    /// The last of those releases or signatures.
+    /// The time of the key's last first release or signature; null if there was none.
     @Nullable public var lastUse: Date?
-    /// Payment tokens with this key's publicKeyHash that this process refused within the last hour, without replays.
-    /// Unverified, since Apple's signature does not cover the publicKeyHash.
+    /// The number of payment tokens with this publicKeyHash that this process refused within the last hour, without
+    /// replays. The number is unverified, since Apple's signature does not cover the publicKeyHash.
     public var refusedLastHour: Int
-    /// The reason why no available HSM token can use the key now, regardless of the key's state; absent while one can.
+    /// The reason why no available HSM token can use the key now, in any state of the key; absent while one can use it.
     public var fault: String?
 
     public init(
@@ -96,10 +97,10 @@ public struct RotationKey: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/rotations`.
 public struct RotationStartAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
-    /// True if the new key was made by this request (in a dry run: would be); false if a key was already waiting for its
+    /// True if this request made the new key (in a dry run: would make it). False if a key was already waiting for its
     /// certificate.
     public var created: Bool
-    /// PKCS#10 in PEM; null in a dry run.
+    /// The certificate request (PKCS#10) in PEM; null in a dry run.
     @Nullable public var csr: String?
 
     public init(rotation: RotationStatus, created: Bool, csr: String?) {
@@ -124,9 +125,9 @@ public struct RotationImportAnswer: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/rotations/{merchant}/finish`.
 public struct RotationFinishAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
-    /// The old keys that were deactivated (in a dry run: would be), base64 of 32 bytes each.
+    /// The publicKeyHashes of the old keys that were deactivated (in a dry run: would be), in base64.
     public var retired: [String]
-    /// The time until which the old keys still open payment tokens; null if they no longer do.
+    /// The time until which the old keys still open late payment tokens; null if they open none any more.
     @Nullable public var cutOff: Date?
 
     public init(rotation: RotationStatus, retired: [String], cutOff: Date?) {

@@ -7,15 +7,15 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     /// This node's name in the ledger.
     public var node: String
     public var startedAt: Date
-    /// Absent in answers of earlier daemons.
+    /// The digests of the installed programs; absent in answers of earlier daemons.
     public var programs: ProgramsStatus?
     public var ready: Bool
     public var reasons: [ReadinessAnswer.Reason]
     public var tokens: [HSMTokenStatus]
     public var ledger: LedgerStatus
     public var trust: TrustStatus
-    /// One sentence for each setting that weakens the service, such as no signing-time window, additional roots, or no second
-    /// person.
+    /// The warnings, one sentence each. Among them is one for each setting that weakens the service, such as an unlimited
+    /// signing-time window.
     public var warnings: [String]
 
     public init(
@@ -36,13 +36,14 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The SHA-256 of the running programs' files, as 64 lower-case hexadecimal digits. The record's `start` has the same.
+/// The SHA-256 digests of the running programs' files, as 64 lower-case hexadecimal digits. The record's `start` event
+/// contains the same digests.
 public struct ProgramsStatus: Codable, Sendable, Equatable {
     /// The digest of `paytokend`; absent if the file cannot be read.
     public var paytokendSha256: String?
     /// The digest of `paytokend-hsm`; absent if the file cannot be read.
     public var workerSha256: String?
-    /// The digest of the package's list of components, `sbom.cdx.json`; absent if none is installed.
+    /// The digest of `sbom.cdx.json`, the package's software bill of materials; absent if the file is not installed.
     public var sbomSha256: String?
 
     public init(paytokendSha256: String? = nil, workerSha256: String? = nil, sbomSha256: String? = nil) {
@@ -58,7 +59,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// `starting`, `ready` or `unavailable`. An HSM token that is open and serves nothing is `unavailable` too, and has
     /// its description and shortcomings.
     public var condition: String
-    /// The reason why it is not ready.
+    /// The reason why the HSM token is unavailable; absent otherwise.
     public var message: String?
     public var label: String?
     public var serialNumber: String?
@@ -67,24 +68,25 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// The device's hardware version as `major.minor`; absent while the HSM token is not ready.
     public var hardwareVersion: String?
     public var firmwareVersion: String?
-    /// The PKCS#11 library's own description and version.
+    /// The description and version that the PKCS#11 library reports about itself.
     public var library: String?
     public var sessions: Int?
-    /// The protection tier `A`, `B` or `C` for each payment token version; absent if the HSM token cannot serve that version.
+    /// The protection tier, `A`, `B` or `C`, in which the HSM token serves `EC_v1`; absent if it cannot serve that version.
     public var tierECv1: String?
     public var tierRSAv1: String?
-    /// The way in which PSS signatures for TLS are made: `token`, or `worker` (padded by the worker, then the bare RSA
-    /// operation). Absent if the HSM token makes none.
+    /// The maker of RSASSA-PSS signatures for TLS. `token`: the HSM token. `worker`: the worker pads, and the HSM token
+    /// performs the bare RSA operation. Absent if the HSM token makes no such signatures.
     public var pss: String?
-    /// The algorithms with which identity keys sign TLS handshakes, in order of preference: `rsa_pss_rsae_sha256`,
-    /// `rsa_pkcs1_sha256`. Absent while the HSM token is not ready.
+    /// The algorithms with which this HSM token's identity keys sign TLS handshakes, in order of preference:
+    /// `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`. Absent while the HSM token is not ready.
     public var tlsAlgorithms: [String]?
     public var shortcomings: [String]
     /// The stored key pairs that the self-tests use: `EC_v1`, `RSA_v1`, `TLS`; absent if there are none.
     public var testKeys: [String]?
-    /// Base64 of the uncompressed P-256 point (65 bytes) for which private keys are sealed for an import.
+    /// The worker's public key, for which private keys are sealed for an import: base64 of the uncompressed P-256 point, 65
+    /// bytes. New at each start of the worker.
     public var importKey: String?
-    /// The number of private keys that the HSM token shows.
+    /// The number of keys that the HSM token holds; absent while it is not ready.
     public var keys: Int?
     /// SHA-256 of the PKCS#11 library's file, 64 lower-case hexadecimal digits; absent if the file cannot be read.
     public var moduleSha256: String?
@@ -125,21 +127,23 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     public var engine: String
     /// `ready` or `unavailable`.
     public var condition: String
-    /// The reason why it cannot be written.
+    /// The reason why the ledger is unavailable; absent while it is ready.
     public var message: String?
     public var schemaVersion: Int?
-    /// The sequence of this node's last record; 0 before the first.
+    /// The sequence of this node's last record; 0 before the first record.
     public var lastSequence: Int?
-    /// The sequence of the last record that was moved to an archive; nil while all are in the ledger.
+    /// The sequence of the last record that was moved to an archive; absent while the ledger still has all records.
     public var archivedSequence: Int?
-    /// The sequence that the last audit checkpoint seals, and the time of that checkpoint.
+    /// The sequence of the last record that this node's last audit checkpoint seals; absent if there is no audit
+    /// checkpoint.
     public var sealedSequence: Int?
     public var sealedAt: Date?
-    /// The server; absent for SQLite, and while PostgreSQL does not answer.
+    /// The database server; absent for SQLite, and while PostgreSQL does not answer.
     public var server: LedgerServerStatus?
     /// This daemon's node lease; absent for SQLite.
     public var lease: NodeLeaseAnswer?
-    /// The daemons that share the ledger, by name; absent for SQLite, and while PostgreSQL does not answer.
+    /// The daemons that share the ledger, in the order of their names; absent for SQLite, and while PostgreSQL does not
+    /// answer.
     public var nodes: [LedgerNodeStatus]?
 
     public init(
@@ -162,20 +166,20 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// The PostgreSQL server that has the ledger.
+/// The PostgreSQL server that stores the ledger.
 public struct LedgerServerStatus: Codable, Sendable, Equatable {
-    /// The host and port in use, from those in `ledger.url`; for a Unix socket, its directory.
+    /// The host and port of the connection, one of those in `ledger.url`; for a Unix socket, the socket's directory.
     public var host: String
     public var database: String
     /// The database role of the connection.
     public var role: String
-    /// The version, such as `15.18`, followed by the packager's text.
+    /// The server's version, such as `15.18`, followed by text that the packager added.
     public var version: String
-    /// The cluster's system identifier, which only its standbys share.
+    /// The cluster's system identifier. A cluster shares it with its standbys only.
     public var systemIdentifier: String
-    /// Incremented by every promotion.
+    /// The number of the server's WAL timeline. Each promotion of a standby increments it.
     public var timeline: Int
-    /// `synchronous_standby_names`; absent or null if no synchronous standby is configured.
+    /// The server's setting `synchronous_standby_names`; absent or null if it is empty.
     public var standbys: String?
 
     public init(
@@ -192,13 +196,13 @@ public struct LedgerServerStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// A daemon's lease of its node name in PostgreSQL.
+/// A daemon's node lease in a shared ledger.
 public struct NodeLeaseAnswer: Codable, Sendable, Equatable {
-    /// Incremented each time that a daemon acquires the name.
+    /// The lease's number, incremented each time a daemon acquires the node's name.
     public var fencingNumber: Int
-    /// The time since the last renewal.
+    /// The seconds since the last renewal.
     public var ageSeconds: Double
-    /// True if another daemon has acquired the name; this one then writes nothing any more.
+    /// True if another daemon has acquired the node's name; the answering daemon then writes nothing any more.
     public var isLost: Bool
 
     public init(fencingNumber: Int, ageSeconds: Double, isLost: Bool) {
@@ -213,9 +217,9 @@ public struct LedgerNodeStatus: Codable, Sendable, Equatable {
     public var name: String
     /// The daemon's version.
     public var version: String
-    /// The time of its last commit, by the server's clock.
+    /// The time of the daemon's last commit, by the server's clock.
     public var lastSeen: Date
-    /// True while its node lease has not expired.
+    /// True while the daemon's node lease has not expired.
     public var isLeased: Bool
 
     public init(name: String, version: String, lastSeen: Date, isLeased: Bool) {
@@ -230,7 +234,7 @@ public struct TrustStatus: Codable, Sendable, Equatable {
     public var roots: [CertificateSummary]
     /// The number of fingerprints in `trust.distrusted`.
     public var distrusted: Int
-    /// The configured value: `5m`, or `off`.
+    /// The configured signing-time window, such as `5m`, or `off`.
     public var signingTimeWindow: String
 
     public init(roots: [CertificateSummary], distrusted: Int, signingTimeWindow: String) {
@@ -240,13 +244,14 @@ public struct TrustStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `GET /readyz`, with status 200 if `ready`, otherwise 503.
+/// The body of `GET /readyz`. The HTTP status is 200 if ``ready`` is true, otherwise 503.
 public struct ReadinessAnswer: Codable, Sendable, Equatable {
-    /// A cause that keeps the daemon from serving.
+    /// A reason why the daemon is not ready.
     public struct Reason: Codable, Sendable, Equatable {
-        /// `ledger`, or `token` followed by the HSM token's configured name: `token primary`.
+        /// The component that is not ready: `ledger`, `clock`, or `token` followed by the HSM token's configured name, as
+        /// in `token primary`.
         public var component: String
-        /// The code with which a decryption would be refused: `hsm_unavailable`, `ledger_unavailable` …
+        /// The code with which the daemon would refuse a decryption now, such as `hsm_unavailable` or `ledger_unavailable`.
         public var code: String
         public var message: String
 
@@ -258,7 +263,7 @@ public struct ReadinessAnswer: Codable, Sendable, Equatable {
     }
 
     public var ready: Bool
-    /// The reasons why the daemon is not ready; nil for a peer that no access rule matches.
+    /// The reasons why the daemon is not ready; absent for a peer that matches no access rule.
     public var reasons: [Reason]?
 
     public init(ready: Bool, reasons: [Reason]? = nil) {
@@ -267,7 +272,7 @@ public struct ReadinessAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `GET /healthz`. Only the fact that there is an answer matters.
+/// The body of `GET /healthz`. A daemon that answers at all is healthy, so the body is always the same.
 public struct HealthAnswer: Codable, Sendable, Equatable {
     public var healthy = true
 

@@ -1,10 +1,10 @@
 import OutgoingConnections
 
-/// An answer whose body is read as it arrives, with a few socket reads in memory.
+/// An answer whose body is read as it arrives. At most a few socket reads are in memory at a time.
 public struct StreamedAnswer: AnswerHead {
     public let status: Int
     public let headers: [(name: String, value: String)]
-    /// The body, which can be read once. With a status other than 200 to 299 it has already been read in full, within
+    /// The body, which can be read only once. For a status outside 200 to 299 the client has already read all of it, up to
     /// ``UnixSocketClient/maximumAnswerBytes``.
     public let body: AnswerBody
 
@@ -17,8 +17,9 @@ public struct StreamedAnswer: AnswerHead {
 
 /// A body's bytes in pieces of any size, none of them empty.
 ///
-/// The socket is read as fast as the pieces are consumed. The sequence allows one iteration; dropping it closes the
-/// connection. It ends when the daemon has ended the body, and throws if the connection ends before.
+/// The client reads the socket no faster than the caller consumes the pieces. The sequence allows one iteration, and the
+/// connection closes when the sequence is released. Iteration ends at the end of the body, and throws if the connection
+/// ends earlier.
 public struct AnswerBody: AsyncSequence, Sendable {
     let body: HTTPBody
     let client: UnixSocketClient
@@ -45,7 +46,7 @@ public struct AnswerBody: AsyncSequence, Sendable {
             } catch {
                 throw error is HTTPFault ? client.failure(of: error) : .cutShort(path: client.path)
             }
-            // A cancelled task receives no more pieces, which must not be taken for the end of the body.
+            // A cancelled task gets nil from `pieces` too. The caller must not take that for the end of the body.
             if Task.isCancelled { throw .cutShort(path: client.path) }
             return nil
         }

@@ -10,19 +10,19 @@ import OutgoingConnections
     import Darwin
 #endif
 
-/// A client for single requests to the daemon over its Unix socket: one connection, one request, one answer. For several
-/// requests see ``UnixSocketConnection``.
+/// A client of the daemon's Unix socket that opens a new connection for each request. ``UnixSocketConnection`` keeps one
+/// connection for several requests.
 ///
-/// It does not retry: only the sender of a request knows if it may be repeated. Several tasks may call it concurrently;
-/// nothing blocks.
+/// The client does not retry, since only the sender of a request knows if it is safe to repeat. Several tasks may use it at
+/// the same time, and no call blocks a thread.
 public struct UnixSocketClient: Sendable {
     public let path: String
-    /// The maximum size of an answer's body.
+    /// The maximum size of an answer's body in bytes.
     public let maximumAnswerBytes: Int
-    /// The time for connecting, sending and receiving together.
+    /// The maximum time for connecting, sending and receiving together.
     public let deadline: Duration
-    /// Checks the process that listens on the socket before anything is sent to it. A request fails with the error that this
-    /// throws.
+    /// Checks the process that listens on the socket, before the client sends anything to it. If this closure throws, the
+    /// request fails with that error.
     package var checkPeer: @Sendable (any Channel) throws -> Void = { _ in }
 
     public init(path: String, maximumAnswerBytes: Int = 64 << 20, deadline: Duration = .seconds(30)) {
@@ -31,15 +31,15 @@ public struct UnixSocketClient: Sendable {
         self.deadline = deadline
     }
 
-    /// Sends a request and returns the whole answer. For short answers.
+    /// Sends a request and returns the answer with its whole body. Use ``stream(_:idle:)`` for long answers.
     public func send(_ request: ClientRequest) async throws(UnixSocketClientError) -> ClientAnswer {
         ClientAnswer(try await answer(to: request, .gathered))
     }
 
-    /// Sends a request whose answer may be long, or have no end.
+    /// Sends a request whose answer may be long or endless.
     ///
-    /// - Parameter idle: the maximum time to wait for the next bytes of the body; nil waits for ever. Until the answer's head
-    ///   has arrived, ``deadline`` applies.
+    /// - Parameter idle: the maximum time to wait for the next bytes of the body; nil waits without limit. Until the
+    ///   answer's head has arrived, ``deadline`` applies.
     public func stream(
         _ request: ClientRequest, idle: Duration? = .seconds(60)
     ) async throws(UnixSocketClientError) -> StreamedAnswer {
@@ -59,8 +59,9 @@ public struct UnixSocketClient: Sendable {
         }
     }
 
-    /// Connects, and retries while the socket's queue is full (EAGAIN on a non-blocking socket). A daemon that is flooded or
-    /// starting has no room in it for a moment. Nothing has been sent at that point.
+    /// Calls `connect`, and calls it again while the socket's accept queue is full (EAGAIN on a non-blocking socket). The
+    /// queue is full for a moment while the daemon starts or receives a burst of connections. A retry is safe, since
+    /// nothing has been sent at that point.
     func connecting<Value>(
         _ connect: (HTTPDestination, ContinuousClock.Instant) async throws -> Value
     ) async throws(UnixSocketClientError) -> Value {
@@ -83,16 +84,18 @@ public struct UnixSocketClient: Sendable {
         return try await connect()
     }
 
-    /// Rejects an answer that does not say where it ends.
+    /// Returns the answer; throws if its head does not determine where the body ends.
     func framed(_ answer: () async throws(HTTPFault) -> HTTPResponse) async throws -> HTTPResponse {
         let answer = try await answer()
         guard answer.isFramed else { throw UnixSocketClientError.notHTTP(path: path) }
         return answer
     }
 
+    /// Translates an error of the connection into the error that callers receive.
+    ///
     /// - Parameters:
     ///   - time: the time that the request had; nil for the client's own deadline.
-    ///   - hasServed: true for a request on a connection that has delivered answers.
+    ///   - hasServed: true for a request on a connection that has already delivered an answer.
     func failure(of error: any Error, after time: Duration? = nil, hasServed: Bool = false) -> UnixSocketClientError {
         guard let fault = error as? HTTPFault else { return cannotConnect(error) }
         switch fault.cause {
@@ -101,7 +104,7 @@ public struct UnixSocketClient: Sendable {
         case .tooLarge: return .answerTooLarge(limit: maximumAnswerBytes)
         case .notHTTP: return .notHTTP(path: path)
         case .ended:
-            // An idle connection may have been closed before the request reached the other side.
+            // The daemon may have closed the idle connection before the request reached it.
             let isUnanswered = fault.phase == .idle || hasServed && fault.phase == .asked
             return isUnanswered ? .closed(path: path) : .cutShort(path: path)
         case .nameNotResolved: return .notThere(path: path)
@@ -124,7 +127,7 @@ public struct UnixSocketClient: Sendable {
 }
 
 extension HTTPFault {
-    /// The error of connect(2).
+    /// The errno of connect(2); nil if the fault is any other.
     fileprivate var errno: CInt? {
         if phase == .connecting, case .error(let error as IOError) = cause { error.errnoCode } else { nil }
     }
@@ -139,8 +142,7 @@ extension HTTPResponse {
 }
 
 extension ClientRequest {
-    /// Returns the HTTP request to send. It is set up so that cancelling the task that waits for the answer ends the
-    /// exchange.
+    /// Returns the HTTP request to send. Cancelling the task that waits for the answer also ends the exchange.
     func wire(accept: String) -> HTTPRequest {
         var headers: HTTPHeaders = ["Host": "localhost", "Accept": accept]
         if body != nil { headers.add(name: "Content-Type", value: "application/json") }
@@ -162,14 +164,14 @@ extension ClientAnswer {
 /// A request to the daemon.
 public struct ClientRequest: Sendable, Equatable {
     public var method: String
-    /// Path and query, percent-encoded as they go on the wire: `/v1/keys?limit=10`.
+    /// The path and query, percent-encoded as they are sent: `/v1/keys?limit=10`.
     public var target: String
-    /// The JSON body, sent with `Content-Type: application/json`; nil for none.
+    /// The JSON body, sent with `Content-Type: application/json`; nil if the request has no body.
     public var body: [UInt8]?
-    /// The value of the `traceparent` header (W3C Trace Context §3.2), for a request on behalf of another one; nil for
-    /// none.
+    /// The value of the `traceparent` header (W3C Trace Context §3.2), which links this request to the one that caused it.
+    /// Nil sends no such header.
     public var traceparent: String?
-    /// The client on whose behalf the caller asks; nil for the caller itself.
+    /// The client for which the caller sends the request; nil if the caller sends it for itself.
     public var onBehalfOf: ClientName?
 
     public init(
@@ -188,18 +190,18 @@ public struct ClientRequest: Sendable, Equatable {
     }
 }
 
-/// The head of an answer, whole or streamed.
+/// The status and header fields of an answer, whether its body is whole or streamed.
 public protocol AnswerHead: Sendable {
     var status: Int { get }
-    /// The header fields, in the order and spelling in which they were received.
+    /// The header fields in the order and spelling in which they arrived.
     var headers: [(name: String, value: String)] { get }
 }
 
 extension AnswerHead {
-    /// 200 to 299.
+    /// True for a status from 200 to 299.
     public var isSuccess: Bool { (200..<300).contains(status) }
 
-    /// The first header of that name; case does not matter.
+    /// Returns the value of the first header field with that name, compared without regard to case; nil if there is none.
     public func header(_ name: String) -> String? {
         headers.first { $0.name.lowercased() == name.lowercased() }?.value
     }

@@ -1,26 +1,26 @@
-/// The reason why there is no answer. Each description says what failed, on which socket, and what to do.
+/// A reason why a request got no complete answer. Each description says what failed, on which socket, and what to do.
 public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// ENOENT: there is nothing at that path.
+    /// No file exists at that path (ENOENT), or a part of the path is no directory (ENOTDIR).
     case notThere(path: String)
-    /// ECONNREFUSED: no process listens on the socket file.
+    /// No process listens on the socket file (ECONNREFUSED), or the file is no socket (ENOTSOCK).
     case notListening(path: String)
-    /// EAGAIN: the queue of connections that wait to be accepted is full.
+    /// The socket's accept queue is full (EAGAIN).
     case busy(path: String)
-    /// EACCES, EPERM.
+    /// This process may not connect to the socket (EACCES, EPERM).
     case notPermitted(path: String)
-    /// More bytes than `sockaddr_un` has room for (108 with the terminating zero on Linux).
+    /// The path is longer than `sockaddr_un` allows: 108 bytes with the terminating zero on Linux.
     case pathTooLong(path: String)
-    /// Any other error of connect(2), by its number and name.
+    /// Any other error of the socket, described by `error`.
     case cannotConnect(path: String, error: String)
-    /// The exchange exceeded its deadline.
+    /// The request got no complete answer within its deadline.
     case deadlineExceeded(path: String, after: Duration)
-    /// The answer had begun, and then no byte of it arrived for this time.
+    /// The answer began, but then no byte of its body arrived for this time.
     case silent(path: String, for: Duration)
-    /// The answer's body exceeds the limit of this program.
+    /// The answer's body is longer than ``UnixSocketClient/maximumAnswerBytes``.
     case answerTooLarge(limit: Int)
-    /// The connection ended before the answer did.
+    /// The connection ended before the answer was complete.
     case cutShort(path: String)
-    /// A connection that had delivered answers was closed, and no byte of an answer to this request arrived.
+    /// The connection was closed before any byte of an answer arrived, after it had delivered earlier answers.
     case closed(path: String)
     /// The listening process does not speak HTTP/1.1.
     case notHTTP(path: String)
@@ -29,6 +29,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
 
     public var description: String { sentence(of: "paytokend") }
 
+    /// Returns the description as a sentence that names the program.
+    ///
     /// - Parameter program: the program that owns the socket: `paytokend` or `paytoken-gateway`.
     public func sentence(of program: String) -> String {
         switch self {

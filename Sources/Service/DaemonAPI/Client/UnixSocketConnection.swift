@@ -1,6 +1,7 @@
 package import OutgoingConnections
 
-/// A persistent connection to the daemon, for one request after another. ``UnixSocketClient`` makes one for each request.
+/// A persistent connection to the daemon, for one request after another. ``UnixSocketClient`` opens a connection for each
+/// request instead.
 public final class UnixSocketConnection: Sendable {
     private let client: UnixSocketClient
     package let http: HTTPConnection
@@ -10,16 +11,16 @@ public final class UnixSocketConnection: Sendable {
         self.http = http
     }
 
-    /// Connects, within the client's deadline.
+    /// Connects within ``UnixSocketClient/deadline``.
     public static func open(_ client: UnixSocketClient) async throws(UnixSocketClientError) -> UnixSocketConnection {
         try await client.connecting { destination, deadline in
             UnixSocketConnection(client, try await destination.connect(before: deadline))
         }
     }
 
-    /// Sends one request. The previous one must have been answered.
+    /// Sends one request. The previous request must have been answered.
     ///
-    /// - Parameter time: the time for sending the request and receiving the answer. When it has passed, the connection
+    /// - Parameter time: the maximum time for sending the request and receiving the answer. After that time the connection
     ///   is closed.
     /// - Throws: ``UnixSocketClientError/closed(path:)`` if the connection had delivered earlier answers, and the
     ///   daemon closed it before any byte of this answer arrived. After any error the connection is closed.
@@ -36,7 +37,7 @@ public final class UnixSocketConnection: Sendable {
         }
     }
 
-    /// Returns true until the end of the connection has been noticed.
+    /// True until this process has noticed that the connection ended.
     public var isOpen: Bool { http.isOpen }
 
     public func close() { http.close() }

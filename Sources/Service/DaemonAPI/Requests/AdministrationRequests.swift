@@ -2,7 +2,7 @@ public import Refusals
 
 /// The body of `POST /v1/keys/{key}/adopt` and of `POST /v1/audit/key`.
 public struct ReasonRequest: StrictRequest {
-    /// The reason, for the record: 1 to 200 characters.
+    /// The reason, which goes into the record: 1 to 200 characters.
     public var reason: String
 
     public init(reason: String) {
@@ -16,11 +16,11 @@ public struct ReasonRequest: StrictRequest {
 
 /// The body of `POST /v1/ledger/accept-restore`.
 public struct AcceptRestoreRequest: StrictRequest {
-    /// The reason, for the record. The record shortens it if it is too long, so that its wording cannot make an emergency
-    /// operation fail.
+    /// The reason, which goes into the record. The daemon shortens a reason that is too long instead of refusing it, since
+    /// the operation may be an emergency.
     public var reason: String
-    /// True if the fence is to be set although no finding shows that the ledger is older: for releases that a lost
-    /// process made in its last minute. False if absent.
+    /// True if the daemon is to set the fence without a finding. An operator does so for releases that a lost process may
+    /// have made in its last minute. Absent means false.
     public var withoutFinding: Bool?
 
     public init(reason: String, withoutFinding: Bool? = nil) {
@@ -35,8 +35,8 @@ public struct AcceptRestoreRequest: StrictRequest {
 
 /// The body of `POST /v1/ledger/accept-clock`.
 public struct LedgerAcceptanceRequest: StrictRequest {
-    /// The reason, for the record. The record shortens it if it is too long, so that its wording cannot make an emergency
-    /// operation fail.
+    /// The reason, which goes into the record. The daemon shortens a reason that is too long instead of refusing it, since
+    /// the operation may be an emergency.
     public var reason: String
 
     public init(reason: String) {
@@ -56,7 +56,7 @@ public struct LedgerAcceptanceRequest: StrictRequest {
 public struct ApprovalDecisionRequest: StrictRequest {
     /// `approve`, `reject` or `withdraw`.
     public var decision: String
-    /// The reason, for the record: 1 to 200 characters.
+    /// The reason, which goes into the record: 1 to 200 characters.
     public var reason: String?
 
     public init(decision: String, reason: String? = nil) {
@@ -71,8 +71,8 @@ public struct ApprovalDecisionRequest: StrictRequest {
     }
 }
 
-/// The body of operations without parameters, an object without members: `POST /v1/keys/{key}/csr` and
-/// `POST /v1/ledger/backup`.
+/// The body of an operation without parameters: an object without members. `POST /v1/keys/{key}/csr` and `POST
+/// /v1/ledger/backup` take it.
 public struct EmptyRequest: StrictRequest {
     public init() {}
 

@@ -4,12 +4,12 @@ public import Refusals
 
 /// The body of `POST /v1/keys/{key}/state`.
 public struct KeyStateRequest: StrictRequest {
-    /// A state's name, SP 800-57 part 1 §7: `active` (resume), `suspended`, `deactivated` (retire), `compromised` or
-    /// `destroyed`.
+    /// The new state, by its name in SP 800-57 part 1 §7: `active` (resumes the key), `suspended`, `deactivated` (retires
+    /// it), `compromised` or `destroyed`.
     public var to: String
-    /// The reason, for the record: 1 to 200 characters.
+    /// The reason, which goes into the record: 1 to 200 characters.
     public var reason: String
-    /// The time until which a deactivated key still decrypts. Without it the key stops at once.
+    /// The time until which a deactivated key still decrypts. If absent, the key stops decrypting at once.
     public var cutOff: Date?
 
     public init(to: String, reason: String, cutOff: Date? = nil) {
@@ -25,14 +25,14 @@ public struct KeyStateRequest: StrictRequest {
 
 /// The body of `POST /v1/keys`, which generates a key pair inside an HSM token.
 public struct KeyGenerationRequest: StrictRequest {
-    /// 1 to 255 bytes; the certificate that is imported later must name the same merchant.
+    /// The merchant identifier, 1 to 255 bytes. The certificate that is imported later must name the same merchant.
     public var merchantIdentifier: String
     /// The permanent use of the key: `processing`, the default, or `identity`.
     public var use: String?
     /// `EC` (P-256, for EC_v1) or `RSA` (2048 bits, for RSA_v1 and for identity keys). The default is EC for processing, RSA
     /// for identity.
     public var type: String
-    /// The HSM token's name in the configuration; required if there are several.
+    /// The name of an HSM token in the configuration; required if there are several.
     public var token: String?
 
     public init(merchantIdentifier: String, use: String? = nil, type: String? = nil, token: String? = nil) {
@@ -57,8 +57,9 @@ public struct KeyGenerationRequest: StrictRequest {
 
 /// The body of `POST /v1/keys/import`.
 ///
-/// Private keys pass through the daemon sealed (HPKE, RFC 9180) for each HSM token's worker, whose `importKey` is in the
-/// status. The daemon never sees one in clear. Base64 is decoded where the bytes are used.
+/// A private key passes through the daemon only in sealed form (HPKE, RFC 9180), once for each HSM token. Only that HSM
+/// token's worker can open it; the worker's public key is `importKey` in the status. The base64 members are decoded where
+/// their bytes are used.
 public struct KeyImportRequest: StrictRequest {
     public struct SealedKey: Codable, Sendable, Equatable {
         /// The HSM token's name in the configuration.
@@ -77,15 +78,16 @@ public struct KeyImportRequest: StrictRequest {
         enum CodingKeys: CodingKey, CaseIterable { case token, encapsulatedKey, sealedPrivateKey }
     }
 
-    /// The merchant identifier that the person names, which must equal the certificate's.
+    /// The merchant identifier that the operator expects. The daemon refuses the import if the certificate names another.
+    /// Absent skips this check.
     public var merchantIdentifier: String?
     /// Base64 of the certificate's DER.
     public var certificate: String
-    /// One sealed copy of the private key for each HSM token that is to hold it.
+    /// The sealed private key, once for each HSM token that is to hold it.
     public var sealedKeys: [SealedKey]
-    /// True if an expired certificate is accepted too; false if absent.
+    /// True if the daemon is to accept an expired certificate. Absent means false.
     public var allowExpired: Bool
-    /// The approval of a second person, if the import needs one: 16 hex characters.
+    /// The identifier of the approval, 16 hex characters, once a second person has approved the import.
     public var approval: String?
 
     public init(
@@ -119,12 +121,12 @@ public struct KeyImportRequest: StrictRequest {
     }
 }
 
-/// The body of `POST /v1/certificates` and of `POST /v1/rotations/certificate`: a certificate for a key that is already in an
-/// HSM token. Base64 is decoded where the bytes are used.
+/// The body of `POST /v1/certificates` and of `POST /v1/rotations/certificate`: a certificate for a key that is already in
+/// an HSM token.
 public struct CertificateImportRequest: StrictRequest {
     /// Base64 of the certificate's DER.
     public var certificate: String
-    /// True if an expired certificate is accepted too; false if absent.
+    /// True if the daemon is to accept an expired certificate. Absent means false.
     public var allowExpired: Bool
 
     public init(certificate: String, allowExpired: Bool = false) {

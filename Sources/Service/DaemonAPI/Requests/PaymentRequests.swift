@@ -3,29 +3,31 @@ public import Foundation
 public import Refusals
 public import StrictJSON
 
-/// The envelope of `POST /v1/decrypt`. The contents of `token` and `expected` are parsed by their own types.
+/// The body of `POST /v1/decrypt`. Other types parse the contents of `token` and `expected`.
 public struct DecryptRequest: Sendable {
-    /// The payment token, of any JSON type.
+    /// The payment token as it was sent: not parsed yet, and of any JSON type.
     public let token: JSONValue
     public let expected: JSONObject?
-    /// 1 to 128 printable ASCII characters.
+    /// The caller's own name for the order: 1 to 128 printable ASCII characters.
     public let reference: String?
-    /// The caller's name for this request; see ``isAttempt(_:)``.
+    /// A random identifier that the caller chose for this request alone; see ``isAttempt(_:)``.
     public let attempt: String?
-    /// The attempts after whose release this one may be released too; empty without an `attempt`.
+    /// The attempts that the caller knows to have led to no payment. A payment token that was released before is released
+    /// again only if its last release was by one of these. Empty without an `attempt`.
     public let after: [String]
-    /// The merchants for which the caller asks, as patterns in which `*` matches any characters; nil for all that its access
-    /// rule allows. A payment token of another merchant is refused before its transaction is claimed.
+    /// The merchants for which the caller asks, as patterns in which `*` matches any characters. A payment token of another
+    /// merchant is refused before its transaction is claimed. Nil asks for all merchants that the caller's access rule
+    /// allows.
     public let merchants: [String]?
 
     /// The maximum number of patterns in ``merchants``, each of 1 to ``maximumPatternBytes`` bytes.
     public static let maximumMerchants = 100
     public static let maximumPatternBytes = 255
-    /// The `details` of the refusal if ``merchants`` does not match the payment token's merchant: `forbidden` by the request,
-    /// not by a rule.
+    /// The `details` of the `forbidden` refusal when ``merchants`` does not match the payment token's merchant. It tells a
+    /// client that the request caused the refusal, not the access rule.
     public static let merchantsDetails = "merchants"
 
-    /// Returns the refusal of a request whose ``expected`` lacks members that the caller's access rule requires.
+    /// Returns the refusal for a request that lacks members of ``expected`` which the caller's access rule requires.
     public static func lacksExpected(_ members: [String]) -> Refusal {
         Refusal(
             .malformedRequest,
@@ -33,16 +35,18 @@ public struct DecryptRequest: Sendable {
             details: members.map { "expected.\($0)" }.joined(separator: ", ") + missing)
     }
 
-    /// Returns true for the `details` of ``lacksExpected(_:)``.
+    /// Returns true if the refusal is that of ``lacksExpected(_:)``.
     public static func isMissingExpected(_ code: RefusalCode, details: String?) -> Bool {
         code == .malformedRequest && details?.hasSuffix(missing) == true
     }
 
     private static let missing = " missing, which the access rule requires"
 
-    /// The maximum number of names in ``after``; no transaction has more repeats.
+    /// The maximum number of attempts in ``after``. A transaction has no more repeats than that.
     public static let maximumAfter = 100
 
+    /// Parses a request's body.
+    ///
     /// - Throws: `malformed_request`; `malformed_token` if a member name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let members = try RequestMembers(
@@ -63,7 +67,7 @@ public struct DecryptRequest: Sendable {
         guard attempt != nil || members.object["after"] == nil else {
             throw Refusal(.malformedRequest, "after needs an attempt.", details: "after")
         }
-        // If an attempt named itself, the same request sent twice would be released twice.
+        // Otherwise the same request, sent twice, could release the payment token twice.
         guard attempt.map({ !after.contains($0) }) ?? true else {
             throw Refusal(.malformedRequest, "after names the attempt itself.", details: "after")
         }
@@ -82,18 +86,18 @@ public struct DecryptRequest: Sendable {
         }
     }
 
-    /// Returns true for 16 lower-case hexadecimal digits that are not all zero: 8 bytes, which the caller chooses at random
-    /// for each request and uses once.
+    /// Returns true for a valid ``attempt``: 16 lower-case hexadecimal digits that are not all zero. A caller chooses these
+    /// 8 bytes at random for each request, and never uses them again.
     public static func isAttempt(_ text: String) -> Bool {
         text.utf8.count == 16 && Hexadecimal.isLowerCase(text.utf8) && text.utf8.contains { $0 != UInt8(ascii: "0") }
     }
 
-    /// Returns a request's bytes, for a client. The payment token is copied unchanged.
+    /// Returns a request's body, for a client. The payment token is copied unchanged.
     ///
     /// - Parameters:
     ///   - paymentToken: one JSON value.
-    ///   - attempt: a new name for this request; see ``isAttempt(_:)``.
-    ///   - after: only with an attempt: the attempts after whose release this one may be released too, at most ``maximumAfter``.
+    ///   - attempt: a new identifier for this request; see ``isAttempt(_:)``.
+    ///   - after: the attempts of ``after``, at most ``maximumAfter``; empty without an `attempt`.
     ///   - merchants: the patterns of ``merchants``.
     public static func body(
         paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],
@@ -114,12 +118,14 @@ public struct DecryptRequest: Sendable {
     }
 }
 
-/// The envelope of `POST /v1/verify`.
+/// The body of `POST /v1/verify`. Another type parses the contents of `token`.
 public struct VerifyRequest: Sendable {
     public let token: JSONValue
-    /// The time at which the signing-time window is evaluated; nil for now.
+    /// The time at which the signing time must lie in the signing-time window; nil for the current time.
     public let at: Date?
 
+    /// Parses a request's body.
+    ///
     /// - Throws: `malformed_request`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let members = try RequestMembers(parsing: body, known: ["token", "at"])
@@ -132,11 +138,11 @@ public struct VerifyRequest: Sendable {
         self.at = at
     }
 
-    /// Returns a request's bytes, for a client.
+    /// Returns a request's body, for a client.
     ///
     /// - Parameters:
     ///   - paymentToken: one JSON value, which is copied unchanged.
-    ///   - at: an RFC 3339 time, as a text so that it is not rounded.
+    ///   - at: an RFC 3339 time. It is a string, since a `Date` could round it.
     public static func body(paymentToken: [UInt8], at: String?) -> [UInt8] {
         JSONWriter.object(capacity: paymentToken.count + 64) { json in
             json.member("token")
@@ -146,18 +152,18 @@ public struct VerifyRequest: Sendable {
     }
 }
 
-/// The client on whose behalf a caller asks, from the header `Paytokend-Client`: 1 to 64 printable ASCII characters without
-/// blanks.
+/// The client on whose behalf a caller sends a request, from the header `Paytokend-Client`: 1 to 64 printable ASCII
+/// characters without spaces.
 ///
-/// The name serves fairness only: a caller's turns rotate among the names that it gives. It is never recorded and never
-/// trusted.
+/// The name serves fairness only: the daemon serves the names that one caller gives in rotation. The daemon never records
+/// the name, and never trusts it.
 public struct ClientName: Sendable, Hashable {
     public static let header = "Paytokend-Client"
     private static let longest = 64
 
     public let text: String
 
-    /// - Returns: nil for a text of another form.
+    /// - Returns: nil if the text does not have this form.
     public init?(_ text: String) {
         guard (1...Self.longest).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             return nil
@@ -165,9 +171,9 @@ public struct ClientName: Sendable, Hashable {
         self.text = text
     }
 
-    /// Reads the values of a request's headers of that name.
+    /// Reads the values of all `Paytokend-Client` headers of a request.
     ///
-    /// - Returns: nil if there is no value, more than one, or one of another form.
+    /// - Returns: nil unless there is exactly one value, and it has the required form.
     public init?(headers values: [String]) {
         guard values.count == 1, let value = values.first else { return nil }
         self.init(value)

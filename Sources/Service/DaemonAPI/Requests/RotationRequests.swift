@@ -9,7 +9,7 @@ public struct RotationStartRequest: StrictRequest {
     public var use: String?
     /// `EC` or `RSA`; by default the type of the merchant's active key.
     public var type: String?
-    /// The HSM token's name in the configuration; by default the one that holds the merchant's active key.
+    /// The name of an HSM token in the configuration; by default the HSM token that holds the merchant's active key.
     public var token: String?
 
     public init(merchantIdentifier: String, use: String? = nil, type: String? = nil, token: String? = nil) {
@@ -24,12 +24,13 @@ public struct RotationStartRequest: StrictRequest {
 
 /// The body of `POST /v1/rotations/{merchant}/finish`.
 public struct RotationFinishRequest: StrictRequest {
-    /// The time until which the old key still opens payment tokens. In JSON: absent, null or a time.
+    /// The time until which the old key still opens payment tokens. In JSON the member is absent (`standard`), null (`now`)
+    /// or a time.
     public enum CutOff: Sendable, Equatable {
-        /// The daemon's default: seven days from now. An identity key stops at once, since it signs nothing after it is
-        /// deactivated.
+        /// The default: seven days from now for a processing key. An identity key stops at once, since a deactivated one
+        /// signs nothing.
         case standard
-        /// The old key stops at once.
+        /// The time of the request: the old key stops at once.
         case now
         case at(Date)
     }
@@ -39,10 +40,10 @@ public struct RotationFinishRequest: StrictRequest {
     /// `EC` or `RSA`; required if keys of both types are being rotated.
     public var type: String?
     public var cutOff: CutOff
-    /// True if the rotation finishes even though payment tokens still arrive under the old key, or none has arrived
-    /// under the new one. False if absent.
+    /// True if the rotation is to finish even if payment tokens still arrive for the old key, or none has arrived for the
+    /// new one. Absent means false.
     public var force: Bool
-    /// The reason, for the record: 1 to 200 characters; `rotated` if absent.
+    /// The reason, which goes into the record: 1 to 200 characters. Absent means `rotated`.
     public var reason: String
 
     public init(
@@ -84,7 +85,7 @@ public struct RotationFinishRequest: StrictRequest {
 }
 
 extension RotationFinishRequest.CutOff: Decodable {
-    /// Reads the member if it is present: null or a time.
+    /// Reads a member that is present: null or a time.
     public init(from decoder: any Decoder) throws {
         let member = try decoder.singleValueContainer()
         if member.decodeNil() {

@@ -3,26 +3,28 @@ import Foundation
 public import Refusals
 import StrictJSON
 
-/// A request's body whose members are defined once, by its `CodingKeys`. Both the JSON that `paytokenctl` writes
-/// (``JSONCoding``) and the daemon's reading follow from them.
+/// The body of a request. Its `CodingKeys` are the only list of its members, for `paytokenctl`, which writes them with
+/// ``JSONCoding``, and for the daemon, which reads them.
 ///
-/// Reading is strict where JSONDecoder is lenient: JSON according to RFC 8259, no duplicate or unknown member, no null for an
-/// absent member, times only as RFC 3339, arrays of 1 to 16 objects.
+/// The daemon's decoding is stricter than JSONDecoder. It rejects duplicate and unknown members, null for an absent member,
+/// times in any format but RFC 3339, and arrays that do not have 1 to 16 elements.
 public protocol StrictRequest: Codable, Sendable, Equatable {
     associatedtype CodingKeys: CodingKey & CaseIterable
 
-    /// Checks what the members' types do not express: lengths, and names that occur twice.
+    /// Checks requirements that the members' types cannot express: lengths, and names that must not occur twice.
     func validate() throws(Refusal)
 }
 
 extension StrictRequest {
     public func validate() throws(Refusal) {}
 
+    /// Parses a body in the daemon, and validates it.
+    ///
     /// - Throws: `malformed_request`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let decoder = StrictDecoder(value: try RequestMembers.json(body), name: nil)
         do {
-            // This also rejects unknown members if the type reads none.
+            // A type without members never asks for a container. This call rejects unknown members for it too.
             _ = try decoder.container(keyedBy: CodingKeys.self)
             try self.init(from: decoder)
         } catch let refusal as Refusal {
@@ -33,7 +35,7 @@ extension StrictRequest {
         try validate()
     }
 
-    /// Checks a reason for the record, which has room for 200 characters.
+    /// Checks the length of a reason: the record has room for 200 characters.
     public func validate(reason: String) throws(Refusal) {
         guard (1...200).contains(reason.unicodeScalars.count) else {
             throw Refusal(.malformedRequest, "reason must have 1 to 200 characters.", details: "reason")
@@ -41,7 +43,8 @@ extension StrictRequest {
     }
 }
 
-/// The members of a request's JSON object, all of them known. Frequent requests (decrypt, verify) use this type directly.
+/// The members of a JSON object in a request; an object with an unknown member is rejected. Requests that are frequent
+/// (decrypt, verify) use this type directly, without Codable.
 struct RequestMembers {
     let object: JSONObject
 
@@ -49,7 +52,7 @@ struct RequestMembers {
         do {
             return try JSONValue(parsing: body)
         } catch {
-            // A name that is repeated inside the payment token makes the payment token malformed, not the request around it.
+            // A name that occurs twice inside `token` is a fault of the payment token, not of the request around it.
             let isPaymentToken = error.kind == .duplicateMember && error.outermostMember == "token"
             throw Refusal(
                 isPaymentToken ? .malformedToken : .malformedRequest, "The body is not strict JSON.",
@@ -61,11 +64,11 @@ struct RequestMembers {
         try self.init(Self.json(body), name: nil, known: known)
     }
 
-    /// - Parameter name: the member that contains the object; nil for the body itself.
+    /// - Parameter name: the name of the member whose value this is; nil for the body itself.
     init(_ value: JSONValue, name: String?, known: Set<String>) throws(Refusal) {
         let object = value.objectValue
         if name == nil, object == nil { throw Refusal(.malformedRequest, "The body is not a JSON object.") }
-        // An unknown name is not repeated: it may be anything, even a mistyped account number.
+        // The refusal does not repeat the unknown name, which may be anything, even a mistyped account number.
         guard let object, object.members.allSatisfy({ known.contains($0.name) }) else {
             throw Refusal(
                 .malformedRequest,
@@ -91,7 +94,7 @@ struct RequestMembers {
 
     /// Returns an array of strings; nil if the member is absent.
     ///
-    /// - Parameter form: the form that `suits` checks, in words.
+    /// - Parameter form: a description of the strings that `suits` accepts, for the refusal.
     func texts(
         _ name: String, _ count: ClosedRange<Int>, _ form: String, _ suits: (String) -> Bool
     ) throws(Refusal) -> [String]? {
@@ -111,14 +114,14 @@ struct RequestMembers {
 /// Decodes a ``StrictRequest``. Every error that it throws is a ``Refusal``.
 private struct StrictDecoder: Decoder {
     let value: JSONValue
-    /// The member's name, for refusals; nil for the body itself.
+    /// The member's name, which refusals mention; nil for the body itself.
     let name: String?
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard let keys = type as? any (CodingKey & CaseIterable).Type else {
-            // A defect in the request's type: unknown members could not be rejected.
+            // The request's type is defective: without a list of its members, the decoder could not reject unknown ones.
             throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
         }
         func names<Keys: CodingKey & CaseIterable>(_ keys: Keys.Type) -> Set<String> {
@@ -160,7 +163,7 @@ extension StrictDecoder: SingleValueDecodingContainer {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        // A defect in the request's type: no request has a member of this kind, so its bounds are not defined.
+        // The request's type is defective: it has a member of a kind for which this decoder defines no bounds.
         throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
     }
 }
@@ -172,8 +175,8 @@ private struct KeyedMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool { members.object[key.stringValue] != nil }
 
-    /// Returns false, since null does not make a member absent. A type that accepts null, such as
-    /// ``RotationFinishRequest/CutOff``, reads it itself.
+    /// Returns false, since null must not count as an absent member. A type that accepts null, such as
+    /// ``RotationFinishRequest/CutOff``, decodes null itself.
     func decodeNil(forKey key: Key) -> Bool { false }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
