@@ -1,39 +1,42 @@
 package import WorkerProtocol
 
-/// The HSM token operations of the key-usage record: a key that signs audit checkpoints, and storage for the newest.
+/// The operations of one HSM token for the key-usage record: it signs audit checkpoints, and stores the newest of each
+/// node.
 ///
-/// Every function is idempotent and may be called again after a failure.
+/// Every function is idempotent, so the caller may repeat it after a failure.
 ///
-/// They throw ``WorkerFailure``: `auditRefused` when the HSM token works but does not support the operation (read-only,
-/// no data objects, no such mechanism), `keyNotFound` when there is no such audit key, and otherwise the failures of a
-/// decryption.
+/// The functions throw ``WorkerFailure``. `auditRefused`: the HSM token works but does not support the operation (it is
+/// read-only, has no data objects, or lacks the mechanism). `keyNotFound`: the HSM token has no such audit key. All other
+/// kinds mean the same as for a decryption.
 package protocol AuditHSMToken: Sendable {
-    /// Returns the audit keys that the HSM token shows, at most 1,024; more are an error. A private key without its
-    /// public key is not included.
+    /// Returns the audit keys that the HSM token shows. More than 1,024 are an error. A private key without its public key
+    /// is left out.
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription]
 
-    /// Makes a key pair inside the HSM token: EC on P-256, sensitive, non-extractable, for signatures only. If a key
-    /// already has the identifier, returns that key unchanged.
+    /// Generates a key pair inside the HSM token: EC on P-256, sensitive, non-extractable, for signatures only. If a key
+    /// with this identifier exists, returns that key unchanged.
     /// - Parameter identifier: CKA_ID, 16 bytes.
     func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription
 
-    /// Signs an audit checkpoint with ECDSA over its SHA-256.
+    /// Signs an audit checkpoint with ECDSA and SHA-256.
     /// - Parameters:
-    ///   - message: the value of `checkpoint`, at most 4096 bytes; a message that does not begin with `{"node":` is
-    ///     refused.
-    /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the HSM token.
+    ///   - message: the value of the line's `checkpoint` member, at most 4096 bytes. The worker refuses a message that does
+    ///     not begin with `{"node":`.
+    /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes. The worker has verified it with the HSM token's
+    ///   public key.
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8]
 
-    /// Returns the lines of all nodes' audit checkpoints that the HSM token stores, in no particular order. There are
-    /// at most 1,024; more are an error. After an interruption, a node may have several. They are not verified: anyone
-    /// with the PIN can write them.
+    /// Returns the audit checkpoint lines of all nodes that the HSM token stores, in no particular order. More than 1,024
+    /// lines are an error. An interrupted ``rememberHead(_:node:)`` can leave several lines of one node. The caller must
+    /// verify them, since anyone with the PIN can write them.
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]]
 
-    /// Stores a line as a data object, and then destroys the node's older lines, so that there is always one. Calls for
-    /// one node must not overlap. If the HSM token's library hangs, the call fails with `deadlineExceeded`.
+    /// Stores a line as a data object, and only then destroys the node's older lines. The HSM token therefore always has at
+    /// least one line of the node. Calls for one node must not overlap. If the HSM token's library hangs, the call fails
+    /// with `deadlineExceeded`.
     /// - Parameters:
     ///   - line: an audit checkpoint's line without the line feed, 1 to 4096 bytes.
-    ///   - node: 1 to 64 bytes.
+    ///   - node: the node's name, 1 to 64 bytes.
     func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure)
 }
 

@@ -2,44 +2,47 @@ import NIOCore
 import Synchronization
 import WorkerProtocol
 
-/// The calls of one HSM token: those that wait, and those that its workers have.
+/// The calls of one HSM token: those that wait in the daemon, and those that were sent to a worker.
 ///
-/// ``HSMTokenPool`` and ``HSMToken`` make calls with ``call(_:terms:orAt:_:)``, which alone decides whether a call is
-/// repeated; ``submit(_:terms:)`` is one attempt. ``WorkerSupervisor`` reports which worker serves and when one has
-/// ended. Each attempt follows these rules:
+/// ``HSMTokenPool`` and ``HSMToken`` make calls with ``call(_:terms:orAt:_:)``, which alone decides whether to repeat a
+/// call. Each ``submit(_:terms:)`` is one attempt. ``WorkerSupervisor`` reports which worker serves, and which has ended.
+/// Each attempt follows these rules:
 ///
 /// - Callers are served round robin, and the number of waiting calls is limited (``WaitingCalls``).
-/// - A worker gets as many calls as keep its sessions busy (``CallPace``). It is ended when a session works on one call
-///   for longer than the call's limit (``WorkerCalls``).
-/// - Every call is answered: by a worker, by a worker's end, at its deadline, or when it has waited too long.
-/// - When a worker ends, any of its calls may be the cause. So a second attempt runs alone, and if a second worker ends
-///   with it, that input is refused for a while (``RefusedInputs``).
+/// - A worker gets as many calls as keep its sessions busy (``CallPace``). The queue ends a worker whose session works on
+///   one call for longer than the call's limit (``WorkerCalls``).
+/// - Every call ends: with the worker's answer, when the worker ends, at its deadline, or when it has waited too long.
+/// - When a worker ends, any of its calls may be the cause, so each is repeated alone. If a second worker ends with one,
+///   all workers refuse that input for a while (``RefusedInputs``).
 final class CallQueue: Sendable {
     struct Limits: Sendable {
-        /// The largest number of calls that one worker has at a time; with a slow HSM token, a worker has fewer.
+        /// The maximum number of calls that one worker has at a time. A worker of a slow HSM token gets fewer.
         var window: Int
-        /// The largest number of waiting calls of all callers; a single caller gets half. One more is `overloaded`.
+        /// The maximum number of waiting calls of all callers; a single caller gets half. A call beyond that fails with
+        /// `overloaded`.
         var waiting: Int
         var callTimeout: Duration
         /// The number of answers after which a worker is due for replacement.
         var recycleAfter: Int
-        /// The number of calls that a worker processes at a time, in the order of arrival. Its other calls wait in it.
+        /// The number of calls that a worker processes at a time, in the order of arrival. The worker queues its other
+        /// calls.
         var sessions = Int.max
     }
 
     private struct State {
         var waiting: WaitingCalls
-        /// All workers that have not ended, by number.
+        /// All workers that have not ended, by worker number.
         var workers: [UInt64: WorkerCalls] = [:]
-        /// True while a worker has a call that runs alone; no other call is sent meanwhile.
+        /// True while a worker has a call that runs alone. The queue sends no other call during that time.
         var isRunningAlone = false
-        /// The worker that receives new calls, its description of the HSM token, and the time since when there is one.
+        /// The number of the worker that receives new calls; nil while none serves. ``hsmToken`` is what that worker
+        /// opened, and ``servingSince`` the time since when the queue has had a serving worker without a break.
         var serving: UInt64?
         var hsmToken: HSMTokenDescription?
         var servingSince = ContinuousClock.now
-        /// The failure with which calls are refused instead of queued.
+        /// The failure with which the queue refuses new calls; nil while it accepts them.
         var refusal: WorkerFailure?
-        /// True if the refusal is final: no worker will serve any more.
+        /// True if ``refusal`` is final, since no worker will serve again.
         var isGivenUp = false
         var nextIdentifier: UInt64 = 1
         var nextPlace: UInt64 = 1
@@ -60,8 +63,8 @@ final class CallQueue: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - refusedInputs: the inputs that no worker gets, shared by all HSM tokens.
-    ///   - recycleDue: receives the serving worker's number when it has answered as many calls as it may.
+    ///   - refusedInputs: the inputs that are sent to no worker. All HSM tokens share them.
+    ///   - recycleDue: receives the serving worker's number when it has answered ``Limits/recycleAfter`` calls.
     init(
         limits: Limits, events: WorkerEvents, refusedInputs: RefusedInputs = RefusedInputs(),
         recycleDue: @escaping @Sendable (UInt64) -> Void
@@ -73,7 +76,7 @@ final class CallQueue: Sendable {
         state = Mutex(State(waiting: limits.waiting))
     }
 
-    /// Changes the state, and runs the deferred actions once the lock is free.
+    /// Changes the state, and runs the deferred actions after releasing the lock.
     private func change<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
         let (value, deferred) = state.withLock { state in
             defer { state.deferred = [] }
@@ -85,8 +88,7 @@ final class CallQueue: Sendable {
 
     // MARK: Calls
 
-    /// Makes one attempt at the serving worker: after earlier calls of the same caller, and round robin with other
-    /// callers' calls.
+    /// Makes one attempt at the serving worker. The call waits for earlier calls of the same caller; callers take turns.
     func submit(_ request: WorkerRequest, terms: CallTerms = CallTerms()) async -> CallResult {
         await withCheckedContinuation { continuation in
             change { state in
@@ -112,7 +114,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Makes one attempt at one worker, at once. For workers that do not serve yet.
+    /// Sends a call at once to a worker that does not serve yet, without queueing it.
     func submit(_ request: WorkerRequest, to worker: UInt64) async -> CallResult {
         await withCheckedContinuation { continuation in
             change { state in
@@ -121,12 +123,13 @@ final class CallQueue: Sendable {
                     call.finish(WorkerFailure(.hsmTokenUnavailable, "The worker ended."), &state.deferred)
                     return
                 }
-                hand(call, to: worker, at: .now, &state)
+                assign(call, to: worker, at: .now, &state)
             }
         }
     }
 
-    /// - Returns: nil when the request does not fit into a frame; the caller has then been answered.
+    /// Creates a call and numbers it.
+    /// - Returns: nil if the request does not fit into a frame; the call has then already failed.
     private func makeCall(
         _ request: WorkerRequest, _ terms: CallTerms, _ continuation: CheckedContinuation<CallResult, Never>,
         _ state: inout State
@@ -153,17 +156,17 @@ final class CallQueue: Sendable {
         if state.waiting.nextRunsAlone {
             guard held == 0, let call = state.waiting.popFirst(&state.deferred) else { return }
             state.isRunningAlone = true
-            hand(call, to: worker, at: now, &state)
+            assign(call, to: worker, at: now, &state)
             return
         }
         var room = state.pace.window(sessions: limits.sessions, atMost: limits.window) - held
         while room > 0, let call = state.waiting.popFirst(&state.deferred) {
-            hand(call, to: worker, at: now, &state)
+            assign(call, to: worker, at: now, &state)
             room -= 1
         }
     }
 
-    private func hand(_ call: PendingCall, to worker: UInt64, at now: ContinuousClock.Instant, _ state: inout State) {
+    private func assign(_ call: PendingCall, to worker: UInt64, at now: ContinuousClock.Instant, _ state: inout State) {
         state.workers[worker]?.send(call, place: state.nextPlace, at: now)
         state.nextPlace += 1
     }
@@ -171,7 +174,7 @@ final class CallQueue: Sendable {
     // MARK: Answers
 
     /// Processes a worker's answer.
-    /// - Returns: true if that worker had such a call. If not, the worker must not be trusted any more.
+    /// - Returns: false if the worker had no such call. The caller must then end that worker.
     func received(
         _ answer: WorkerAnswer, for identifier: UInt64, from worker: UInt64, now: ContinuousClock.Instant = .now
     ) -> Bool {
@@ -183,9 +186,9 @@ final class CallQueue: Sendable {
             if case .plaintext = answer { state.pace.took(answered.seconds) }
             if case .failed(let failure) = answer {
                 if call.isOpening {
-                    // A worker that could not open its HSM token ends by itself, which does not count as a death.
+                    // A worker that could not open its HSM token ends by itself. That must not count as a crash.
                     close(worker, &state)
-                } else if failure.costsWorker {
+                } else if failure.requiresNewWorker {
                     withdraw(worker, &state)
                     state.workers[worker]?.hsmTokenHasFailed = true
                     kill(worker, .hsmToken, &state)
@@ -209,7 +212,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Releases a worker that has served and has no calls left.
+    /// Closes a worker that used to serve, once it has no calls left.
     private func closeIfDone(_ worker: UInt64, _ state: inout State) {
         guard state.workers[worker]?.hasServed == true, state.workers[worker]?.count == 0 else { return }
         close(worker, &state)
@@ -225,15 +228,15 @@ final class CallQueue: Sendable {
 
     // MARK: Workers
 
-    /// Adds a worker, for calls made at it alone.
+    /// Adds a worker that does not serve yet. It gets only calls from ``submit(_:to:)``.
     func add(_ worker: ConnectedWorker) {
         state.withLock {
             $0.workers[worker.number] = WorkerCalls(worker, sessions: limits.sessions, waited: events.waited)
         }
     }
 
-    /// Sends new calls to this worker from now on. The previous one keeps its calls and ends after the last.
-    /// - Returns: false if the worker has ended in the meantime.
+    /// Sends new calls to this worker from now on. The previously serving worker finishes its calls and then ends.
+    /// - Returns: false if this worker has ended in the meantime, or the queue has given up.
     func serve(
         with worker: UInt64, opened hsmToken: HSMTokenDescription? = nil, now: ContinuousClock.Instant = .now
     ) -> Bool {
@@ -255,8 +258,8 @@ final class CallQueue: Sendable {
         if state.serving == worker { state.serving = nil }
     }
 
-    /// Fails the calls of a worker that has ended, with an unknown outcome.
-    /// - Returns: true if it had answered calls, and so was useful.
+    /// Removes a worker that has ended. Its calls fail, although the HSM token may have carried them out.
+    /// - Returns: true if the worker had answered calls while it served.
     @discardableResult
     func ended(_ worker: UInt64) -> Bool {
         change { state in
@@ -281,19 +284,20 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Fails waiting and new calls until a worker serves again, because none will be available soon.
+    /// Fails all waiting calls, and new ones until a worker serves. Otherwise they would wait for a worker that will not
+    /// come soon.
     func refuse(_ failure: WorkerFailure) {
         change { refuse(failure, &$0) }
     }
 
     private func refuse(_ failure: WorkerFailure, _ state: inout State) {
-        // Giving up is final, regardless of later events of the workers.
+        // After giveUp, no later event of a worker may replace the final refusal.
         if !state.isGivenUp { state.refusal = failure }
         state.waiting.fail(failure, &state.deferred)
     }
 
-    /// Answers every call now, including those with workers, and refuses every later one, for good.
-    /// - Returns: the number of calls that were with workers.
+    /// Fails every call now, including those that workers are processing, and refuses all later ones.
+    /// - Returns: the number of calls that workers were processing.
     @discardableResult
     func giveUp(_ failure: WorkerFailure) -> Int {
         change { state in
@@ -307,12 +311,12 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Ends the input of a worker that will not serve.
+    /// Closes the connection to a worker that failed to open its HSM token. The worker then ends.
     func close(_ worker: UInt64) {
         change { close(worker, &$0) }
     }
 
-    /// Ends every worker's input.
+    /// Closes the connections to all workers. Each worker then ends.
     func closeAll() {
         change { state in
             for held in state.workers.values { state.deferred.append(held.worker.close) }
@@ -321,7 +325,7 @@ final class CallQueue: Sendable {
 
     // MARK: Time
 
-    /// Limits the time of all calls: fails those that waited too long, and ends workers that hang.
+    /// Fails calls that are past their deadline or waited too long, and ends workers that hang.
     func expire(now: ContinuousClock.Instant = .now) {
         change { state in
             for worker in Array(state.workers.keys) {
@@ -340,10 +344,10 @@ final class CallQueue: Sendable {
 
     /// Fails calls that waited too long.
     ///
-    /// While the worker responds, a call waits until only `call_timeout` is left before its deadline. Time without a
-    /// worker, or with a worker that does not answer and is about to be replaced, does not count towards this. While no
-    /// worker serves, a call may wait as long as a repetition may. Calls that run alone wait for each other and for the
-    /// start of a worker. They are few, and only their deadline ends that wait.
+    /// While a worker answers, a call may stay queued until only `call_timeout` remains of its deadline. Time in which no
+    /// worker serves, or the worker does not answer, does not count. While no worker serves, the limit is
+    /// ``HSMTokenPool/deadline(callTimeout:)``. Calls that run alone fail only at their deadline: they are few, and must
+    /// wait for each other and for a worker to start.
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
             let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)
@@ -362,7 +366,7 @@ final class CallQueue: Sendable {
 
     // MARK: State
 
-    /// The number of calls that wait or are with a worker; nil while no worker serves.
+    /// The number of calls that wait or are with a worker; nil while no worker accepts calls.
     var load: Int? {
         state.withLock { state in
             guard state.serving != nil, state.refusal == nil else { return nil }
@@ -370,12 +374,12 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// The serving worker's description of its HSM token; nil while none serves.
+    /// The serving worker's description of its HSM token; nil while no worker accepts calls.
     var servedHSMToken: HSMTokenDescription? {
         state.withLock { state in state.serving != nil && state.refusal == nil ? state.hsmToken : nil }
     }
 
-    /// Bytes of secrets that the workers could not lock in memory, by their last reports.
+    /// The number of bytes of secrets that the workers could not lock in memory, by their last reports.
     var unlockedSecrets: Int {
         state.withLock { state in state.workers.values.reduce(0) { $0 + Int($1.unlockedSecrets) } }
     }

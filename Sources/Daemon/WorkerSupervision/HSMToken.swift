@@ -8,32 +8,32 @@ package import WorkerProtocol
 
 /// One HSM token: a PKCS#11 token of the configuration, served by one `paytokend-hsm` process at a time.
 ///
-/// Start here to read this folder. `Assembly` makes one of these for each HSM token of the configuration and puts them
-/// into a ``HSMTokenPool``, which decrypts the data of payment tokens; administration and the key-usage record call an
-/// HSM token directly. A request passes ``CallQueue`` (waiting, sending to a worker, repetition) and
-/// ``WorkerConnection``. ``WorkerSupervisor`` replaces the process: at once when it ends, after growing pauses when it
-/// ends repeatedly, and before it has grown too large or answered too many calls.
+/// Start here to read this folder. `Assembly` makes an ``HSMToken`` for each HSM token of the configuration and puts all of
+/// them into a ``HSMTokenPool``. The pool decrypts payment tokens' data; administration and the key-usage record call an
+/// HSM token directly. Each request goes through ``CallQueue``, which queues, sends and repeats it, and then through
+/// ``WorkerConnection``. ``WorkerSupervisor`` starts a new process when the old one ends, after growing pauses if that
+/// happens repeatedly. It also replaces a process that has grown too large or has answered too many calls.
 ///
-/// The folder guarantees that no call blocks a thread and none waits without a limit. A library that hangs, crashes or
-/// lies costs at most the calls in flight, and those are repeated where that is safe.
+/// The folder guarantees that no call blocks a thread, and that no call waits without a limit. A PKCS#11 library that
+/// hangs, crashes or returns wrong results costs at most the calls in flight. Those are repeated where that is safe.
 package final class HSMToken: Sendable {
     package let name: String
     let callTimeout: Duration
 
-    /// Yields an element each time the HSM token has been opened and serves, for one reader; only the newest is
-    /// buffered.
+    /// Yields an element each time a worker has opened the HSM token and serves. Only one task may read it, and only the
+    /// newest element is buffered.
     package let openings: AsyncStream<Void>
     let calls: CallQueue
     let signatures: SignatureShare
     private let supervisor: WorkerSupervisor
     private let task = Mutex<Task<Void, Never>?>(nil)
 
-    /// Creates the HSM token without starting it.
+    /// Creates the HSM token without starting its worker.
     /// - Parameters:
     ///   - executable: the worker's program.
-    ///   - logger: receives starts, ends with their reasons, and replacements; never a call's content.
-    ///   - events: receives metrics, and the key list after each (re)opening.
-    ///   - refusedInputs: inputs that no worker gets, shared by HSM tokens with the same keys.
+    ///   - logger: receives the workers' starts, replacements, and ends with their reasons; never a call's content.
+    ///   - events: receives metrics, and the key list each time a worker has opened the HSM token.
+    ///   - refusedInputs: inputs that are sent to no worker, shared by HSM tokens with the same keys.
     ///   - memoryGrowth: the number of bytes by which a worker may grow before a new one replaces it.
     ///   - eventLoop: the event loop on which the worker's answers arrive.
     package init(
@@ -68,7 +68,8 @@ package final class HSMToken: Sendable {
             workers, memoryGrowth: memoryGrowth, signals: signals, continuation: continuation)
     }
 
-    /// Begins to open the HSM token and returns at once. An absent HSM token is tried again every few seconds.
+    /// Starts opening the HSM token and returns at once. If the HSM token is absent, the daemon tries again every few
+    /// seconds.
     func start() async {
         let supervisor = supervisor
         task.withLock { task in
@@ -78,28 +79,28 @@ package final class HSMToken: Sendable {
 
     package var condition: HSMTokenCondition { supervisor.condition }
 
-    /// The number of calls that wait for the HSM token or are with its worker; nil while no worker serves.
+    /// The number of calls that wait for the HSM token or are with a worker; nil while no worker serves.
     var load: Int? { calls.load }
 
     package var isServing: Bool { load != nil }
 
-    /// Bytes of secrets that the HSM token's processes could not lock in memory.
+    /// The number of bytes of secrets that the HSM token's workers could not lock in memory.
     package var unlockedSecrets: Int { calls.unlockedSecrets }
 
-    /// The serving process.
+    /// The serving worker's process identifier; nil while no worker serves.
     var processIdentifier: Int32? { supervisor.processIdentifier }
 
-    /// Tries a refused PIN again. Call it after the PIN file has been read again.
+    /// Tries to log in again after a refused PIN. Call it after the PIN file has been read again.
     func retry() {
         supervisor.retry()
     }
 
-    /// Answers all present and later calls with `hsmTokenUnavailable`, and kills the worker.
+    /// Fails all present and later calls with `hsmTokenUnavailable`, and kills the workers.
     func giveUp() {
         supervisor.giveUp()
     }
 
-    /// Ends the worker after the calls under way. Takes at most the call's limit and five seconds, less after
+    /// Ends the workers after the calls under way. Takes at most `call_timeout` plus five seconds, and less after
     /// ``giveUp()``.
     func shutdown() async {
         supervisor.stop()
@@ -109,20 +110,21 @@ package final class HSMToken: Sendable {
 
     // MARK: Calls
 
-    /// Reads the key pairs that the HSM token shows now.
+    /// Returns the key pairs that the HSM token shows now.
     func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
         try await KeyPages.all { [self] (request) async throws(WorkerFailure) in try await call(request) { $0 } }
     }
 
-    /// Reads the descriptions of one key that the HSM token shows now; empty if it shows none.
+    /// Returns the description of each key pair with this hash that the HSM token shows now; an empty array if it shows
+    /// none.
     package func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
         try await call(.describeKey(publicKeyHash: hash.bytes)) {
             if case .keys(let keys) = $0 { keys } else { nil }
         }
     }
 
-    /// Reads the present attributes of the private keys with this CKA_ID; none if the HSM token shows none. A person
-    /// waits for the answer, so the call has the same deadline as a payment's call.
+    /// Returns the current attributes of the private keys with this CKA_ID; an empty array if the HSM token shows none. The
+    /// call has the same deadline as a payment's call, since a person waits for the answer.
     package func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
         let terms = CallTerms(deadline: .now + HSMTokenPool.deadline(callTimeout: callTimeout))
         return try await call(.readAttributes(publicKeyHash: hash.bytes), terms: terms) {
@@ -130,36 +132,38 @@ package final class HSMToken: Sendable {
         }
     }
 
-    /// Stores a private key. Not repeated if the worker ends meanwhile: read the outcome with ``listKeys()``.
+    /// Stores a private key. If the worker ends during the call, the call is not repeated; the caller finds the outcome
+    /// with ``listKeys()``.
     package func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
         try await done(.importPrivateKey(keyImport))
     }
 
-    /// Stores a certificate with its private key. Not repeated if the worker ends meanwhile.
+    /// Stores a certificate with its private key. If the worker ends during the call, the call is not repeated.
     package func importCertificate(_ certificate: CertificateToStore) async throws(WorkerFailure) {
         try await done(.importCertificate(certificate))
     }
 
-    /// Removes a key's objects; does nothing if there are none. The worker verifies that they are gone.
+    /// Destroys a key's objects; does nothing if there are none. The worker verifies that they are gone.
     package func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
         try await done(.destroyKey(publicKeyHash: hash.bytes))
     }
 
-    /// Makes one cheap call through the worker into the HSM token's library.
+    /// Makes one cheap call into the HSM token's PKCS#11 library, to test that the HSM token responds.
     func probe() async throws(WorkerFailure) {
         try await done(.probe)
     }
 
-    /// Makes a merchant's key pair inside the HSM token. It is served from then on, as far as its state allows.
+    /// Generates a merchant's key pair inside the HSM token.
     ///
-    /// If the worker ends meanwhile, the call is not repeated. Instead the HSM token is read: an unfinished pair is
-    /// completed, and a complete one is recognized as the merchant's only unknown key.
+    /// If the worker ends during the call, the call is not repeated, since it could generate a second pair. Instead the
+    /// next worker completes an unfinished pair. If there is none, the HSM token's keys are listed, to find a pair of the
+    /// merchant that is not in `known`.
     ///
     /// - Parameters:
     ///   - known: the publicKeyHashes of the keys that existed before.
     /// - Returns: the key, with its publicKeyHash as identifier and its SubjectPublicKeyInfo.
-    /// - Throws: `importRefused` with the HSM token's reason; `hsmTokenUnavailable` if the outcome cannot be read, or
-    ///   if the HSM token shows that nothing was made.
+    /// - Throws: `importRefused` with the HSM token's reason; `hsmTokenUnavailable` if the outcome cannot be determined, or
+    ///   if the HSM token shows that no key was generated.
     package func generateKey(
         _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription {
@@ -200,11 +204,12 @@ package final class HSMToken: Sendable {
         }
     }
 
-    /// Signs a PKCS#10 request with its merchant key.
+    /// Signs a PKCS#10 certificate request with the merchant key that it is for.
     ///
     /// - Parameters:
     ///   - information: CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB.
-    /// - Returns: a verified signature: ECDSA with SHA-256 in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with SHA-256.
+    /// - Returns: the signature, which the worker has verified: ECDSA with SHA-256 in DER (RFC 3279 §2.2.3), or RSA PKCS #1
+    ///   v1.5 with SHA-256.
     /// - Throws: `keyNotFound`; `importRefused` for bytes that are not a request of that key.
     package func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
         try await call(.signRequest(RequestSigning(publicKeyHash: publicKeyHash, information: information))) {
@@ -212,8 +217,8 @@ package final class HSMToken: Sendable {
         }
     }
 
-    /// Makes a call at this HSM token, and repeats it according to ``CallQueue/call(_:terms:orAt:_:)``.
-    /// - Parameter read: a function that parses the answer; it returns nil if it does not match this request.
+    /// Makes a call at this HSM token only. ``CallQueue/call(_:terms:orAt:_:)`` decides whether to repeat it.
+    /// - Parameter read: a function that parses the answer; it returns nil for an answer that does not match this request.
     func call<Value: Sendable>(
         _ request: WorkerRequest, terms: CallTerms = CallTerms(), _ read: (WorkerAnswer) -> Value?
     ) async throws(WorkerFailure) -> Value {
@@ -225,42 +230,42 @@ package final class HSMToken: Sendable {
     }
 }
 
-/// The present availability of an HSM token.
+/// The current availability of an HSM token.
 package enum HSMTokenCondition: Sendable, Equatable {
-    /// A worker is being started, for the first time or after one that ended.
+    /// A worker is starting: the first one, or the next after one that ended.
     case starting
     case ready(HSMTokenDescription)
-    /// The HSM token cannot serve for this reason. The daemon keeps trying.
+    /// The HSM token cannot serve, for this reason. The daemon keeps trying to open it.
     case unavailable(WorkerFailure)
 }
 
 /// One entry of the configuration's `tokens`: a PKCS#11 token and how its worker process uses it.
 package struct HSMTokenSettings: Sendable, Equatable {
-    /// The name in metrics, records and `--token`.
+    /// The HSM token's name in metrics, records and the option `--token`.
     package var name: String
     /// Absolute path of the PKCS#11 library.
     package var module: String
-    /// RFC 7512 URI naming the HSM token by label and serial number, without a pin-source.
+    /// The RFC 7512 URI that identifies the HSM token by label and serial number, without a pin-source.
     package var uri: String
     /// Absolute path of the file with the user PIN.
     package var pinFile: String
-    /// Working sessions, not counting the one that holds the login.
+    /// The number of sessions that process calls. The session that holds the login is not among them.
     package var sessions: Int
     /// The limit beyond which a call ends the worker.
     package var callTimeout: Duration
-    /// The number of operations after which a worker is replaced.
+    /// The number of answers after which a new worker replaces the old one.
     package var recycleAfter: Int
-    /// True if tier C is permitted, in which one transaction's symmetric key is read into the worker's memory.
+    /// True if the worker may decrypt in tier C, in which it reads one transaction's symmetric key into its memory.
     package var allowExtractableSecret: Bool
-    /// The worker's environment variables, in addition to the few that it always has.
+    /// The worker's configured environment variables, in addition to the few that every worker has.
     package var environment: [String: String]
-    /// Library-specific initialisation string (NSS); empty for none.
+    /// The string for the library's C_Initialize (NSS needs one); empty for none.
     package var initArgs: String
     /// Absolute path of the file in which the worker remembers PINs that the HSM token refused; empty for none.
     package var refusedLogins = ""
-    /// The system calls that the worker is denied, by ``DeniableSystemCalls``' names.
+    /// The names of the system calls that the worker is denied, as in ``DeniableSystemCalls``.
     package var deniedSystemCalls: [String] = []
-    /// The program that prints the HSM token's own counter or log of its keys' uses; nil for none.
+    /// The program that prints the HSM token's own counter or log of its keys' uses; nil if none is configured.
     package var useLog: UseLogProgram?
 
     package init(
@@ -284,8 +289,8 @@ package struct HSMTokenSettings: Sendable, Equatable {
     }
 }
 
-/// The events that an ``HSMToken`` reports to the rest of the daemon. Every closure may be called from any thread,
-/// returns soon (except `keys`, for which the worker waits) and must not call the worker.
+/// The events that an ``HSMToken`` reports to the rest of the daemon. Any thread may call these closures. They must return
+/// soon (except `keys`, for which the worker waits), and must not call the HSM token.
 package struct WorkerEvents: Sendable {
     /// The reason why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
     package enum RestartReason: String, Sendable, CaseIterable {
@@ -300,9 +305,9 @@ package struct WorkerEvents: Sendable {
         /// The worker had grown past its limit.
         case memory
 
-        /// The time that the worker's process has to end after its socket is closed. A worker that responds ends by
-        /// itself, and never in the middle of a login: that can destroy an HSM token that is stored in files (SoftHSM).
-        /// A worker that hangs or has died gets less time.
+        /// The time that the worker's process gets to end after its connection is closed; then it is killed. A worker that
+        /// responds gets enough time to finish a login, since killing it during one can destroy an HSM token that is stored
+        /// in files (SoftHSM). A worker that hangs or has died gets less time.
         var timeToEnd: Duration {
             switch self {
             case .died, .timeout: .seconds(1)
@@ -311,13 +316,14 @@ package struct WorkerEvents: Sendable {
         }
     }
 
-    /// Receives the key pairs that the HSM token shows, after each (re)opening and before the worker serves, and the
-    /// time at which their listing began. Changes that become known after that time are newer than the listing.
+    /// Receives the key pairs that the HSM token shows, and the time at which their listing began. It is called after a
+    /// worker has opened the HSM token, before that worker serves. Changes that the daemon learned of after that time are
+    /// newer than the listing.
     var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
     var condition: @Sendable (HSMTokenCondition) -> Void
-    /// Receives the seconds that a call waited for a session: `paytokend_hsm_wait_seconds`.
+    /// Receives the seconds from the submission of a call until a session started it: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
-    /// Receives the operation, and the seconds from the worker's start of the call to its answer:
+    /// Receives the operation, and the seconds from the time at which a session started it to the answer:
     /// `paytokend_hsm_call_seconds`.
     var called: @Sendable (WorkerOperation, Double) -> Void
     var restarted: @Sendable (RestartReason) -> Void

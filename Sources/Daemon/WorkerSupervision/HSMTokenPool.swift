@@ -6,20 +6,20 @@ package import TLSHandshake
 import Telemetry
 package import WorkerProtocol
 
-/// The configured HSM tokens. Work goes to those that hold its key and serve now, first to the one with the fewest
-/// calls under way. So a slow one gets less, and one that hangs gets nothing more.
+/// The configured HSM tokens. A call goes to an HSM token that holds the key and serves now: the one with the fewest calls
+/// under way. Therefore a slow HSM token gets fewer calls, and one that hangs gets no more.
 ///
-/// The pool chooses the HSM token; ``CallQueue/call(_:terms:orAt:_:)`` decides whether a failed call is repeated, and
-/// requests another HSM token from the pool.
+/// The pool chooses the HSM token. ``CallQueue/call(_:terms:orAt:_:)`` decides whether to repeat a failed call, and asks
+/// the pool for another HSM token.
 package final class HSMTokenPool: Sendable {
-    /// All HSM tokens in the configuration's order, including `first`.
+    /// All HSM tokens in the configuration's order, ``first`` included.
     package let all: [HSMToken]
     package let first: HSMToken
-    /// A counter that determines the HSM token with which a search starts, so that HSM tokens with equal load are
-    /// chosen in turn.
+    /// A counter that selects the HSM token with which ``next(among:excluding:where:)`` begins. HSM tokens with equal load
+    /// are thus chosen in turn.
     private let offset = Atomic<Int>(0)
 
-    /// - Parameter first: the first of the configuration, which has the audit key and remembers the last audit
+    /// - Parameter first: the configuration's first HSM token. It has the audit key, and remembers the last audit
     ///   checkpoint.
     package init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
@@ -28,32 +28,32 @@ package final class HSMTokenPool: Sendable {
 
     // MARK: Lifecycle
 
-    /// Begins to open every HSM token and returns at once.
+    /// Starts opening all HSM tokens and returns at once.
     package func start() async {
         for hsmToken in all { await hsmToken.start() }
     }
 
-    /// Tries refused PINs again.
+    /// Tries to log in again at each HSM token that refused the PIN.
     package func retry() {
         for hsmToken in all { hsmToken.retry() }
     }
 
-    /// Answers all present and later calls with `hsmTokenUnavailable`, and kills the workers. For a daemon that has
-    /// waited long enough when it stops.
+    /// Fails all present and later calls with `hsmTokenUnavailable`, and kills the workers. The daemon calls it when
+    /// ``shutdown()`` has taken too long.
     package func giveUp() {
         for hsmToken in all { hsmToken.giveUp() }
     }
 
-    /// Ends the workers after the calls under way, for all HSM tokens concurrently.
+    /// Ends the workers of all HSM tokens concurrently, after the calls under way.
     package func shutdown() async {
         await withTaskGroup(of: Void.self) { group in
             for hsmToken in all { group.addTask { await hsmToken.shutdown() } }
         }
     }
 
-    /// Removes a key from every HSM token that can be reached.
-    /// - Returns: the names of all HSM tokens, which no longer show it.
-    /// - Throws: the first failure, after trying all HSM tokens: an unavailable one may still hold the key.
+    /// Destroys a key in all HSM tokens.
+    /// - Returns: the names of all HSM tokens, none of which shows the key any more.
+    /// - Throws: the first failure, after trying all HSM tokens. An HSM token that failed may still hold the key.
     package func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] {
         var first: WorkerFailure?
         for hsmToken in all {
@@ -72,16 +72,16 @@ package final class HSMTokenPool: Sendable {
     /// Decrypts one payment token's data.
     /// - Parameters:
     ///   - holders: the names of the HSM tokens that show the key.
-    ///   - requester: the caller; callers are served round robin.
-    /// - Throws: ``WorkerFailure``. Only `decryptionFailed` is caused by the input.
+    ///   - requester: the caller, for the round robin among callers.
+    /// - Throws: ``WorkerFailure``. Only `decryptionFailed` means that the input is at fault.
     package func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester = Requester()
     ) async throws(WorkerFailure) -> OpenedTransaction {
         func opens(_ hsmToken: HSMToken) -> Bool { hsmToken.tier(for: decryption.scheme) != nil }
-        let hsmToken = next(among: holders, where: opens) ?? waitable(among: holders)
+        let hsmToken = next(among: holders, where: opens) ?? hsmTokenToWaitFor(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
         func another(after failed: [CallQueue]) -> CallQueue? {
-            next(among: holders, besides: failed, where: opens)?.calls
+            next(among: holders, excluding: failed, where: opens)?.calls
         }
         let outcome = await hsmToken.calls.call(.decrypt(decryption), terms: terms, orAt: another(after:)) {
             answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
@@ -92,14 +92,14 @@ package final class HSMTokenPool: Sendable {
         return OpenedTransaction(plaintext: opened.plaintext, tier: opened.tier, hsmToken: name)
     }
 
-    /// The longest time that a request waits for its answer: the call, and its repetition at another HSM token or at
-    /// the next worker, which takes some seconds to start.
+    /// Returns the maximum time from a request to its answer. It is enough for the call, and for its repetition at another
+    /// HSM token or at the next worker, which takes some seconds to start.
     static func deadline(callTimeout: Duration) -> Duration {
         callTimeout + longestWait(callTimeout: callTimeout)
     }
 
-    /// The part of ``deadline(callTimeout:)`` that a call may wait while the worker answers other calls. Enough time
-    /// must remain for the call itself.
+    /// Returns the maximum time for which a call may stay queued while the worker answers other calls. The rest of
+    /// ``deadline(callTimeout:)``, `call_timeout`, is for the call itself.
     static func longestWait(callTimeout: Duration) -> Duration {
         max(callTimeout, .seconds(10))
     }
@@ -109,15 +109,15 @@ package final class HSMTokenPool: Sendable {
     /// Signs a TLS handshake with an identity key.
     /// - Parameters:
     ///   - holders: the names of the HSM tokens that show the key.
-    /// - Returns: the signature, as long as the modulus, and the HSM token's name.
+    /// - Returns: the signature, as long as the modulus, and the name of the HSM token that made it.
     package func sign(
         _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String) {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
-        let hsmToken = next(among: holders, where: signs) ?? waitable(among: holders)
+        let hsmToken = next(among: holders, where: signs) ?? hsmTokenToWaitFor(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
-        // A signature is repeated only at the HSM token whose share it uses: a failing HSM token must not overload
-        // another one.
+        // A signature is never repeated at another HSM token. Otherwise the signatures of a failing HSM token could exceed
+        // the share of the other one's sessions that is for signatures.
         let signature = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
             () async throws(WorkerFailure) in
             try await hsmToken.call(.signTLS(signing), terms: terms) {
@@ -127,8 +127,8 @@ package final class HSMTokenPool: Sendable {
         return (signature, hsmToken.name)
     }
 
-    /// Returns the algorithms with which a key can sign now in each of these HSM tokens that serves, in order of
-    /// preference.
+    /// Returns the algorithms that all serving HSM tokens among these support now, in order of preference; an empty array
+    /// if none serves.
     package func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm] {
         let serving = all.filter { holders.contains($0.name) && $0.isServing }.map(\.tlsAlgorithms)
         return TLSSignatureAlgorithm.allCases.filter { algorithm in
@@ -136,15 +136,15 @@ package final class HSMTokenPool: Sendable {
         }
     }
 
-    /// Returns the HSM token with the fewest calls under way.
+    /// Returns the suitable HSM token with the fewest calls under way; nil if there is none.
     private func next(
-        among holders: [String], besides failed: [CallQueue] = [], where serves: (HSMToken) -> Bool
+        among holders: [String], excluding failed: [CallQueue] = [], where serves: (HSMToken) -> Bool
     ) -> HSMToken? {
         guard all.count > 1 else {
             return failed.isEmpty ? first : nil
         }
-        // A search for a second HSM token does not advance the offset. Otherwise, with two HSM tokens, every request
-        // would begin at the same one.
+        // A search for the second attempt does not advance the offset. Otherwise, with two HSM tokens, every request would
+        // begin at the same one.
         let start =
             failed.isEmpty ? offset.wrappingAdd(1, ordering: .relaxed).newValue : offset.load(ordering: .relaxed)
         var best: (hsmToken: HSMToken, load: Int)?
@@ -158,21 +158,21 @@ package final class HSMTokenPool: Sendable {
         return best?.hsmToken
     }
 
-    /// Returns an HSM token to wait for when no holder serves: one whose worker is starting, or else one that reports
-    /// its fault.
-    private func waitable(among holders: [String]) -> HSMToken {
+    /// Returns the HSM token at whose queue a call waits when no holder serves: one whose worker is starting, else one that
+    /// fails the call with its fault.
+    private func hsmTokenToWaitFor(among holders: [String]) -> HSMToken {
         let known = all.filter { holders.contains($0.name) }
         return known.first { $0.condition == .starting } ?? known.first ?? first
     }
 }
 
-/// One transaction's decrypted data.
+/// The decrypted payment data of one transaction.
 package struct OpenedTransaction: Sendable {
-    /// The decrypted payment data.
+    /// The decrypted payment data: Apple's JSON object.
     package let plaintext: [UInt8]
     /// The tier at which the data was decrypted.
     package let tier: ProtectionTier
-    /// The HSM token's name in the configuration.
+    /// The configured name of the HSM token that decrypted.
     package let hsmToken: String
 
     package init(plaintext: [UInt8], tier: ProtectionTier, hsmToken: String) {
@@ -181,18 +181,17 @@ package struct OpenedTransaction: Sendable {
 }
 
 extension HSMToken {
-    /// The tier at which payment tokens of this version are decrypted now; nil if they are not.
+    /// Returns the tier in which this HSM token decrypts payment tokens of this version now; nil if it cannot.
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
 
-    /// The algorithms with which the HSM token signs TLS handshakes now.
+    /// The algorithms with which the HSM token signs TLS handshakes now; empty while it is not ready.
     var tlsAlgorithms: [TLSSignatureAlgorithm] {
         if case .ready(let description) = condition { description.tlsSignatures.algorithms } else { [] }
     }
 }
 
 extension HSMTokenCondition {
-    /// Returns the tier at which an HSM token in this condition decrypts payment tokens of this version; nil if it does
-    /// not.
+    /// Returns the tier in which an HSM token in this condition decrypts payment tokens of this version; nil if it cannot.
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? {
         guard case .ready(let description) = self else { return nil }
         return switch scheme {
@@ -202,16 +201,15 @@ extension HSMTokenCondition {
     }
 }
 
-/// The reason why a call was not answered, and the stage that it reached. Both determine whether and where the call is
-/// repeated.
+/// The reason why a call failed, and the stage that it had reached. Both determine whether and where the call is repeated.
 struct CallFailure: Error, Sendable, Equatable {
     enum Reach: Sendable {
         /// The call waited in the daemon: no worker received it.
         case queue
-        /// A worker received it and reported the failure; or its worker was ended because the HSM token failed, which
-        /// no input caused.
+        /// A worker received the call and reported the failure, or ended because its HSM token failed. The input did not
+        /// cause the end.
         case worker
-        /// The worker ended while it had the call. This input may have caused the end.
+        /// The worker ended while it had the call, so this input may have caused the end.
         case endedWorker
     }
 
@@ -223,7 +221,7 @@ struct CallFailure: Error, Sendable, Equatable {
 }
 
 extension Result where Failure == CallFailure {
-    /// Returns the answer, or throws the failure without the stage that the call reached.
+    /// Returns the answer, or throws the failure without its stage.
     func answer() throws(WorkerFailure) -> Success {
         do {
             return try get()
@@ -233,16 +231,16 @@ extension Result where Failure == CallFailure {
     }
 }
 
-/// The caller that an HSM call is made for.
+/// The caller on whose behalf the daemon calls an HSM token.
 package struct Requester: Sendable {
-    /// The caller's name in audit records; callers are served round robin. nil for administration and the daemon's own
+    /// The caller's name in audit records, for the round robin among callers. Nil for administration and the daemon's own
     /// calls, which together count as one caller.
     var caller: String?
-    /// The client that the caller acts for; nil for itself. Used for fairness only: the caller's turns rotate among
-    /// these names.
+    /// The client that the caller acts for; nil if it acts for itself. The name serves fairness only: the caller's turns
+    /// rotate among its clients.
     var client: String?
-    /// Returns true once the caller has closed its connection. Its calls are then not made, unless a worker already has
-    /// them.
+    /// Returns true once the caller has closed its connection. The queue then drops the caller's calls that no worker has
+    /// yet.
     var hasLeft: @Sendable () -> Bool
 
     package init(
@@ -255,34 +253,35 @@ package struct Requester: Sendable {
 /// The conditions under which a call is made.
 struct CallTerms: Sendable {
     var requester = Requester()
-    /// The time by which an unanswered call fails, wherever it is. nil for calls whose answer is needed however long it
-    /// takes.
+    /// The time at which an unanswered call fails, whether it is queued or with a worker. Nil for a call whose answer is
+    /// needed however long it takes.
     var deadline: ContinuousClock.Instant?
-    /// True for the second attempt. It goes before all first attempts.
+    /// True for the second attempt, which is served before all first attempts.
     var isRepetition = false
-    /// True if a worker ended during the first attempt, perhaps because of this input. The second attempt is made while
-    /// its worker has no other call. If that worker ends too, only this input can be the cause.
+    /// True if a worker ended during the first attempt, perhaps because of this input. The second attempt is then the
+    /// worker's only call. If that worker ends too, only this input can be the cause.
     var runsAlone = false
-    /// True if the call waits for the next worker when none serves. If false it fails instead, because another HSM
+    /// True if the call waits for the next worker while none serves. If false, the call fails instead, since another HSM
     /// token can process it now.
     var waitsForNextWorker = true
 }
 
 extension CallQueue {
     /// Makes a call, and repeats it once if a second attempt may succeed. This is the only place that repeats calls:
-    /// ``submit(_:terms:)`` makes one attempt, and no caller of this function repeats. Repetition happens before the
-    /// claim, so the ledger sees one request.
+    /// ``submit(_:terms:)`` makes one attempt, and no caller of this function repeats. A repetition happens before the
+    /// release is claimed, so the ledger sees one request.
     ///
-    /// - A failure that the input causes, or a deadline, is final.
-    /// - Otherwise the call goes to another HSM token that can process it.
-    /// - Without one, it is repeated at this HSM token only if the worker was lost: the next worker gets it.
-    /// - There is no third attempt. An attempt that never reached a worker does not count.
+    /// - A deadline, and a failure that the input causes, are final.
+    /// - After any other failure the call goes to another HSM token that can process it.
+    /// - Without another HSM token, the call waits for this one's next worker if the failure cost the worker; else it
+    ///   fails.
+    /// - There is no third attempt. An attempt that no worker received does not count.
     ///
     /// - Parameters:
-    ///   - another: returns an HSM token that can process the call now, other than those that failed it; nil if there
-    ///     is none.
-    ///   - read: parses the answer; nil if it does not match this request.
-    /// - Returns: the answer or the last failure, and the queue that gave it.
+    ///   - another: returns the queue of an HSM token that can process the call now, except those that failed it; nil if
+    ///     there is none.
+    ///   - read: parses the answer; returns nil if the answer does not match this request.
+    /// - Returns: the answer or the last failure, and the queue that it came from.
     func call<Value: Sendable>(
         _ request: WorkerRequest, terms: CallTerms = CallTerms(),
         orAt another: (_ failed: [CallQueue]) -> CallQueue? = { _ in nil },
@@ -301,7 +300,7 @@ extension CallQueue {
                 failure = CallFailure(failure: .wrongAnswer, reach: .worker)
             }
             let wasAttempted = failure.reach != .queue
-            guard request.operation.isRepeatable, failure.mayEndOtherwise, !(wasAttempted && terms.isRepetition) else {
+            guard request.operation.isRepeatable, failure.isWorthRepeating, !(wasAttempted && terms.isRepetition) else {
                 return (.failure(failure), queue)
             }
             if !wasTried { failed.append(queue) }
@@ -310,7 +309,7 @@ extension CallQueue {
             } else if terms.waitsForNextWorker, !failure.hasLostWorker {
                 return (.failure(failure), queue)
             }
-            // The HSM token that could take over may have become unavailable since. The call then stays in this queue
+            // The other HSM token may have become unavailable since. In that case the call stays in this queue, and waits
             // for the next worker.
             terms.isRepetition = terms.isRepetition || wasAttempted
             terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
@@ -321,33 +320,33 @@ extension CallQueue {
 extension WorkerFailure {
     static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker's answer does not match the request.")
 
-    /// True if a worker that reports this failure must be replaced: its HSM token is gone, or its login has ended and
-    /// the HSM token refuses another. In the second case the next worker finds the remembered refusal and tries
-    /// nothing, and the HSM token is reported with that refusal.
-    var costsWorker: Bool { kind == .hsmTokenUnavailable || kind == .loginRefused }
+    /// True if the worker that reports this failure must be replaced: the HSM token is gone, or the login has ended and the
+    /// HSM token refuses another. A refused login is remembered, so the next worker does not try the PIN, and the HSM token
+    /// is reported as unavailable for that reason.
+    var requiresNewWorker: Bool { kind == .hsmTokenUnavailable || kind == .loginRefused }
 }
 
 extension CallFailure {
-    /// True if another HSM token or another worker may succeed.
-    fileprivate var mayEndOtherwise: Bool {
+    /// True if the call may succeed at another HSM token or worker.
+    fileprivate var isWorthRepeating: Bool {
         switch kind {
         case .keyNotFound, .notSupported, .hsmTokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
         case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded, .listingEnded: false
         }
     }
 
-    /// True if the HSM token gets a new worker after this failure.
+    /// True if a new worker replaces the one that this failure comes from.
     fileprivate var hasLostWorker: Bool {
         switch reach {
         case .queue: false
-        case .worker: failure.costsWorker
+        case .worker: failure.requiresNewWorker
         case .endedWorker: true
         }
     }
 }
 
-/// Inputs with which two workers ended. Every HSM token refuses them for a while, so that one input cannot keep the HSM
-/// tokens from all callers. The number is limited; the oldest is removed first.
+/// The inputs with which two workers ended. All HSM tokens refuse them for ten minutes. Otherwise one input, sent again and
+/// again, could keep the HSM tokens from all callers. At most 64 inputs are kept; a further one replaces the oldest.
 package final class RefusedInputs: Sendable {
     package static let period = Duration.seconds(600)
     static let capacity = 64
@@ -358,7 +357,7 @@ package final class RefusedInputs: Sendable {
 
     var isEmpty: Bool { entries.withLock { $0.isEmpty } }
 
-    /// - Parameter frame: an encoded request. Its head is ignored: the same input with another identifier is the same
+    /// - Parameter frame: an encoded request. The request's identifier is ignored, so that a repetition counts as the same
     ///   input.
     func insert(_ frame: [UInt8], now: ContinuousClock.Instant) {
         let digest = Self.digest(frame)
@@ -368,7 +367,7 @@ package final class RefusedInputs: Sendable {
         }
     }
 
-    /// Returns the number of seconds, at least 1, for which an input is still refused; nil if it is not.
+    /// Returns the number of seconds, at least 1, for which an input is still refused; nil if it is not refused.
     func secondsLeft(of frame: [UInt8], now: ContinuousClock.Instant) -> Int? {
         let isEmpty = entries.withLock { entries in
             entries.removeAll { $0.until <= now }
@@ -381,7 +380,7 @@ package final class RefusedInputs: Sendable {
     }
 
     private static func digest(_ frame: [UInt8]) -> SHA256Digest {
-        // Length prefix, type and identifier are 13 octets.
+        // The frame's head has 13 octets: length, type and identifier.
         SHA256.hash(data: frame.dropFirst(13))
     }
 }

@@ -1,21 +1,23 @@
 import WorkerProtocol
 
-/// Lists an HSM token's keys page by page: thousands of them with their certificates do not fit into a frame, and a
-/// slow HSM token takes longer to read and test them than one call may take.
+/// Lists an HSM token's keys page by page. Thousands of keys with their certificates do not fit into one frame, and a slow
+/// HSM token takes longer to read and test them than `call_timeout` allows.
 enum KeyPages {
-    /// The largest number of attempts at a listing. An HSM token that sometimes ends its sessions must still get its
-    /// keys listed, and one that always does must not be tried for ever.
+    /// The maximum number of attempts at a listing. One attempt is not enough for an HSM token that sometimes ends its
+    /// sessions; without a limit, one that always does would be tried for ever.
     static let attempts = 3
 
+    /// Returns all keys of the HSM token.
+    ///
     /// - Parameters:
-    ///   - readers: the number of concurrent requests for pages, which the worker serves in as many sessions.
-    ///   - ask: a function that makes one call at the same worker.
+    ///   - readers: the number of concurrent requests for pages. Each keeps one of the worker's sessions busy.
+    ///   - ask: a function that makes one call. All calls must go to the same worker, which keeps the listing.
     static func all(
         readers: Int = 1, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {
         for _ in 0..<attempts {
             do throws(WorkerFailure) {
-                return try await once(readers, ask)
+                return try await list(readers, ask)
             } catch {
                 guard error.kind == .listingEnded else { throw error }
             }
@@ -25,7 +27,7 @@ enum KeyPages {
             "The keys were listed \(attempts) times, and each time the HSM token ended its sessions or its login.")
     }
 
-    private static func once(
+    private static func list(
         _ readers: Int, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {
         var keys: [KeyDescription]
@@ -39,7 +41,7 @@ enum KeyPages {
             for _ in 0..<max(readers, 1) {
                 group.addTask {
                     do throws(WorkerFailure) {
-                        return .success(try await rest(of: listing, ask))
+                        return .success(try await remainingPages(of: listing, ask))
                     } catch {
                         return .failure(error)
                     }
@@ -52,8 +54,8 @@ enum KeyPages {
         return keys
     }
 
-    /// Reads pages for one reader until none are left.
-    private static func rest(
+    /// Requests pages one after another until none are left. Several readers do so concurrently.
+    private static func remainingPages(
         of listing: UInt64, _ ask: (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {
         var keys: [KeyDescription] = []

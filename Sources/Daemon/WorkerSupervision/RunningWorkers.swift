@@ -7,8 +7,8 @@ import Synchronization
 import Telemetry
 import WorkerProtocol
 
-/// The worker processes of one HSM token, each from its start until it has been reaped: the serving one, the one that
-/// opens the HSM token to take over, and those that are ending.
+/// The worker processes of one HSM token, each from its start until it has been reaped: the serving worker, the successor
+/// that is opening the HSM token, and those that are ending.
 final class RunningWorkers: Sendable {
     /// A worker that has opened the HSM token and serves.
     struct Opened: Sendable {
@@ -16,7 +16,7 @@ final class RunningWorkers: Sendable {
         let process: WorkerProcess
         let description: HSMTokenDescription
         let since = ContinuousClock.now
-        /// Resident memory once the HSM token was open, in bytes; nil if /proc does not show it.
+        /// The worker's resident memory after opening the HSM token, in bytes; nil if /proc does not show it.
         let memory: Int?
     }
 
@@ -24,10 +24,10 @@ final class RunningWorkers: Sendable {
         var lastNumber: UInt64 = 0
         /// All processes that have not been reaped, by worker number.
         var processes: [UInt64: WorkerProcess] = [:]
-        /// The worker that is opening the HSM token.
+        /// The number of the worker that is opening the HSM token.
         var opening: UInt64?
         var serving: UInt64?
-        /// True if no worker may be started any more.
+        /// True once the daemon is stopping. A worker that is started after that is killed at once.
         var isStopping = false
     }
 
@@ -42,8 +42,8 @@ final class RunningWorkers: Sendable {
 
     /// - Parameters:
     ///   - eventLoop: the event loop on which the workers' answers arrive.
-    ///   - ended: called when a worker has ended, whether it served or not; `wasUseful` is true if it had answered
-    ///     calls.
+    ///   - ended: called when any worker has ended, even one that never served. `wasUseful` is true if the worker had
+    ///     answered calls while it served.
     init(
         settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
         eventLoop: any EventLoop, calls: CallQueue, ended: @escaping @Sendable (UInt64, _ wasUseful: Bool) -> Void
@@ -57,14 +57,14 @@ final class RunningWorkers: Sendable {
         self.ended = ended
     }
 
-    /// The serving process.
+    /// The serving worker's process identifier; nil while no worker serves.
     var servingProcess: pid_t? {
         state.withLock { state in state.serving.flatMap { state.processes[$0]?.identifier } }
     }
 
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// Starts a worker, has it open the HSM token and list its keys, and lets it serve.
+    /// Starts a worker, waits until it has opened the HSM token and listed its keys, and then lets it serve.
     func launch() async -> Result<Opened, WorkerFailure> {
         do throws(WorkerExecutableError) {
             let (process, socket) = try WorkerProcess.spawn(executable, environment: settings.environment) {
@@ -100,7 +100,7 @@ final class RunningWorkers: Sendable {
             receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: number) },
             closed: { [self] in
                 end.close()
-                // A worker counts as ended once its socket is closed, even if its process still runs.
+                // A worker counts as ended once its connection is closed, even if its process still runs.
                 ended(number, calls.ended(number))
                 Task { await self.reap(process, number: number, end) }
             })
@@ -136,7 +136,7 @@ final class RunningWorkers: Sendable {
             guard case .opened(let description) = try await ask(.open(opening), number) else {
                 throw WorkerFailure(.protocolViolation, "The worker's answer does not match the request.")
             }
-            // The keys are known before the first call is made with them.
+            // The daemon learns the keys before the worker serves, so that no call with one of them comes too early.
             let began = ContinuousClock.now
             let keys = try await KeyPages.all(readers: Int(description.sessions)) {
                 [self] (request) async throws(WorkerFailure) in try await ask(request, number)
@@ -159,8 +159,8 @@ final class RunningWorkers: Sendable {
         try await calls.submit(request, to: number).answer()
     }
 
-    /// Waits for the end of a worker whose connection is closed, and reports why it ended. The worker has some seconds
-    /// to end by itself, and is then killed.
+    /// Waits for the process of a worker whose connection is closed, and reports why the worker ended. A process that does
+    /// not end by itself within some seconds is killed.
     private func reap(_ process: WorkerProcess, number: UInt64, _ end: WorkerEnd) async {
         let exit = await process.end(within: end.reason?.timeToEnd ?? .seconds(5))
         state.withLock { $0.processes[number] = nil }
@@ -175,8 +175,8 @@ final class RunningWorkers: Sendable {
 
     // MARK: Stopping
 
-    /// Ends the worker that is opening the HSM token: no call needs it, and opening may take a minute. A login that
-    /// has started may finish. Every worker that is started after this is killed.
+    /// Ends the worker that is opening the HSM token, since no call needs it and opening may take a minute. A login in
+    /// progress may finish. Every worker that is started after this call is killed.
     func stopOpening() {
         let opening = state.withLock { state in
             state.isStopping = true
@@ -185,14 +185,14 @@ final class RunningWorkers: Sendable {
         if let opening { Task { await opening.end(within: WorkerEvents.RestartReason.timeout.timeToEnd) } }
     }
 
-    /// Answers all calls and kills all workers.
+    /// Fails all calls and kills all workers.
     func giveUp(_ failure: WorkerFailure) {
         let processes = state.withLock { state in
             state.isStopping = true
             return Array(state.processes.values)
         }
         let calls = calls.giveUp(failure)
-        // The inputs are closed first, so that the workers killed here do not count as died.
+        // The connections are closed before the workers are killed. Otherwise their ends would count as crashes.
         self.calls.closeAll()
         if !processes.isEmpty {
             logger.warning(
@@ -202,7 +202,7 @@ final class RunningWorkers: Sendable {
         for process in processes { process.kill() }
     }
 
-    /// Refuses the waiting calls, ends all workers' input, and waits for their ends.
+    /// Refuses the waiting calls, closes the connections to all workers, and waits until their processes have ended.
     func end(_ failure: WorkerFailure) async {
         calls.refuse(failure)
         calls.closeAll()
@@ -214,19 +214,21 @@ final class RunningWorkers: Sendable {
     }
 }
 
-/// One worker's interface for a ``CallQueue``.
+/// A worker as a ``CallQueue`` uses it.
 struct ConnectedWorker: Sendable {
-    /// Increases with each worker of the HSM token that is started.
+    /// The worker's number. Each worker that is started for the HSM token has a higher number than the one before.
     let number: UInt64
-    /// Sends a frame without waiting.
+    /// Sends a frame; does not wait until it is written.
     let send: @Sendable ([UInt8]) -> Void
-    /// Ends the worker once it has no more work, by ending its input.
+    /// Closes the connection to a worker without calls. The worker then ends, which does not count as a crash.
     let close: @Sendable () -> Void
-    /// Ends the worker now: ends its input, and kills its process if it does not end soon.
+    /// Closes the connection to a worker that must end now. Its process is killed if it does not end within
+    /// ``WorkerEvents/RestartReason/timeToEnd``.
     let kill: @Sendable (WorkerEvents.RestartReason) -> Void
 }
 
-/// The daemon's end of one worker's socket pair. Frames that are sent close together are written in one call.
+/// The daemon's end of the socket pair that connects it to one worker. Frames that are sent close together are written with
+/// one system call.
 final class WorkerConnection: Sendable {
     private struct Outbox {
         var bytes: [UInt8] = []
@@ -240,9 +242,9 @@ final class WorkerConnection: Sendable {
         self.channel = channel
     }
 
-    /// Takes ownership of the socket, even when it throws.
+    /// Creates the connection. It owns the socket from now on, even if this function throws.
     /// - Parameters:
-    ///   - receive: called on the event loop with each answer. Returns false if there was no such request: the
+    ///   - receive: called on the event loop with each answer. It returns false if the worker had no such request, and the
     ///     connection is then closed.
     ///   - closed: called once, on the event loop, when no more answers will come.
     static func attach(
@@ -261,7 +263,7 @@ final class WorkerConnection: Sendable {
         return WorkerConnection(channel: channel)
     }
 
-    /// Sends a whole frame. A frame that cannot be sent any more is lost, and `closed` is called.
+    /// Sends a whole frame. If the connection is closed, the frame is lost.
     func send(_ frame: [UInt8]) {
         let flushes = outbox.withLock { outbox in
             outbox.bytes.append(contentsOf: frame)
@@ -271,7 +273,7 @@ final class WorkerConnection: Sendable {
         if flushes { channel.eventLoop.execute { self.flush() } }
     }
 
-    /// Ends the connection soon, and never within this call: answers that were already read are still processed.
+    /// Closes the connection, but not before this call returns. Answers that have already been read are still processed.
     func close() {
         channel.eventLoop.execute { self.channel.close(promise: nil) }
     }
@@ -323,7 +325,8 @@ private final class AnswerHandler: ChannelInboundHandler {
     }
 }
 
-/// The reason why a worker's connection closes. It is set before this side closes it, and read when it is closed.
+/// The reason for which a worker's connection closes. The daemon sets it before it closes the connection, and reads it when
+/// the connection has closed.
 final class WorkerEnd: Sendable {
     private struct State {
         var reason: WorkerEvents.RestartReason? = .died
@@ -332,7 +335,7 @@ final class WorkerEnd: Sendable {
 
     private let state = Mutex(State())
 
-    /// Marks the worker's end as intended, so that it is not counted, unless the worker was about to be killed.
+    /// Marks the worker's end as intended, so that it does not count as a restart. A reason that was already set remains.
     func expect() {
         state.withLock { state in
             if state.reason == .died { state.reason = nil }
@@ -347,7 +350,7 @@ final class WorkerEnd: Sendable {
         state.withLock { $0.isClosed = true }
     }
 
-    /// nil when the worker's end was intended.
+    /// The reason for the `paytokend_worker_restarts_total` metric; nil if the worker's end was intended.
     var reason: WorkerEvents.RestartReason? { state.withLock { $0.reason } }
     var isClosed: Bool { state.withLock { $0.isClosed } }
 }

@@ -2,32 +2,33 @@ import FairShares
 import Synchronization
 import WorkerProtocol
 
-/// The part of one HSM token's sessions that signatures may use at a time, so that they cannot starve decryption: an
-/// RSA signature takes an HSM token several times as long as decrypting a payment token.
+/// The share of one HSM token's sessions that signatures may use at a time. Without this limit signatures could starve
+/// decryption: an RSA signature takes an HSM token several times as long as decrypting a payment token.
 ///
-/// A signature without a place waits, and callers are served in turn (``FairQueue``). A caller with too many waiting
-/// signatures is refused. Calls at an HSM token have a limit (`call_timeout`), so each waiting signature gets its turn.
+/// A signature that finds no free place waits, and callers take turns (``FairQueue``). A caller with too many waiting
+/// signatures is refused. Since each call has a limit (`call_timeout`), places keep becoming free.
 final class SignatureShare: Sendable {
     private struct State {
         var underWay = 0
         var waiting = FairQueue<String?, CheckedContinuation<Bool, Never>>()
     }
 
-    /// The number of sessions that signatures may use at a time.
+    /// The maximum number of sessions that signatures use at a time.
     let most: Int
-    /// The number of signatures that may wait; a single caller gets half.
+    /// The maximum number of waiting signatures; a single caller gets half.
     private let capacity: Int
     private let state = Mutex(State())
 
-    /// - Parameter sessions: the number of sessions of the HSM token. A quarter is for signatures, at least one.
+    /// - Parameter sessions: the number of sessions of the HSM token. Signatures get a quarter of them, but at least one.
     init(sessions: Int, capacity: Int = 256) {
         most = max(1, sessions / 4)
         self.capacity = capacity
     }
 
-    /// Makes one signature as soon as a place is free.
+    /// Calls `sign` as soon as a place is free.
     ///
-    /// - Throws: `overloaded` when too many wait; `deadlineExceeded` when a place becomes free too late.
+    /// - Throws: `overloaded` if the caller already has too many waiting signatures; `deadlineExceeded` if no place becomes
+    ///   free before the deadline.
     func run<Answer>(
         for requester: Requester = Requester(), until deadline: ContinuousClock.Instant,
         _ sign: () async throws(WorkerFailure) -> Answer
@@ -42,7 +43,7 @@ final class SignatureShare: Sendable {
         return try await sign()
     }
 
-    /// The number of waiting signatures.
+    /// The number of signatures that wait for a place.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     private func enter(_ requester: Requester) async throws(WorkerFailure) {
@@ -52,8 +53,8 @@ final class SignatureShare: Sendable {
                     state.underWay += 1
                     return true
                 }
-                // A caller may have at most as many signatures waiting as there are free places. A caller at its limit
-                // thus leaves places for others.
+                // A caller is refused once its waiting signatures are as many as the free places. It therefore leaves
+                // places for other callers.
                 guard state.waiting.count(of: requester.caller) < capacity - state.waiting.count else { return false }
                 state.waiting.append(place, of: requester.caller, named: requester.client)
                 return nil
@@ -65,7 +66,7 @@ final class SignatureShare: Sendable {
         }
     }
 
-    /// Passes the place to the next caller's longest-waiting signature.
+    /// Passes the freed place to the longest-waiting signature of the caller whose turn it is.
     private func leave() {
         let next = state.withLock { state in
             let next = state.waiting.popFirst()

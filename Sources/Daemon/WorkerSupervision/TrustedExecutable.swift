@@ -1,13 +1,13 @@
 import CLinux
 import Glibc
 
-/// A program that only root and the daemon's account can change, opened once, so that the checked file is the one that
-/// runs.
+/// A program that only root and the daemon's account can change. It is opened once, so that the file that was checked is
+/// the file that runs.
 ///
-/// Each component of the path is opened without following links and checked by its descriptor: every directory, every
-/// link, and the file. A link's target is checked in the same way.
+/// The path is opened component by component without following links. The owner and mode of each component are checked on
+/// its descriptor: every directory, every link, and the file. A link's target is checked in the same way.
 package final class TrustedExecutable: Sendable {
-    /// The reason why a path is not run; continues a sentence that begins with the program.
+    /// The reason why a program must not run. The description continues a sentence that begins with the program's path.
     package struct Objection: Error, Equatable, CustomStringConvertible {
         package let description: String
 
@@ -22,13 +22,14 @@ package final class TrustedExecutable: Sendable {
     private static let maximumLinks = 40
 
     private let file: OwnedDescriptor
-    /// The descriptor, for execution through `/proc/self/fd`.
+    /// The program's descriptor. It is executed as `/proc/self/fd/N`.
     var descriptor: CInt { file.number }
 
+    /// Opens and checks the program.
     /// - Parameter path: an absolute path.
     package init(path: String) throws(Objection) {
         var place = try Self.root()
-        // The path's components in reverse order.
+        // The names of the components that remain to be opened, in reverse order.
         var rest = Self.components(path)
         var links = 0
         while let name = rest.popLast() {
@@ -66,7 +67,7 @@ package final class TrustedExecutable: Sendable {
         return root
     }
 
-    /// Returns the status of a file or directory that belongs to root or to the daemon's account.
+    /// Returns the status of a file or directory; throws unless root or the daemon's account owns it.
     private static func status(_ place: OwnedDescriptor) throws(Objection) -> stat {
         var status = stat()
         guard unsafe fstat(place.number, &status) == 0 else { throw .unreadable }
@@ -75,7 +76,7 @@ package final class TrustedExecutable: Sendable {
     }
 
     private static func check(_ status: stat) throws(Objection) {
-        // In a directory such as /tmp only the owner of an entry, or of the directory, can replace it.
+        // In a sticky directory such as /tmp, only the owner of an entry or of the directory can replace the entry.
         let isSticky = status.st_mode & S_IFMT == S_IFDIR && status.st_mode & UInt32(S_ISVTX) != 0
         guard status.st_mode & 0o022 == 0 || isSticky else { throw .writable }
     }
@@ -88,7 +89,8 @@ package final class TrustedExecutable: Sendable {
     }
 }
 
-/// A file descriptor that is closed when the last reference to this object goes; a negative number means none.
+/// A file descriptor that is closed when the last reference to this object is released. A negative number means that there
+/// is none.
 final class OwnedDescriptor: Sendable {
     let number: CInt
     var isOpen: Bool { number >= 0 }

@@ -1,7 +1,7 @@
 import SecretMemory
 
-/// Secrets in memory that the kernel may swap, because the limit on locked memory is exhausted: in this process, and in
-/// the workers by their last reports.
+/// The amount of secrets in memory that the kernel may swap to a disk, since the limit on locked memory is exhausted. It
+/// covers this process, and the workers by their last reports.
 package struct UnlockedMemory: Sendable {
     private let hsmTokens: HSMTokenPool
 
@@ -11,7 +11,7 @@ package struct UnlockedMemory: Sendable {
         "secrets are not locked in memory and may be swapped to a disk; raise the limit on locked memory "
         + "(LimitMEMLOCK= in the unit, ulimit -l)"
 
-    /// The number of bytes in all processes.
+    /// The number of bytes in this process and all workers.
     package var total: Int {
         hsmTokens.all.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
     }

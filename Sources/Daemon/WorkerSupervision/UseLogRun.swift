@@ -4,19 +4,18 @@ import Glibc
 import HostSystem
 import Synchronization
 
-/// One run of a ``UseLogProgram``. Its output is read as it arrives; the first bytes of its standard error go to the
-/// log.
+/// One run of a ``UseLogProgram``. The output is read as it arrives. The first bytes of the program's standard error go to
+/// the log.
 ///
-/// ``read(_:)`` runs the program to its end, on the calling thread. The program and its process group are gone
-/// afterwards, however the run ended; the program is reaped and its pipes are closed. A process that left the group
-/// survives.
+/// ``read(_:)`` blocks the calling thread until the program has ended. Afterwards the program has been reaped, its pipes
+/// are closed, and its whole process group has been killed. Only a process that left the group survives.
 package final class UseLogRun: Sendable {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case notStarted
         case tooLong(limit: Int)
         case timedOut(Duration)
         case ended(WorkerExit, said: String)
-        /// Ended by ``stop()``.
+        /// ``UseLogRun/stop()`` ended the program.
         case stopped
 
         package var description: String {
@@ -30,23 +29,23 @@ package final class UseLogRun: Sendable {
         }
     }
 
-    /// The largest number of bytes that are read from standard output. A million uses take about 130 MB.
+    /// The maximum number of bytes that are read from standard output. A million uses take about 130 MB.
     static let maximumBytes = 1 << 30
-    /// The largest number of pieces that were read and not yet consumed.
+    /// The maximum number of pieces that have been read but not consumed.
     private static let maximumPieces = 4
-    /// The time for reading standard error after the program's end.
+    /// The maximum time for reading the rest of standard error after the program has ended.
     private static let grace = Duration.seconds(1)
 
     private let process: pid_t
     /// The program's output and error pipes; nil once ``read(_:)`` has taken them.
     private let pipes: Mutex<UseLogPipes?>
-    /// Makes the thread check `state`.
+    /// Wakes the thread in ``read(_:)``, which then checks `state`.
     private let wake: WakePipe
     private let timeout: Duration
     private let state = Mutex((pieces: 0, isStopped: false))
 
-    /// Starts the program in its own process group. The program inherits only standard input, output and error and, as
-    /// descriptor 3, its own executable file.
+    /// Starts the program in its own process group. The program inherits only the descriptors 0 to 2 and, as descriptor 3,
+    /// its own executable file.
     package init(
         _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]
     ) throws(Failure) {
@@ -67,7 +66,7 @@ package final class UseLogRun: Sendable {
         pipes = Mutex(UseLogPipes(output: OwnedDescriptor(output), errors: OwnedDescriptor(errors), wake: wake))
     }
 
-    /// Ends the program, from any thread. Does nothing once it has ended.
+    /// Makes ``read(_:)`` kill the program. Does nothing once the program has ended. Any thread may call it.
     package func stop() {
         state.withLock { $0.isStopped = true }
         wake.signal()
@@ -75,9 +74,9 @@ package final class UseLogRun: Sendable {
 
     /// Runs the program to its end on a separate thread.
     ///
-    /// - Parameter lease: a lease that is kept until the program has ended.
-    /// - Returns: the program's output, read no faster than ``took()`` reports its consumption. Without a reader the
-    ///   run is stopped.
+    /// - Parameter lease: a value that is kept alive until the program has ended.
+    /// - Returns: the program's output. The consumer must call ``took()`` for each piece, since reading pauses while four
+    ///   pieces are not consumed. The program is stopped when the stream is cancelled or released.
     package func pieces(keeping lease: some Sendable) -> AsyncThrowingStream<[UInt8], any Error> {
         let (stream, continuation) = AsyncThrowingStream.makeStream(of: [UInt8].self)
         continuation.onTermination = { [weak self] _ in self?.stop() }
@@ -99,7 +98,7 @@ package final class UseLogRun: Sendable {
         return stream
     }
 
-    /// Reports that a piece was taken out of the stream.
+    /// Reports that the consumer took a piece out of the stream, so that reading may continue.
     package func took() {
         state.withLock { $0.pieces -= 1 }
         wake.signal()
@@ -107,7 +106,7 @@ package final class UseLogRun: Sendable {
 
     /// Passes the program's output to `take`, and blocks until the program has ended.
     ///
-    /// - Parameter take: a function that receives each piece of the output; if it throws, the program is killed.
+    /// - Parameter take: a function that receives each piece of the output. If it throws, the program is killed.
     func read(_ take: ([UInt8]) throws -> Void) throws {
         guard var pipes = pipes.withLock({ $0.take() }) else { throw Failure.notStarted }
         let deadline = ContinuousClock.now + timeout
@@ -123,7 +122,7 @@ package final class UseLogRun: Sendable {
                 guard total <= Self.maximumBytes else { throw Failure.tooLong(limit: Self.maximumBytes) }
                 try take(data)
             }
-            // The program has closed its output but may continue to run.
+            // The program has closed its standard output, but may still be running.
             while paytokend_has_ended(process) == 0 {
                 guard !state.withLock({ $0.isStopped }) else { throw Failure.stopped }
                 _ = try pipes.next(takesOutput: false, within: min(.milliseconds(10), left(until: deadline)))
@@ -133,8 +132,7 @@ package final class UseLogRun: Sendable {
             _ = reap()
             throw error
         }
-        // The group is killed before the program is reaped: until then no other process or group can have its
-        // identifier.
+        // The group is killed before the program is reaped. After that, another process or group could have the identifier.
         killGroup()
         let end = ContinuousClock.now + Self.grace
         while pipes.hasErrors, let left = try? left(until: end) {
@@ -161,7 +159,7 @@ package final class UseLogRun: Sendable {
     }
 }
 
-/// The descriptors that a run's thread waits for.
+/// The descriptors for which a run's thread waits in poll(2).
 private struct UseLogPipes {
     private static let (piece, maximumSaid) = (64 * 1024, 512)
 
@@ -178,9 +176,9 @@ private struct UseLogPipes {
         (self.output, self.errors, self.wake) = (output, errors, wake)
     }
 
-    /// Waits for an event, but not longer than the limit.
+    /// Waits for output, an error message or a wake-up, at most for `limit`.
     ///
-    /// - Returns: output, if any arrived.
+    /// - Returns: a piece of the output, if one arrived.
     mutating func next(takesOutput: Bool, within limit: Duration) throws -> [UInt8]? {
         // poll(2) ignores negative descriptors.
         var waited = [takesOutput ? output?.number ?? -1 : -1, errors?.number ?? -1, wake.reading.number]
@@ -199,7 +197,7 @@ private struct UseLogPipes {
         return data.isEmpty ? nil : data
     }
 
-    /// Returns the bytes that have arrived; an empty array at the end, and if reading fails.
+    /// Returns the bytes that have arrived; an empty array at the end of the stream, or if reading fails.
     private static func read(from descriptor: OwnedDescriptor) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: piece)
         let count = unsafe Glibc.read(descriptor.number, &bytes, piece)
@@ -224,7 +222,7 @@ private final class WakePipe: Sendable {
 
     func signal() {
         var byte: UInt8 = 0
-        // A full pipe wakes the thread as well.
+        // The write fails if the pipe is full, but a full pipe wakes the thread as well.
         _ = unsafe write(writing.number, &byte, 1)
     }
 

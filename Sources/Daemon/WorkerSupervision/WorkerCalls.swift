@@ -3,20 +3,21 @@ import NIOCore
 import Telemetry
 package import WorkerProtocol
 
-/// One worker and its calls: which of them its sessions process, and since when.
+/// One worker and its calls, with the time at which a session started each call.
 ///
-/// The worker processes calls in the order in which they were sent, with the configured number of sessions. It does not
-/// report when a session starts a call. That is derived here from the order of sending and from the answers, since a
-/// call's limit counts from then. A call that waits in the worker costs the HSM token no time.
+/// The worker processes calls in the order in which they were sent, in the configured number of sessions. It does not
+/// report when a session starts a call. The daemon derives that time from the order and from the answers, since a call's
+/// time limit begins when a session starts it. A call that waits in the worker does not use the HSM token.
 struct WorkerCalls {
     private struct Held {
         var call: PendingCall
         let sentAt: ContinuousClock.Instant
-        /// The position in the order of all sent calls.
+        /// The call's position among all calls that were sent to any worker.
         let place: UInt64
-        /// The time at which a session started the call, derived from the number of sessions.
+        /// The time at which a session started the call, as the daemon derives it; nil before.
         var begun: ContinuousClock.Instant?
-        /// The time since which a session certainly has the call: the worker has answered a call that was sent later.
+        /// The time at which the daemon noticed that the worker had answered a later call. Since then a session certainly
+        /// processes this call.
         var overtakenSince: ContinuousClock.Instant?
     }
 
@@ -24,19 +25,20 @@ struct WorkerCalls {
     private let sessions: Int
     private let waited: @Sendable (Double) -> Void
     private var held: [UInt64: Held] = [:]
-    /// The number of started calls, and the other calls in the order of sending.
+    /// The number of calls that sessions have started. ``queued`` has the other calls in the order of sending.
     private var running = 0
-    private var behind = CircularBuffer<UInt64>()
+    private var queued = CircularBuffer<UInt64>()
     private var lastPlaceAnswered: UInt64 = 0
 
     private(set) var lastAnswer: ContinuousClock.Instant?
     /// The number of answers since the worker began to serve.
     private(set) var answersServing = 0
-    /// Bytes of secrets that the worker could not lock in memory, by its last report.
+    /// The number of bytes of secrets that the worker could not lock in memory, by its last report.
     private(set) var unlockedSecrets: UInt32 = 0
-    /// True if the worker serves, or has served and ends after its last call.
+    /// True once the worker has begun to serve. It stays true when a successor has taken over and this worker finishes its
+    /// calls.
     var hasServed = false
-    /// True if the worker ends because its HSM token failed, not because of a call.
+    /// True if the worker ends because its HSM token failed, so that none of its calls is the cause.
     var hsmTokenHasFailed = false
 
     /// - Parameters:
@@ -50,13 +52,13 @@ struct WorkerCalls {
 
     var count: Int { held.count }
 
-    /// Sends a call.
+    /// Sends a call to the worker.
     mutating func send(_ call: PendingCall, place: UInt64, at now: ContinuousClock.Instant) {
         held[call.identifier] = Held(call: call, sentAt: now, place: place)
         if running < sessions {
             begin(call.identifier, at: now)
         } else {
-            behind.append(call.identifier)
+            queued.append(call.identifier)
         }
         worker.send(call.frame)
     }
@@ -68,14 +70,14 @@ struct WorkerCalls {
         waited((now - call.waitingSince).inSeconds)
     }
 
-    /// Processes an answer, and counts the next call in the order as started.
+    /// Removes the call that an answer belongs to, and marks the next calls in the order as started.
     /// - Returns: the call, and the seconds from its start to the answer; nil if the worker has no such call.
     mutating func take(
         _ answer: WorkerAnswer, for identifier: UInt64, at now: ContinuousClock.Instant
     ) -> (call: PendingCall, seconds: Double)? {
         guard let answered = held.removeValue(forKey: identifier) else { return nil }
         if answered.begun != nil { running -= 1 }
-        while running < sessions, let next = behind.popFirst() { begin(next, at: now) }
+        while running < sessions, let next = queued.popFirst() { begin(next, at: now) }
         lastAnswer = now
         lastPlaceAnswered = max(answered.place, lastPlaceAnswered)
         switch answer {
@@ -86,20 +88,20 @@ struct WorkerCalls {
         return (answered.call, (now - (answered.begun ?? answered.sentAt)).inSeconds)
     }
 
-    /// Counts an answer of the serving worker.
+    /// Counts an answer that the worker gave while it served.
     /// - Returns: true if this answer makes the worker due for replacement.
     mutating func countAnswer(recycleAfter: Int) -> Bool {
         answersServing += 1
         return answersServing == recycleAfter
     }
 
-    /// Returns the calls that the worker had when it ended, in their order.
+    /// Returns the calls that were unanswered when the worker ended, in the order in which they were made.
     consuming func lost() -> [PendingCall] {
         held.values.map(\.call).sorted { $0.identifier < $1.identifier }
     }
 
-    /// Answers the calls that meet a condition with a failure, although the worker is still processing them.
-    /// - Returns: the number of calls answered now.
+    /// Fails the calls that meet a condition, although the worker is still processing them.
+    /// - Returns: the number of calls that failed.
     @discardableResult
     mutating func abandon(
         _ failure: WorkerFailure, _ deferred: inout DeferredActions,
@@ -114,7 +116,7 @@ struct WorkerCalls {
         return answered
     }
 
-    /// Returns true if a session has worked on a call for longer than its limit, so that the worker hangs.
+    /// Returns true if a session has worked on a call for longer than the call's limit.
     mutating func hangs(at now: ContinuousClock.Instant, callTimeout: Duration) -> Bool {
         var hangs = false
         for (identifier, entry) in held {
@@ -123,9 +125,9 @@ struct WorkerCalls {
                 overtakenSince = now
                 held[identifier]?.overtakenSince = now
             }
-            // An overtaken call is certainly with a session. A call that has started only by the daemon's count may
-            // still wait in the worker, which may have fewer sessions at the moment. While answers arrive, its time has
-            // not begun.
+            // `overtakenSince` is certain. `begun` assumes that all configured sessions work, but the worker may have fewer
+            // now, and the call may still wait in it. The call's time is therefore counted from the last answer at the
+            // earliest.
             let since = overtakenSince ?? entry.begun.map { begun in lastAnswer.map { max($0, begun) } ?? begun }
             if let since, now - since > entry.call.operation.limit(callTimeout: callTimeout) {
                 hangs = true
@@ -136,34 +138,35 @@ struct WorkerCalls {
     }
 }
 
-/// The present duration of a decryption, and the number of calls that a worker gets accordingly.
+/// The average duration of a decryption, and the number of calls that a worker may have accordingly.
 ///
-/// A call that a worker has cannot move to another HSM token, and no other caller's call can overtake it. Beyond the
-/// calls that the sessions process, the worker needs only enough to keep them busy until the next call arrives: a few
-/// for an HSM token that takes 150 µs, one for an HSM token that takes a second.
+/// A call that was sent to a worker cannot move to another HSM token, and no other caller's call can overtake it. The
+/// worker therefore gets few calls in addition to those that its sessions process: only enough to keep them busy until the
+/// next call arrives. These are a few for an HSM token that takes 150 µs, and one for an HSM token that takes a second.
 struct CallPace {
-    /// The seconds from an answer to the next call's arrival in a session, on a busy machine.
+    /// The assumed seconds from an answer until the next call reaches a session, on a busy machine.
     private static let roundTrip = 0.005
-    /// The weight of one call in the average.
+    /// The weight of one call in the exponential moving average.
     private static let weight = 0.125
 
-    /// The average in seconds; nil before the first call.
+    /// The average duration in seconds; nil before the first decryption.
     private var average: Double?
 
+    /// Adds a duration to the average.
     /// - Parameter seconds: the time from when a session started a decryption until the worker answered it.
     mutating func took(_ seconds: Double) {
         let seconds = max(seconds, 0)
         average = average.map { $0 + (seconds - $0) * Self.weight } ?? seconds
     }
 
-    /// Returns the number of calls that a worker may have.
+    /// Returns the number of calls that a worker may have at a time.
     /// - Parameters:
     ///   - sessions: the number of calls that the worker processes at a time.
-    ///   - most: the upper limit, however fast the HSM token is.
+    ///   - most: the maximum, which a fast HSM token reaches.
     func window(sessions: Int, atMost most: Int) -> Int {
         guard sessions < most else { return most }
         guard let average else { return sessions + 1 }
-        // The lower limit avoids a division by zero.
+        // A minimum of the average avoids a division by zero.
         let wanted = (Double(sessions) * Self.roundTrip / max(average, 1e-9)).rounded(.up)
         return sessions + Int(min(max(wanted, 1), Double(most - sessions)))
     }
@@ -171,18 +174,18 @@ struct CallPace {
 
 typealias CallResult = Result<WorkerAnswer, CallFailure>
 
-/// One attempt at a call on its way through a ``CallQueue``.
+/// One attempt at a call, from its creation to its answer.
 package struct PendingCall: Sendable {
     let identifier: UInt64
     let operation: WorkerOperation
-    /// True if the call opens the HSM token, before the worker serves.
+    /// True if the call opens the HSM token. A worker gets this call before it serves.
     let isOpening: Bool
-    /// The encoded request, a whole frame.
+    /// The encoded request: a whole frame.
     let frame: [UInt8]
     let continuation: CheckedContinuation<CallResult, Never>
     let waitingSince: ContinuousClock.Instant
     let terms: CallTerms
-    /// True if the caller has already been answered while the worker is still processing the call.
+    /// True if the caller has already received a failure although the worker is still processing the call.
     var isAbandoned = false
     /// True if the worker is ended because of this call.
     var hasHung = false
@@ -225,21 +228,21 @@ package struct PendingCall: Sendable {
         .deadlineExceeded, "The caller closed its connection before the HSM token received its call.", isUnsent: true)
 }
 
-/// Actions that run once a ``CallQueue``'s lock is free: a resumed caller and an ended worker may call the queue at
-/// once, on the same thread.
+/// Actions that run after a ``CallQueue`` has released its lock. They resume callers and close workers, which may call the
+/// queue again on the same thread and would deadlock otherwise.
 typealias DeferredActions = [@Sendable () -> Void]
 
-/// Calls that wait for a worker. Callers are served round robin (``FairQueue``).
+/// The calls that wait for a worker. Callers are served round robin (``FairQueue``).
 struct WaitingCalls {
     private var firstAttempts = FairQueue<String?, PendingCall>()
-    /// Second attempts, served before all first ones.
+    /// Second attempts, which are served before all first attempts.
     private var repetitions = CircularBuffer<PendingCall>()
-    /// Second attempts that run alone, served before all others, one at a time.
+    /// Second attempts that run alone. They are served before all other calls, one at a time.
     private var alone = CircularBuffer<PendingCall>()
 
     let capacity: Int
 
-    /// - Parameter capacity: the number of calls of all callers together; a single caller gets half of it.
+    /// - Parameter capacity: the maximum number of waiting calls of all callers; a single caller gets half of it.
     init(capacity: Int) {
         self.capacity = capacity
     }
@@ -251,9 +254,9 @@ struct WaitingCalls {
     /// True if the next call runs alone.
     var nextRunsAlone: Bool { !alone.isEmpty }
 
-    /// Returns true if one more call of this caller may wait: the caller has fewer calls than there are free
-    /// places. A caller that has filled its share leaves places for every other, however many there are. Second
-    /// attempts are limited by the number of calls with workers, and so always admitted.
+    /// Returns true if one more call of this caller may wait: the caller has fewer waiting calls than there are free
+    /// places. A caller at its limit therefore leaves places for other callers, however many they are. Second attempts are
+    /// always admitted, since there are at most as many as calls with workers.
     func admits(_ terms: CallTerms) -> Bool {
         terms.isRepetition || firstAttempts.count(of: terms.requester.caller) < capacity - (count - alone.count)
     }
@@ -268,8 +271,8 @@ struct WaitingCalls {
         }
     }
 
-    /// Removes and returns the next call: one that runs alone, else a second attempt, else one of the next caller in
-    /// the round. Calls whose caller has left are answered with a failure instead.
+    /// Removes and returns the next call: one that runs alone, else a second attempt, else a first attempt of the caller
+    /// whose turn it is. Fails calls on the way if their caller has closed its connection.
     mutating func popFirst(_ deferred: inout DeferredActions) -> PendingCall? {
         while let call = alone.popFirst() ?? repetitions.popFirst() ?? firstAttempts.popFirst() {
             guard call.terms.requester.hasLeft() else { return call }
@@ -278,7 +281,7 @@ struct WaitingCalls {
         return nil
     }
 
-    /// Removes calls and answers them with a failure.
+    /// Removes the calls that meet a condition, and fails them.
     mutating func fail(
         _ failure: WorkerFailure, _ deferred: inout DeferredActions,
         where condition: (PendingCall) -> Bool = { _ in true }

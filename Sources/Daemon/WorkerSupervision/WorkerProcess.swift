@@ -3,7 +3,7 @@ import Foundation
 import HostSystem
 import Synchronization
 
-/// The end of a worker's process.
+/// The way in which a program's process ended: its exit status, or the signal that ended it.
 package enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
     case status(Int32)
     case signal(Int32)
@@ -21,8 +21,8 @@ package enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// One process of the worker's program. A separate thread reaps it, so that no zombie remains and nothing waits on the
-/// cooperative pool.
+/// One process of the worker's program. A thread of its own waits for the process and reaps it. So no zombie remains, and
+/// no thread of the cooperative pool blocks.
 final class WorkerProcess: Sendable {
     private enum State {
         case running([CheckedContinuation<WorkerExit, Never>])
@@ -36,17 +36,17 @@ final class WorkerProcess: Sendable {
         self.identifier = identifier
     }
 
-    /// By default, glibc caches 7 freed blocks of each size for a thread, and takes a lock to free more. An operation
-    /// of SoftHSM frees many blocks of the same sizes at once. A cache of 127 blocks saves a seventh of a worker's
-    /// time.
+    /// The environment of every worker. By default, glibc caches 7 freed blocks of each size for a thread, and takes a lock
+    /// to free more. An operation of SoftHSM frees many blocks of the same sizes at once. A cache of 127 blocks saves a
+    /// seventh of a worker's time.
     private static let environment = [
         "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=127",
     ]
 
-    /// Starts a worker without this process's environment.
+    /// Starts a worker. It does not inherit this process's environment.
     /// - Parameter wrote: receives the lines that the worker and its library write to standard error, on a thread of
     ///   their own, until both have closed it.
-    /// - Returns: the process and this side's end of the socket pair, which the caller closes.
+    /// - Returns: the process, and the daemon's end of the socket pair, which the caller must close.
     static func spawn(
         _ executable: WorkerExecutable, environment: [String: String],
         wrote: @escaping @Sendable (WorkerOutput.Line, pid_t) -> Void
@@ -72,7 +72,8 @@ final class WorkerProcess: Sendable {
         return (process, socket)
     }
 
-    /// Kills the process. Does nothing if it has ended: the lock prevents its identifier from being reused.
+    /// Kills the process. Does nothing if it has ended: while the lock is held the process is not reaped, so no other
+    /// process can have its identifier.
     func kill() {
         state.withLock { state in
             if case .running = state { _ = Glibc.kill(identifier, SIGKILL) }
@@ -94,7 +95,7 @@ final class WorkerProcess: Sendable {
         }
     }
 
-    /// Waits until the process has ended; kills it if it has not ended after that time.
+    /// Waits until the process has ended, and kills it if it has not ended within that time.
     func end(within limit: Duration) async -> WorkerExit {
         let deadline = Task {
             try await Task.sleep(for: limit)
@@ -104,7 +105,7 @@ final class WorkerProcess: Sendable {
         return await end()
     }
 
-    /// Resident memory in bytes, from proc(5)'s `/proc/PID/statm`; nil if /proc hides other processes (hidepid), or if
+    /// The resident memory in bytes, from `/proc/PID/statm` (proc(5)). Nil if /proc hides other processes (hidepid), or if
     /// the process has ended.
     var residentMemory: Int? {
         guard let text = try? String(contentsOfFile: "/proc/\(identifier)/statm", encoding: .utf8) else { return nil }
@@ -127,19 +128,20 @@ final class WorkerProcess: Sendable {
     }
 }
 
-/// The worker's program, opened once: every worker of this daemon runs the same file, even if an upgrade has replaced
-/// it in the meantime.
+/// The worker's program. It is opened once, so that all workers of this daemon run the same file, even if an upgrade has
+/// replaced it in the meantime.
 package final class WorkerExecutable: Sendable {
     static let name = "paytokend-hsm"
 
-    /// The path at which the program was opened, for messages.
+    /// The path at which the program was opened. Messages mention it.
     let path: String
     private let file: OwnedDescriptor
     var descriptor: CInt { file.number }
-    /// A path at which this process reads the opened file, even if another one has replaced it since.
+    /// A path at which this process can read the opened file, even if an upgrade has replaced it.
     package var openedPath: String { "/proc/self/fd/\(descriptor)" }
 
-    /// - Throws: ``WorkerExecutableError`` with the reason when the file cannot be opened or is not executable.
+    /// Opens the program.
+    /// - Throws: ``WorkerExecutableError`` if the file cannot be opened or is not executable.
     package init(path: String) throws(WorkerExecutableError) {
         guard FileManager.default.isExecutableFile(atPath: path) else {
             throw WorkerExecutableError(message: "\(path) is not an executable file")
@@ -151,7 +153,8 @@ package final class WorkerExecutable: Sendable {
         self.path = path
     }
 
-    /// Returns the program that was installed with this one: in the same directory, else in `../libexec/paytokend`.
+    /// Opens the worker's program that was installed with this program: in the same directory, else in
+    /// `../libexec/paytokend`.
     package static func installed() throws(WorkerExecutableError) -> WorkerExecutable {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw WorkerExecutableError(message: "/proc/self/exe cannot be read; is /proc mounted?")

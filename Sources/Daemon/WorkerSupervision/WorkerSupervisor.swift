@@ -5,8 +5,8 @@ import Synchronization
 import Telemetry
 import WorkerProtocol
 
-/// Keeps one HSM token served: starts its workers one after the other, and decides when to start the next one and when
-/// to replace one. ``RunningWorkers`` starts and ends them.
+/// Keeps one HSM token in service. It decides when to start the next worker after one has ended, and when to replace one
+/// that still serves. ``RunningWorkers`` starts and ends the processes.
 final class WorkerSupervisor: Sendable {
     enum Signal: Sendable {
         case ended(worker: UInt64, wasUseful: Bool)
@@ -16,16 +16,16 @@ final class WorkerSupervisor: Sendable {
         case stop
     }
 
-    /// The growth in bytes, since a worker opened its HSM token, at which the worker is replaced. SoftHSM 2.6.1 loses
-    /// about 265 bytes with each derivation. The limit allows a million derivations, as many as `recycle_after` does by
-    /// default. A worker that grows faster loses objects, which slows its sessions long before memory runs out. Growth
-    /// counts and not size, since a worker with thousands of keys is large from the start.
+    /// The number of bytes by which a worker may grow after opening its HSM token; then it is replaced. SoftHSM 2.6.1 leaks
+    /// about 265 bytes with each derivation, so the limit allows a million derivations, the default of `recycle_after`. A
+    /// worker that grows faster leaks objects, which slows its sessions long before memory runs out. The limit is on growth
+    /// rather than size, since a worker with thousands of keys is large from the start.
     static let memoryGrowth = 256 * 1024 * 1024
 
     private struct State {
         var condition = HSMTokenCondition.starting
-        /// True if a successor's login was refused: the PIN is wrong by now, and the old worker continues with its old
-        /// login.
+        /// True if the HSM token refused a successor's login: the PIN in the file is wrong now. The old worker serves on
+        /// with its old login.
         var isLoginRefused = false
         var hasWarnedOfSecrets = false
     }
@@ -46,8 +46,8 @@ final class WorkerSupervisor: Sendable {
         self.continuation = continuation
     }
 
-    /// The present condition. Ready means that calls are accepted at this moment. The queue decides that; the state
-    /// here is updated later, both when a worker begins to serve and when it ends.
+    /// The current condition, ready if calls are accepted at this moment. The call queue decides that, since the condition
+    /// in `state` changes a little later, when a worker begins to serve and when it ends.
     var condition: HSMTokenCondition {
         if let hsmToken = calls.servedHSMToken { return .ready(hsmToken) }
         let condition = state.withLock { $0.condition }
@@ -59,7 +59,7 @@ final class WorkerSupervisor: Sendable {
         continuation.yield(.retry)
     }
 
-    /// The serving process.
+    /// The serving worker's process identifier; nil while no worker serves.
     var processIdentifier: pid_t? { workers.servingProcess }
 
     func stop() {
@@ -67,7 +67,7 @@ final class WorkerSupervisor: Sendable {
         continuation.yield(.stop)
     }
 
-    /// Answers all calls and ends all workers now.
+    /// Fails all calls and kills all workers now.
     func giveUp() {
         workers.giveUp(Self.shuttingDown)
         continuation.yield(.stop)
@@ -113,7 +113,7 @@ final class WorkerSupervisor: Sendable {
                 serving = await open(&delay, &signals)
                 continue
             }
-            // Once is enough: a failed successor is retried by itself.
+            // A worker's growth is reported only once. If its successor fails to start, a timer causes the next attempt.
             let growth = served.number == outgrown ? nil : watchGrowth(of: served)
             defer { growth?.cancel() }
             switch await signals.next() {
@@ -136,7 +136,8 @@ final class WorkerSupervisor: Sendable {
         await drain()
     }
 
-    /// Opens the first worker, or the next after one that ended. Returns nil, after a pause, if there is none yet.
+    /// Starts the first worker, or the next one after a worker has ended. If it cannot open the HSM token, returns nil
+    /// after a pause.
     private func open(
         _ delay: inout RespawnDelay, _ signals: inout AsyncStream<Signal>.Iterator
     ) async -> RunningWorkers.Opened? {
@@ -159,7 +160,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Checks every second how large a worker has become.
+    /// Checks the worker's memory every second, and reports once when it exceeds the limit.
     private func watchGrowth(of served: RunningWorkers.Opened) -> RepeatedTask? {
         guard let memory = served.memory else { return nil }
         let (continuation, most, worker) = (continuation, memory + memoryGrowth, served.number)
@@ -171,7 +172,8 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Warns once that secrets may be swapped to a disk.
+    /// Logs a warning, once, if the workers could not lock all secrets in memory, so that the kernel may swap them to a
+    /// disk.
     private func warnOfUnlockedSecrets() {
         let count = calls.unlockedSecrets
         guard count > 0 else { return }
@@ -197,7 +199,8 @@ final class WorkerSupervisor: Sendable {
         await sleep(pause)
     }
 
-    /// Starts a successor first and then switches, so that no call waits. Without a successor the old worker continues.
+    /// Starts a successor, and switches to it once it serves, so that no call waits. If the successor fails, the old worker
+    /// continues.
     private func recycle(_ served: RunningWorkers.Opened, _ reason: WorkerEvents.RestartReason) async -> RunningWorkers
         .Opened?
     {
@@ -213,8 +216,8 @@ final class WorkerSupervisor: Sendable {
         case .failure(let failure):
             logger.warning(
                 "a new worker could not take over; the old one continues", metadata: ["reason": "\(failure.message)"])
-            // A refused PIN is not retried automatically, since HSM tokens count wrong ones; only SIGHUP, which reads
-            // the PIN file again, triggers a retry. Until then the old worker continues, however old it is.
+            // After a refused PIN no new worker is started by itself, since HSM tokens count wrong PINs. Only SIGHUP, which
+            // reads the PIN file again, causes another attempt. Until then the old worker continues, however old it is.
             isLoginRefused = failure.kind == .loginRefused
             guard !isLoginRefused else { return served }
             let (continuation, worker) = (continuation, served.number)
@@ -223,7 +226,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Sleeps in short pieces, so that a stop does not wait for the pause.
+    /// Sleeps in short pieces, so that a daemon that stops does not wait for the rest of the pause.
     private func sleep(_ duration: Duration) async {
         let end = ContinuousClock.now + duration
         while !isStopping, ContinuousClock.now < end {
@@ -231,8 +234,8 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Waits until the PIN file changes or SIGHUP reports that it was read again. A refused PIN is not retried
-    /// automatically, since HSM tokens count wrong ones.
+    /// Waits until the PIN file changes, or until SIGHUP has made the daemon read it again. A refused PIN is not tried
+    /// again before, since HSM tokens count wrong PINs.
     private func pinFileChange(_ signals: inout AsyncStream<Signal>.Iterator) async {
         let continuation = continuation
         let path = settings.pinFile
@@ -249,7 +252,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Waits for the calls to end, then ends the workers.
+    /// Waits until no calls are left, at most for `call_timeout`, and then ends the workers.
     private func drain() async {
         let end = ContinuousClock.now + settings.callTimeout
         while !calls.isIdle, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(10)) }
@@ -257,7 +260,7 @@ final class WorkerSupervisor: Sendable {
     }
 }
 
-/// Distinguishes versions of a file.
+/// An inode and modification time, which differ if a file has been replaced or changed.
 private struct FileVersion: Equatable {
     private let inode: UInt64?
     private let modified: Date?
@@ -269,20 +272,21 @@ private struct FileVersion: Equatable {
     }
 }
 
-/// The pause before the next worker is started.
+/// The pause between the end of a worker and the start of the next.
 struct RespawnDelay {
-    /// The serving time after which a worker counts as healthy at its start.
+    /// The time that a worker must have served for its end not to lengthen the next pause.
     static let healthyAfter = Duration.seconds(30)
 
     private var deaths = 0
     private var refusals = 0
 
-    /// The short pause before replacing a worker that ends repeatedly but answers calls in between; it only keeps the
-    /// restarts from taking a whole core.
+    /// The pause after workers that end repeatedly but answer calls in between. It only keeps the restarts from using a
+    /// whole core.
     static let useful = Duration.milliseconds(200)
 
-    /// Returns the pause after the end of a worker that served: none at first, then 1, 2, 4 … 30 s, or ``useful``.
-    /// - Parameter wasUseful: true if it had answered calls.
+    /// Returns the pause after the end of a worker that served: none at first, then 1, 2, 4 … 30 s. If the worker had
+    /// answered calls, the pause is never longer than ``useful``.
+    /// - Parameter wasUseful: true if the worker had answered calls.
     mutating func afterDeath(served: Duration, wasUseful: Bool = false) -> Duration {
         refusals = 0
         if wasUseful {
@@ -294,8 +298,8 @@ struct RespawnDelay {
     }
 
     /// Returns the pause after a worker that could not open its HSM token: 1, 2, 4, then every 5 s, since the HSM token
-    /// may be back at any moment. nil for a refused PIN: another attempt could lock it, so something has to change
-    /// first.
+    /// may return at any time. The pause is 30 s after failures that seldom end by themselves, and nil after a refused
+    /// PIN. Another attempt could lock the PIN, so its file must change first, or SIGHUP arrive.
     mutating func afterRefusal(_ failure: WorkerFailure) -> Duration? {
         refusals += 1
         switch failure.kind {

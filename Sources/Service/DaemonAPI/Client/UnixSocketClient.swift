@@ -51,7 +51,7 @@ public struct UnixSocketClient: Sendable {
     private func answer(
         to request: ClientRequest, _ delivery: HTTPRequest.Delivery
     ) async throws(UnixSocketClientError) -> HTTPResponse {
-        var wire = request.wire(accept: delivery.isStreamed ? "*/*" : "application/json")
+        var wire = request.httpRequest(accept: delivery.isStreamed ? "*/*" : "application/json")
         wire.head.headers.add(name: "Connection", value: "close")
         wire.delivery = delivery
         return try await connecting { [wire] destination, deadline in
@@ -143,7 +143,7 @@ extension HTTPResponse {
 
 extension ClientRequest {
     /// Returns the HTTP request to send. Cancelling the task that waits for the answer also ends the exchange.
-    func wire(accept: String) -> HTTPRequest {
+    func httpRequest(accept: String) -> HTTPRequest {
         var headers: HTTPHeaders = ["Host": "localhost", "Accept": accept]
         if body != nil { headers.add(name: "Content-Type", value: "application/json") }
         if let traceparent { headers.add(name: "traceparent", value: traceparent) }

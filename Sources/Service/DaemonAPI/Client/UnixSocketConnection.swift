@@ -30,7 +30,7 @@ public final class UnixSocketConnection: Sendable {
         do {
             return ClientAnswer(
                 try await client.framed { () throws(HTTPFault) in
-                    try await http.send(request.wire(accept: "application/json"), before: .now + time)
+                    try await http.send(request.httpRequest(accept: "application/json"), before: .now + time)
                 })
         } catch {
             throw client.failure(of: error, after: time, hasServed: http.answers > 0)

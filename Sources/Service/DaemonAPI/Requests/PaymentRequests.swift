@@ -59,8 +59,8 @@ public struct DecryptRequest: Sendable {
         reference = try members.string("reference")
         try Self.check(reference: reference)
         attempt = try members.string("attempt")
-        after = try members.texts("after", 0...Self.maximumAfter, Self.attemptForm, Self.isAttempt) ?? []
-        merchants = try members.texts(
+        after = try members.strings("after", 0...Self.maximumAfter, Self.attemptForm, Self.isAttempt) ?? []
+        merchants = try members.strings(
             "merchants", 1...Self.maximumMerchants, "1 to \(Self.maximumPatternBytes) bytes"
         ) { (1...Self.maximumPatternBytes).contains($0.utf8.count) }
         guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }

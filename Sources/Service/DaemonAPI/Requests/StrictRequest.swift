@@ -95,7 +95,7 @@ struct RequestMembers {
     /// Returns an array of strings; nil if the member is absent.
     ///
     /// - Parameter form: a description of the strings that `suits` accepts, for the refusal.
-    func texts(
+    func strings(
         _ name: String, _ count: ClosedRange<Int>, _ form: String, _ suits: (String) -> Bool
     ) throws(Refusal) -> [String]? {
         guard let value = object[name] else { return nil }
