@@ -8,8 +8,8 @@ import Ledger
 import PaymentToken
 import WorkerSupervision
 
-/// The peers that are served. The first rule that matches a peer decides alone; a peer that no rule matches is not
-/// served.
+/// The rules that decide which peers the daemon serves. The first rule that matches a peer decides alone. The daemon
+/// refuses a peer that no rule matches.
 struct AccessPolicy: Sendable, Equatable {
     let rules: [AccessRule]
     let overflow: OverflowIdentifiers
@@ -19,19 +19,20 @@ struct AccessPolicy: Sendable, Equatable {
         self.overflow = overflow
     }
 
-    /// The policy without an `access` section: the daemon's own user and root, with all roles.
+    /// Returns the policy for a configuration without `access`: root and the daemon's own user have all roles.
     static func ownUserAndRoot(ownUID: UInt32 = geteuid(), overflow: OverflowIdentifiers = .current) -> AccessPolicy {
         let accounts = [Account(name: "root", id: 0), Account(name: String(ownUID), id: ownUID)]
         return AccessPolicy(
             rules: accounts.map { AccessRule(user: $0, roles: Set(Role.allCases)) }, overflow: overflow)
     }
 
-    /// Returns the peer's caller, or nil when no rule matches it.
+    /// Returns the caller that the peer is under the first matching rule; nil if no rule matches.
     func caller(for peer: PeerCredentials) -> Caller? {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }
 
-    /// The group of accounts that this peer counts for; nil for an account that its rule names.
+    /// Returns the accounts with which this peer shares limits: those of the group that its rule names, or those that no
+    /// rule matches. Nil if its rule names the user.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
@@ -40,8 +41,8 @@ struct AccessPolicy: Sendable, Equatable {
         rules.first(matching: peer, overflow: overflow)
     }
 
-    /// Returns true if a rule of this name gives this role. For a caller of another host, this host knows only the
-    /// name.
+    /// Returns true if a rule with this name gives the role. A caller of another host can only be checked in this way,
+    /// since its uid and groups mean nothing here.
     func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
@@ -49,61 +50,62 @@ struct AccessPolicy: Sendable, Equatable {
 
 /// One entry of the configuration's `access`: the peers that it matches, and their permissions.
 struct AccessRule: PeerRule, Sendable, Equatable {
-    /// The caller's name in audit records, by which repeats of the same caller are recognised too; nil means the peer's
-    /// uid.
+    /// The caller's name in audit records. A repeat must come from a caller of the same name. Nil means the peer's uid.
     var name: String?
     var user: Account?
-    /// The primary or a supplementary group. With `user` too, both must match.
+    /// The peer's primary or a supplementary group. If `user` is set too, the peer must match both.
     var group: Account?
     var roles: Set<Role>
-    /// The merchants whose keys the callers may use; nil allows all, an empty list none.
+    /// The merchants whose keys the caller may use. Nil allows all merchants, an empty array none.
     var merchants: [MerchantPattern]?
-    /// The members of `expected` that each decrypt request must contain.
+    /// The members of `expected` that each decrypt request of the caller must contain.
     var requireExpected: Set<String> = []
-    /// The signing-time window of these callers; nil means the window of `verification`.
+    /// The signing-time window for this caller; nil for the window of `verification`.
     var signingTimeWindow: SigningTimeWindow?
 
-    /// Returns true if its callers decrypt and are identified by their uids, which another host may have given to other
-    /// accounts.
+    /// True if the rule's callers may decrypt but have no name. The ledger then knows them by uid, which another host may
+    /// have given to another account.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
 }
 
-/// A caller's permissions. The raw values are those of the configuration.
+/// A set of operations that a rule permits. The raw values are those of the configuration.
 enum Role: String, CaseIterable, Sendable {
     /// Decrypt and verify.
     case decrypt
     /// Sign TLS handshakes with merchants' identity keys.
     case session
-    /// Metrics, status, key list and show.
+    /// Read metrics and the status, list and show keys.
     case monitor
-    /// The key-usage record; implies monitor.
+    /// Read and export the key-usage record; implies `monitor`.
     case audit
-    /// All other operations except decrypt and session; implies monitor.
+    /// All operations except those of `decrypt` and `session`; implies `monitor`.
     case admin
 }
 
 extension Set<Role> {
-    /// These roles and the ones they imply.
+    /// These roles, and `monitor` if one of them implies it.
     var withImplied: Set<Role> {
         isDisjoint(with: [.audit, .admin]) ? self : union([.monitor])
     }
 }
 
-/// A peer that a rule matched, with the rule's permissions.
+/// A peer that a rule matches, with the permissions of that rule.
 struct Caller: Sendable, Equatable {
-    /// The rule's name, or the uid in decimal. A repeat must come from the same name.
+    /// The rule's name, or the peer's uid in decimal if the rule has none. A repeat must come from a caller of the same
+    /// name.
     let name: String
     let peer: PeerCredentials
     /// The caller's roles, including the implied ones.
     let roles: Set<Role>
-    /// The members of `expected` that each of its decrypt requests must contain.
+    /// The members of `expected` that each decrypt request of the caller must contain.
     let requireExpected: Set<String>
-    /// The caller's signing-time window; nil means the window of `verification`.
+    /// The signing-time window for this caller; nil for the window of `verification`.
     let signingTimeWindow: SigningTimeWindow?
-    /// The accounts that its rule admits by a group alone; nil if the rule names the user.
+    /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
-    /// The caller's own client, as the caller names it. It determines only turns and is neither recorded nor trusted.
+    /// The client on whose behalf the caller sends this request, by the name that the caller gives. It serves fairness
+    /// only, and is neither recorded nor trusted.
     private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {
@@ -116,7 +118,7 @@ struct Caller: Sendable, Equatable {
         merchants = rule.merchants
     }
 
-    /// Returns the same caller, acting for one of its own clients.
+    /// Returns a copy of the caller that acts for this client.
     func asking(for client: ClientName?) -> Caller {
         var caller = self
         caller.client = client
@@ -136,15 +138,16 @@ struct Caller: Sendable, Equatable {
 }
 
 extension Requester {
-    /// - Parameter origin: the request's connection; nil if the call is made even if the peer has left.
+    /// - Parameter origin: the request's connection. Its calls are dropped when the peer closes it. Nil if they are to be
+    ///   made in any case.
     init(_ caller: Caller, from origin: RequestOrigin? = nil) {
         self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
     }
 }
 
 extension PeerCredentials {
-    /// The identities that distinguish persons in approvals; nil for an unknown person, who can neither request nor
-    /// approve.
+    /// The uid and login uid that distinguish persons in approvals. Nil if the login uid cannot be read: such a peer can
+    /// neither request nor approve.
     var person: PersonIdentities? {
         switch loginUID {
         case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)

@@ -6,8 +6,9 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// The second person's decisions. An approved operation is carried out at once, in the same transaction. If only
-/// another node can carry it out, that node notices the approval and does so (``carryOutApproved(_:)``).
+/// The decisions of a second person about requested operations. An approved operation is carried out at once, in the same
+/// transaction as the approval. If only another node can carry it out, that node does so when it learns of the approval
+/// (``carryOutApproved(_:)``).
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -16,7 +17,7 @@ struct ApprovalDecisions: Sendable {
     /// The result of a decision.
     struct Outcome: Sendable {
         let approval: Approval
-        /// The key after the operation; nil if it concerns no key or was not carried out.
+        /// The key after the operation. Nil if the operation concerns no key, or was not carried out.
         let key: KeyEntry?
     }
 
@@ -58,8 +59,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
-    /// Refuses an approval that was already decided or has expired. This check comes first, so that the refusal names
-    /// that reason and not the key's state. The transaction checks it again.
+    /// Refuses an approval that has already been decided or has expired. This check comes before all others, so that the
+    /// refusal gives this reason rather than the key's state. The transaction repeats the check.
     private func requirePending(_ approval: Approval, _ now: Date) throws(Refusal) {
         let conflict: ApprovalConflict
         switch approval.status(at: now) {
@@ -70,14 +71,14 @@ struct ApprovalDecisions: Sendable {
         throw conflict.refusal
     }
 
-    /// Requires that the requester is another person and still has the role that the request needs. The transaction
-    /// checks the first condition again.
+    /// Refuses the approval unless another person requested it, and still has the role `admin`. The transaction repeats the
+    /// first check.
     private func requireOtherPerson(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
         if let conflict = approval.requesterConflict(with: person, on: ledger.node) { throw conflict.refusal }
         guard approval.node == ledger.node else {
-            // The requester's uid and groups belong to another host; this host's rules know the requester by name
-            // alone.
+            // The requester's uid and groups belong to another host, so this host can check only the name of the
+            // requester's rule.
             guard let name = requester.ruleName, policies.current.access.gives(.admin, toName: name) else {
                 throw Refusal(
                     .approvalInvalid,
@@ -109,8 +110,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: key)
     }
 
-    /// Returns true if this node can carry out the operation. Any node whose HSM tokens list an external key can adopt
-    /// it.
+    /// Returns true if this node can carry out the operation. An external key can be adopted by any node whose HSM tokens
+    /// list it.
     private func canCarryOut(_ approval: Approval) -> Bool {
         guard approval.node != ledger.node, ApprovalOperation.ofOneNode.contains(approval.operation) else {
             return true
@@ -121,8 +122,8 @@ struct ApprovalDecisions: Sendable {
         return !key.hsmTokens.isEmpty
     }
 
-    /// Carries out an operation of this node that was approved on another node. Does nothing if it was already carried
-    /// out.
+    /// Carries out an operation that was requested on this node and approved on another. Does nothing if it has already
+    /// been carried out.
     func carryOutApproved(_ identifier: ApprovalIdentifier) async throws(Refusal) {
         let now = clock.now()
         let approval = try await find(identifier)
@@ -137,9 +138,10 @@ struct ApprovalDecisions: Sendable {
         _ = try await carryOut(approval, change, by: nil, draft: draft)
     }
 
+    /// Carries out an approved operation.
     /// - Parameters:
     ///   - change: the change that contains the approval's step and its audit record.
-    ///   - caller: the approving caller; nil if the approval was given on another node.
+    ///   - caller: the caller who approved; nil if that was on another node.
     private func carryOut(
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry? {

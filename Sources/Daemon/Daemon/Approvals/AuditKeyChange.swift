@@ -7,20 +7,20 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-/// Replaces the key in the HSM token that signs the audit checkpoints, which takes two people. Signatures of the former
-/// key stay valid: an auditor then has both public keys.
+/// Replaces the key in the HSM token that signs the audit checkpoints. A second person must approve. The former key's
+/// signatures stay valid, so an auditor needs both public keys.
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
         /// The change waits for a second person.
         case pending(Approval)
-        /// A dry run found no objection.
+        /// The dry run found no reason to refuse the change.
         case wouldChange(from: CheckpointKey)
     }
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// The HSM token's configured name.
+    /// The configured name of the HSM token.
     let hsmTokenName: String
     let checkpoints: Checkpoints
     let gate: LedgerGate
@@ -28,10 +28,10 @@ struct AuditKeyChange: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
     let logger: Logger
-    /// Locked during a change: the second of two concurrent changes sees the result of the first.
+    /// Allows one change at a time. The second of two concurrent changes thus sees the result of the first.
     private let lock = AsyncLock()
 
-    /// Returns the parameters that an approval covers: the replacement of this key, not of a later one.
+    /// Returns the parameters that an approval covers: the replacement of this key, and not of the one that follows it.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
@@ -57,7 +57,7 @@ struct AuditKeyChange: Sendable {
                     at: clock.now()), by: caller, for: draft))
     }
 
-    /// Carries out the approved change, in one transaction with the approval.
+    /// Carries out an approved change, in one transaction with the approval.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
@@ -67,10 +67,11 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// Replaces the audit key. The new key is planned in the ledger, made in the HSM token, and announced in the
-    /// record, which the former key seals. It is then put into service in one transaction with its audit record. An
-    /// auditor who has the former key can therefore verify that the new one is its successor. After an interruption the
-    /// former key continues to sign, and the next change uses the planned key.
+    /// Replaces the audit key in four steps. The ledger plans the new key, the HSM token generates it, the record announces
+    /// it, and the former key seals that announcement. Then one transaction puts the new key into service and records that.
+    ///
+    /// An auditor who has the former key can therefore verify that the new one is its successor. If an interruption ends
+    /// these steps early, the former key continues to sign, and the next change uses the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -87,7 +88,7 @@ struct AuditKeyChange: Sendable {
         announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)
         announcement.hsmToken = AuditText(hsmTokenName)
         try await recorder.append(announcement)
-        // The former key seals this record and all before it.
+        // The former key seals the announcement and all records before it.
         try await checkpoints.seal()
 
         var change = decision
@@ -102,7 +103,8 @@ struct AuditKeyChange: Sendable {
         return next.checkpointKey
     }
 
-    /// Starts using the key. The change is already recorded; later seals and starts retry what fails here.
+    /// Makes the key sign from now on. The change is already recorded, so a seal that fails here is only logged. Later
+    /// seals and the next start retry it.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))
@@ -114,7 +116,8 @@ struct AuditKeyChange: Sendable {
         }
     }
 
-    /// The key in service, and the identifier of one that was planned and never put into service.
+    /// Returns the key in service, and the identifier of a key that was planned but never put into service; nil if there is
+    /// none.
     private func keys() async throws(Refusal) -> (current: CheckpointKey, planned: [UInt8]?) {
         let stored = try await refusing(ledger: await ledger.auditKeys())
         guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(point: point)

@@ -6,11 +6,13 @@ import Ledger
 import Logging
 import Refusals
 
-/// Accepts the present clock as right, although the ledger has later times from a wrong clock. This takes two people.
+/// Accepts the daemon's clock as right, although the ledger has later times from when a clock was wrong. A second person
+/// must approve.
 ///
-/// The claims pruned while the clock was ahead are gone, so the daemon cannot tell whether an earlier payment token was
-/// released. To release none twice, it serves only payment tokens signed after a fence: the acceptance time plus the
-/// widest signing-time window. Those signed before the fence stay refused for good.
+/// The claims that were pruned while a clock was ahead are lost. The daemon therefore cannot tell whether an earlier
+/// payment token was released. To release none twice, it serves only payment tokens that were signed after a fence: the
+/// acceptance time plus the widest signing-time window. Payment tokens that were signed before the fence and have no claim
+/// stay refused for good.
 ///
 /// The fence is late enough for this reason. Every pruned claim was made before the acceptance. A payment token is
 /// claimed only while its signing time, which Apple sets, is within the window around the clock. So no payment token
@@ -21,18 +23,18 @@ struct ClockAcceptance: ClockAccepting {
     /// The changes that an acceptance would make.
     struct Plan: Sendable, Equatable {
         let now: Date
-        /// The newest record, if it is ahead of the clock; acceptance disregards it from then on.
+        /// The time of the newest record, if the clock is earlier. After the acceptance the daemon disregards that time.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence; nil if the time before which claims are forgotten is not ahead and stays. A shared ledger may set
-        /// it later.
+        /// The fence; nil if the ledger's limit for payment tokens without a claim does not change. A shared ledger may set
+        /// a later fence.
         var servedFrom: Date?
     }
 
     enum Outcome: Sendable {
         case accepted(Plan)
         case pending(Approval)
-        /// A dry run found no objection.
+        /// The dry run found no reason to refuse the acceptance.
         case wouldAccept(Plan)
     }
 
@@ -62,8 +64,8 @@ struct ClockAcceptance: ClockAccepting {
                 by: caller, for: draft))
     }
 
-    /// Carries out the approved acceptance, in one transaction with the approval. The fence is computed from the
-    /// approval's time.
+    /// Carries out an approved acceptance, in one transaction with the approval. The fence is computed from the time of the
+    /// approval, not of the request.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
@@ -76,7 +78,7 @@ struct ClockAcceptance: ClockAccepting {
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
-    /// Returns the parameters that an approval covers: only the times that were ahead of the clock at the request.
+    /// Returns the parameters that an approval covers: the ledger's times that were ahead of the clock at the request.
     static func parameters(_ plan: Plan) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptClock)
         parameters.add(plan.newestRecord.map { AuditTime($0).text })
@@ -117,7 +119,7 @@ struct ClockAcceptance: ClockAccepting {
         )
     }
 
-    /// - Returns: the plan with the fence that the ledger set.
+    /// - Returns: the plan, with the fence that the ledger has set.
     private func carryOut(
         _ planned: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -148,13 +150,13 @@ struct ClockAcceptance: ClockAccepting {
     }
 }
 
-/// Takes an older ledger into service although the HSM token remembers a newer one, which takes two people.
+/// Takes an older ledger into service although the HSM token remembers a newer one. A second person must approve.
 struct RestoreAcceptance: RestoreAccepting {
     enum Outcome: Sendable {
         /// The ledger's last sequence, the sequence that the HSM token remembers, and the fence.
         case accepted(ledgerSequence: Int, hsmTokenSequence: Int?, servedFrom: Date?)
         case pending(Approval)
-        /// A dry run found no objection.
+        /// The dry run found no reason to refuse the acceptance.
         case wouldAccept(ledgerSequence: Int, hsmTokenSequence: Int?)
     }
 
@@ -195,23 +197,22 @@ struct RestoreAcceptance: RestoreAccepting {
 
 // MARK: The routes' interfaces
 
-/// Takes a ledger that disagrees with the HSM token into service.
+/// The interface through which a route takes a ledger into service that disagrees with the HSM token.
 protocol RestoreAccepting: Sendable {
-    /// Checks that the restore may be accepted, then records the acceptance or requests a second person's approval.
+    /// Checks that the restore may be accepted. Then records the acceptance, or requests a second person's approval.
     ///
-    /// - Parameter withoutFinding: true to set the fence even if no disagreement was found.
-    /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
+    /// - Parameter withoutFinding: true to set the fence even if ledger and HSM token agree.
+    /// - Throws: invalid_state if there is nothing to accept, or if an acceptance would not help.
     func accept(
         reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
-/// Accepts the present clock although the ledger has later times.
+/// The interface through which a route accepts the daemon's clock although the ledger has later times.
 protocol ClockAccepting: Sendable {
-    /// Checks that the clock may be accepted, then records the acceptance or requests a second person's approval.
+    /// Checks that the clock may be accepted. Then records the acceptance, or requests a second person's approval.
     ///
-    /// - Throws: invalid_state when there is nothing to accept, or when a signing-time window that must limit the fence
-    ///   is off.
+    /// - Throws: invalid_state if there is nothing to accept, or if a signing-time window that the fence needs is off.
     func accept(
         reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> ClockAcceptance.Outcome

@@ -1,13 +1,14 @@
 import AuditChain
 import Ledger
 
-// The digest that binds an approval to the findings. It covers kinds and values, not the sentences that people read.
+// The digest of the findings that an approval permits to accept. It covers the findings' kinds and values, but not the
+// sentences that people read, so those may change.
 
 extension DetectedRestore {
-    /// The digest of all findings and of the node that made them.
+    /// The digest of this node's finding and of all other nodes' findings.
     var parameters: AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
-        // The format of the following parts. Version 0.1.0 wrote sentences and no format.
+        // The version of this format. Version 0.1.0 of the daemon hashed sentences instead, without a format version.
         parameters.add("form 2")
         parameters.add(node)
         parameters.add(disagreement)
@@ -19,7 +20,8 @@ extension DetectedRestore {
         return parameters.digest
     }
 
-    /// Returns true if an approval with this digest, in either format, permits accepting the findings.
+    /// Returns true if an approval with this digest permits accepting the findings. The digest may be in this format or
+    /// that of version 0.1.0.
     func isPermitted(by approved: AuditDigest) -> Bool {
         approved == parameters || approved == parametersOfFirstVersion
     }
@@ -52,8 +54,8 @@ extension OperationParameters {
 
 // MARK: Version 0.1.0
 
-// Requests that version 0.1.0 recorded may be open for `approvals.expire` after an upgrade. Their digests cover these
-// sentences, so no word of them may change. Remove this part in version 0.3.0.
+// After an upgrade, requests that version 0.1.0 recorded stay open until `approvals.expire` has passed. Their digests cover
+// the sentences below, so no word of these may change. Remove this part in version 0.3.0.
 
 extension DetectedRestore {
     var parametersOfFirstVersion: AuditDigest {

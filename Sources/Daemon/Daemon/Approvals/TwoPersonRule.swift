@@ -9,26 +9,27 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-// Operations that take two people. The routes ask TwoPersonRule whether an operation needs a second person; if so, the
-// request is stored in the ledger (UsageRecorder.ask) and waits. ApprovalDecisions is the second person's side: it
-// checks who decides and when, and carries out the operation in the same transaction as the decision.
+// Operations that need a second person. A route asks TwoPersonRule whether an operation needs one. If so, UsageRecorder.ask
+// stores the request in the ledger, where it waits. ApprovalDecisions handles the second person's decision. It checks who
+// decides and when, and carries out the operation in the same transaction as the decision.
 
-/// The configuration's section `approvals`.
+/// The rule of the configuration's section `approvals`: which callers need a second person, and for how long a request
+/// stays open.
 struct TwoPersonRule: Sendable {
-    /// `approvals.people`.
+    /// The value of `approvals.people`: the number of persons that an operation needs, 1 or 2.
     let people: Int
-    /// `approvals.expire`.
+    /// The value of `approvals.expire`: the time after which an undecided request expires.
     let expire: Duration
 
-    /// Returns true for staff if two people are required. Root and the daemon's user can reach HSM token and ledger
-    /// directly, so the rule does not bind them.
+    /// Returns true if the caller needs a second person. Root and the daemon's user never do: they can reach the HSM token
+    /// and the ledger directly, so the rule would not stop them.
     func binds(_ caller: Caller) -> Bool {
         people > 1 && caller.uid != 0 && caller.uid != geteuid()
     }
 
-    /// The request for an operation, as stored in the ledger.
+    /// Returns the request for an operation, to be stored in the ledger.
     ///
-    /// - Throws: `forbidden` when the caller is an unknown person.
+    /// - Throws: `forbidden` if the caller's person is unknown.
     func request(
         _ operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash? = nil, keyState: KeyState? = nil,
         reason: AuditReason, by caller: Caller, at now: Date
@@ -42,11 +43,11 @@ struct TwoPersonRule: Sendable {
 }
 
 extension Caller {
-    /// Returns the caller's person, for requesting and approving on this host or another one.
+    /// Returns the caller's person, with the account names by which another host recognises it.
     ///
-    /// The account names are the system's present ones. Their look-up runs on a thread that may block.
+    /// The names are looked up now, on a thread that may block.
     ///
-    /// - Throws: `forbidden` when the person is unknown.
+    /// - Throws: `forbidden` if the person is unknown.
     func person() async throws(Refusal) -> PersonIdentities {
         let person = peer.person
         let (account, loginAccount) = await withCheckedContinuation { (found: CheckedContinuation<_, Never>) in
@@ -55,7 +56,8 @@ extension Caller {
                 found.resume(returning: names)
             }
         }
-        // In a user namespace one account has 65,536 subordinate uids (subuid(5)), and each keeps the account's groups.
+        // In a user namespace, one account can use 65,536 subordinate uids (subuid(5)), all with the account's groups.
+        // Without this check it could pass as several persons.
         guard unnamedAccounts == nil || account != nil else {
             throw Refusal(
                 .forbidden,
@@ -85,7 +87,8 @@ extension ApprovalRequest {
     }
 }
 
-/// An operation's parameters as one digest, so that exactly the approved operation is carried out.
+/// The parameters of an operation, as one digest. An approval contains the digest, so that only the approved operation can
+/// be carried out with it.
 struct OperationParameters: Sendable {
     private var bytes: [UInt8] = []
 
@@ -93,7 +96,7 @@ struct OperationParameters: Sendable {
         add(Array(operation.rawValue.utf8))
     }
 
-    /// Each part is preceded by its length, so that no two lists of parts have the same bytes.
+    /// Adds a part, preceded by its length. Otherwise two different lists of parts could have the same bytes.
     mutating func add(_ part: [UInt8]) {
         bytes += (0..<8).map { UInt8(truncatingIfNeeded: part.count >> (56 - 8 * $0)) }
         bytes += part

@@ -8,11 +8,11 @@ extension AccessPolicy {
         "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window",
     ]
 
-    /// Parses the rules of the root's `access`.
+    /// Parses the rules in `access` of the configuration's root.
     ///
     /// - Parameters:
-    ///   - namesCallers: true if every caller that decrypts needs a name, since uids identify callers on one host only.
-    ///   - gateway: the account of the package's paytoken-gateway; nil if the system has none.
+    ///   - namesCallers: true if each rule that permits decrypting needs a name. Uids identify callers on one host only.
+    ///   - gateway: the account of the package's paytoken-gateway; nil if the host has no such account.
     init(
         _ root: ConfigurationSection, namesCallers: Bool, gateway: Accounts.User? = Accounts.user("paytoken-gateway")
     ) {
@@ -45,7 +45,7 @@ extension AccessPolicy {
         gateway.map { warn(ofExpectationsOf: $0, sections) }
     }
 
-    /// Warns if the gateway's rule requires expectations, which its Radial documents cannot contain.
+    /// Warns if the gateway's rule has `require_expected`: the gateway's Radial documents cannot contain these members.
     private func warn(ofExpectationsOf gateway: Accounts.User, _ sections: [ConfigurationSection]) {
         let peer = PeerCredentials(uid: gateway.uid, gid: gateway.gid, groups: Accounts.groups(of: gateway))
         guard let place = rules.firstIndex(where: { $0.matches(peer, overflow: overflow) }),
@@ -66,7 +66,7 @@ extension AccessRule {
         self.init(user: accounts.user, group: accounts.group, roles: section.ruleRoles())
         name = section.node("name") == nil ? nil : section.name("name")
         if let name, name.allSatisfy(\.isNumber) {
-            // A caller whose rule has no name is named by its uid in decimal.
+            // A caller whose rule has no name is known by its uid in decimal.
             section.problem("name", "must not be a number; it would be mistaken for a uid")
         }
         if namesCallers, lacksName, section.node("name") == nil {

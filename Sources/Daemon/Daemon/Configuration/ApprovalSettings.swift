@@ -4,9 +4,9 @@ import Encodings
 import Glibc
 import HostSystem
 
-/// `approvals`: the second person for critical operations.
+/// The section `approvals`: the second person for critical operations.
 struct ApprovalSettings: Sendable, Equatable {
-    /// The number of persons that such an operation needs, including the requester: 2, or 1 for no second person.
+    /// The number of persons that such an operation needs, the requester included: 2, or 1 if no second person is needed.
     var people = 2
     /// The time after which an undecided request expires.
     var expire: Duration = .seconds(86_400)
@@ -15,7 +15,7 @@ struct ApprovalSettings: Sendable, Equatable {
 extension ApprovalSettings {
     static let keys = ["people", "expire"]
 
-    /// - Parameter access: the access policy; nil if its rules have problems and so cannot be counted.
+    /// - Parameter access: the access policy, in which the holders of `admin` are counted; nil if its rules have problems.
     init(_ section: ConfigurationSection, access: AccessPolicy?, _ root: ConfigurationSection) {
         self.init()
         people = Self.people(section) ?? people
@@ -32,7 +32,7 @@ extension ApprovalSettings {
         }
     }
 
-    /// Returns nil if the value is absent, or invalid and reported.
+    /// Parses `people`. Returns nil if the value is absent, or if it is invalid and the problem has been reported.
     private static func people(_ section: ConfigurationSection) -> Int? {
         guard let text = section.written("people") else { return nil }
         guard section.node("people")?.typeName == "int", let people = ["1": 1, "2": 2][text] else {
@@ -47,8 +47,8 @@ extension ApprovalSettings {
 }
 
 extension AccessPolicy {
-    /// The number of persons whom the rules give admin, each account being one, under any names. nil if that cannot be
-    /// counted: no rule shows how many people reach root and the daemon's own user with sudo.
+    /// The number of accounts to which the rules give `admin`. Nil if it cannot be determined, or if root or the daemon's
+    /// own user is among them: no rule shows how many people can become those with sudo.
     var personsWithAdmin: Int? {
         let rules = rules.filter { $0.roles.contains(.admin) }
         let unbound: Set<UInt32> = [0, geteuid()]
@@ -58,7 +58,7 @@ extension AccessPolicy {
             if let user = rule.user {
                 candidates = [Accounts.user(user.name)].compactMap { $0 }
             } else if let group = rule.group {
-                // The members of a group that is only a number cannot be listed.
+                // A group without a name in the system's database has no list of members.
                 guard let members = Accounts.members(ofGroup: group.name) else { return nil }
                 candidates = members.users
             } else {
@@ -66,7 +66,8 @@ extension AccessPolicy {
             }
             for candidate in candidates { users[candidate.uid] = candidate }
         }
-        // An earlier rule may match an account and withhold the role, so the whole policy is evaluated.
+        // An earlier rule may match an account without giving it the role. Each account is therefore checked against the
+        // whole policy.
         let holders = users.values.filter { user in
             let peer = PeerCredentials(uid: user.uid, gid: user.gid, groups: Accounts.groups(of: user))
             return caller(for: peer)?.has(.admin) ?? false

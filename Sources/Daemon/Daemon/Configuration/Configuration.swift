@@ -5,34 +5,35 @@ import ServerProgram
 import Telemetry
 import WorkerSupervision
 
-/// The configuration file, typed, checked and completed with defaults; names are resolved, paths absolute.
+/// The values of the configuration file, checked and completed with defaults. Names are resolved, and paths are absolute.
 ///
-/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
-/// names its file, line and key; an unknown key is a problem. Reading changes nothing, so a file can be checked while
-/// another is in force.
+/// The program reads the file at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
+/// reports its file, line and key. An unknown key is a problem. Reading has no effect on the daemon, so a file can be
+/// checked while another configuration is in force.
 ///
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
 /// HSMTokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
-/// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``read(_:_:)``.
+/// ``ConfigurationReader``. ConfigurationValues.swift has the kinds of values. Start reading at ``read(_:_:)``.
 ///
 /// A new key needs a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line
 /// in the sample configuration.
 struct Configuration: Sendable {
     /// The absolute path of the file.
     var file: String
-    /// The SHA-256 of the file, by which the record names the loaded configuration.
+    /// The SHA-256 of the file, which identifies the configuration in the record.
     var fileDigest: AuditDigest
     var listener: ListenerSettings
-    /// 1 to 16 HSM tokens with unique names. The first one holds the audit key and remembers the record's end.
+    /// The HSM tokens, 1 to 16 with unique names. The first one holds the audit key and remembers the end of the record.
     var hsmTokens: [HSMTokenSettings]
     var trust: TrustSettings
-    /// `verification.signing_time_window`, for callers whose rule sets none.
+    /// The value of `verification.signing_time_window`, for callers whose rule sets no window.
     var signingTimeWindow: SigningTimeWindow
     var ledger: LedgerSettings
     var approvals: ApprovalSettings
     var access: AccessPolicy
     var log: LogSettings
-    /// Permitted settings that weaken the service; logged at start and shown as `paytokend_insecure_settings`.
+    /// The permitted settings that weaken the service. They are logged at the start and shown as
+    /// `paytokend_insecure_settings`.
     var warnings: [ConfigurationWarning]
 }
 
@@ -50,14 +51,13 @@ extension Configuration: ServerConfiguration {
         let ledger = LedgerSettings(ledgerSection)
         let problemsBefore = reader.problems.count
         let access = AccessPolicy(root, namesCallers: LedgerSettings.namesServer(ledgerSection))
-        // The holders of admin are counted only if the rules have no problems.
+        // With incomplete rules, the number of persons with the role admin would be wrong.
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
-        // The files are in a directory that only the daemon's user can read. HSM tokens' names are unique and fit into
-        // a path.
+        // Only the daemon's user can read this directory. The HSM tokens' names are unique and are valid file names.
         let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"

@@ -12,7 +12,7 @@ extension HSMTokenSettings {
         "environment", "init_args", "deny_system_calls", "use_log", "use_log_timeout",
     ]
 
-    /// Parses the elements of the root's `tokens`; returns none after a reported problem.
+    /// Parses `tokens` of the configuration's root. An HSM token with a problem is reported and left out.
     static func all(_ root: ConfigurationSection) -> [HSMTokenSettings] {
         guard root.node("tokens") != nil else {
             root.reader.problem("tokens", line: nil, "is missing; describe the HSM token with the merchant keys")
@@ -37,7 +37,7 @@ extension HSMTokenSettings {
 
     private static let maximumHSMTokens = 16
 
-    /// Checks that names are unique: records, metrics and `--token` distinguish HSM tokens by name.
+    /// Reports names that occur twice: records, metrics and the option `--token` distinguish HSM tokens by name.
     private static func checkNames(_ hsmTokens: [(section: ConfigurationSection, name: String?)]) {
         var places: [String: String] = [:]
         for (section, name) in hsmTokens {
@@ -49,7 +49,7 @@ extension HSMTokenSettings {
         }
     }
 
-    /// Returns nil if a required value is missing or invalid, which was reported.
+    /// Parses one HSM token. Returns nil after reporting that a required value is missing or invalid.
     init?(_ section: ConfigurationSection) {
         let name = section.name("name")
         let module = Self.module(section)
@@ -71,7 +71,7 @@ extension HSMTokenSettings {
             useLog: Self.useLog(section, environment))
     }
 
-    /// Parses a program and its arguments; no shell interprets them.
+    /// Parses `use_log`: a program and its arguments. The daemon runs the program without a shell.
     private static func useLog(_ section: ConfigurationSection, _ environment: [String: String]) -> UseLogProgram? {
         let timeout = section.duration(
             "use_log_timeout", in: .seconds(1)...(.seconds(3600)), default: .seconds(60))
@@ -145,7 +145,7 @@ extension HSMTokenSettings {
         return section.secretFile("pin_file", use: tokenUse)
     }
 
-    /// The action that a PIN's file enables for other accounts that can read it.
+    /// The part of a problem report that says what other accounts could do with a PIN that they can read.
     private static let tokenUse = "use the HSM token without the daemon"
 
     private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {
@@ -188,7 +188,8 @@ extension HSMTokenSettings {
     }
 }
 
-/// The system calls that an HSM token's worker can be denied; see `deny_system_calls` in the sample configuration.
+/// The system calls that the configuration can deny to an HSM token's worker; see `deny_system_calls` in the sample
+/// configuration.
 enum DeniableSystemCalls {
     static let names: [String] = {
         var names: [String] = []

@@ -2,7 +2,7 @@ import ConfigurationFile
 import Encodings
 import PaymentToken
 
-/// The daemon's settings that are permitted but weaken it.
+/// The daemon's settings about which it warns, most of them because they weaken it.
 extension ConfigurationWarning.Setting {
     static let signingTimeWindowOff = Self("signing_time_window_off")
     static let foreignRoots = Self("foreign_roots")
@@ -10,12 +10,12 @@ extension ConfigurationWarning.Setting {
     static let databaseTLS = Self("database_tls")
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
-    /// True if the setting keeps its value from the start, regardless of what a reload reads.
+    /// True if a reload cannot change the setting, so that its value from the start stays in force.
     var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }
 }
 
 extension ConfigurationSection {
-    /// Parses a signing-time window; returns nil when the key is absent. `off` causes a warning.
+    /// Parses a signing-time window; returns nil if the key is absent. The value `off` is permitted, with a warning.
     func signingTimeWindow(_ name: String) -> SigningTimeWindow? {
         guard node(name) != nil else { return nil }
         guard let duration = durationOrOff(name, in: .seconds(1)...DurationText.days(3650), default: .seconds(300))

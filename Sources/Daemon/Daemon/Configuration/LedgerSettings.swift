@@ -8,46 +8,46 @@ import PaymentToken
 import PostgreSQLClient
 import SQLiteLedger
 
-/// `ledger`: the claims, key states and the record.
+/// The section `ledger`: the storage of the claims, the key states and the record.
 struct LedgerSettings: Sendable, Equatable {
-    /// The ledger's storage, which the URL's scheme determines.
+    /// The kind of storage, which the scheme of `ledger.url` determines.
     enum Place: Sendable, Equatable {
-        /// The absolute path of one host's file.
+        /// An SQLite file on this host, by its absolute path.
         case sqlite(path: String)
-        /// A database that several hosts may share.
+        /// A PostgreSQL database, which several hosts may share.
         case postgresql(DatabasePlace)
     }
 
     struct DatabasePlace: Sendable, Equatable {
         var url: PostgreSQLURL
-        /// The absolute path of the file with the role's password. nil means peer authentication, a certificate, or
-        /// libpq's own sources (a service file, ~/.pgpass).
+        /// The absolute path of the file with the database role's password. Nil means that no password is needed (peer
+        /// authentication, a certificate), or that libpq finds one itself (a service file, ~/.pgpass).
         var passwordFile: String?
-        /// True if the daemon is not ready while the server names no synchronous standby.
+        /// True if the daemon must not be ready while the server has no synchronous standby.
         var requiresStandby: Bool
     }
 
     /// The archiving of old records.
     struct Archive: Sendable, Equatable {
-        /// The age beyond which records leave the ledger; at least ``shortest``.
+        /// The age from which records are moved out of the ledger, at least ``shortest``.
         var retain: Duration
-        /// The absolute path of the directory for archive files.
+        /// The absolute path of the directory for the archive files.
         var directory: String
 
-        /// The shortest permitted ``retain``: thirteen months, whichever months they are.
+        /// The minimum of ``retain``: 397 days, so that any thirteen months fit in.
         static let shortest = DurationText.days(397)
     }
 
     var place: Place
-    /// The node's name. nil, which is possible only for a file, means the host name at the first start, which the
-    /// ledger keeps.
+    /// The node's name. Nil is possible only for an SQLite ledger: it means the host name at the first start, which the
+    /// ledger then keeps.
     var node: String?
     var retainClaims: Duration
     /// The archiving of old records; nil if records stay in the ledger for ever.
     var archive: Archive?
-    /// The time for which repeats are permitted; zero if they are not.
+    /// The time for which a released payment token may be repeated; zero if repeats are not permitted.
     var repeatFor: Duration
-    /// The longest wait for the ledger.
+    /// The maximum time to wait for the ledger.
     var timeout: Duration
 }
 
@@ -57,7 +57,7 @@ extension LedgerSettings {
         "repeat_for", "timeout",
     ]
 
-    /// Returns nil after a reported problem with the URL or its options.
+    /// Parses the section. Returns nil after reporting a problem with the URL or its options.
     init?(_ section: ConfigurationSection) {
         let node = section.node("node") == nil ? nil : section.text("node")
         if let node, AuditNode(node) == nil {
@@ -94,7 +94,7 @@ extension LedgerSettings {
         }
     }
 
-    /// The ledger's file, if it is one.
+    /// The path of the SQLite file; nil for a PostgreSQL ledger.
     var path: String? {
         if case .sqlite(let path) = place { path } else { nil }
     }
@@ -102,13 +102,14 @@ extension LedgerSettings {
     /// True if other hosts may write the same ledger.
     var isShared: Bool { path == nil }
 
-    /// Returns true if the section names a server, valid or not.
+    /// Returns true if `url` begins like a PostgreSQL URL, even if the rest of it is invalid.
     static func namesServer(_ section: ConfigurationSection) -> Bool {
         section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false
     }
 
-    /// Returns the directory for this host's small files, accessible to its user alone: the directory of the ledger's
-    /// file. For a ledger on a server it is the unit's StateDirectory= (systemd.exec(5)) or, without one, its default.
+    /// Returns the directory for this host's small files, to which only the daemon's user has access. For an SQLite ledger
+    /// it is the directory of the file. For a PostgreSQL ledger it is the unit's StateDirectory= (systemd.exec(5)), or
+    /// `/var/lib/paytokend` without one.
     ///
     /// - Parameter environment: the process's environment.
     func stateDirectory(_ environment: [String: String]) -> String {
@@ -117,13 +118,13 @@ extension LedgerSettings {
         return named.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/var/lib/paytokend"
     }
 
-    /// Checks that claims outlive payment tokens: if a claim is pruned while its payment token is inside the window,
-    /// the transaction could be released again.
+    /// Checks that claims are kept for as long as their payment tokens can be accepted. Otherwise a transaction could be
+    /// released again after its claim was pruned.
     func checkRetention(against windows: [SigningTimeWindow], _ root: ConfigurationSection) {
         let longest = windows.compactMap { window -> Duration? in
             if case .within(let duration) = window { duration } else { nil }
         }.max()
-        // A signing time may also be in the future by the window.
+        // The window extends to both sides of the clock, so a payment token can be accepted for twice the window.
         guard let longest, retainClaims < longest * 2 else { return }
         root.section("ledger", keys: Self.keys).problem(
             "retain_claims",
@@ -132,7 +133,7 @@ extension LedgerSettings {
 }
 
 extension LedgerSettings.Place {
-    /// Parses the URL, and checks everything that can be checked without the server.
+    /// Parses the URL, and checks what can be checked without connecting to the server.
     fileprivate init?(_ url: String, _ section: ConfigurationSection) {
         guard let place = Self.isPostgreSQL(url) ? Self.postgresql(url, section) : Self.sqlite(url, section) else {
             return nil
@@ -149,7 +150,7 @@ extension LedgerSettings.Place {
             section.problem(
                 name, "applies only to a ledger in PostgreSQL, but ledger.url names a file; remove this key")
         }
-        // sqlite:///path is sqlite:/path with an empty host.
+        // sqlite:///path has an empty host, and means the same as sqlite:/path.
         let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)
         guard url.hasPrefix("sqlite:"), !path.isEmpty, !path.hasPrefix("//"), !path.hasSuffix("/") else {
             section.problem(

@@ -3,22 +3,23 @@ import Encodings
 import HTTPListener
 import HostSystem
 
-/// `listener`: the two sockets and their limits.
+/// The section `listener`: the two sockets and their limits.
 struct ListenerSettings: Sendable, Equatable {
-    /// The absolute path of the payments socket; ``adminSocket`` is the administration socket's.
+    /// The absolute path of the payments socket. ``adminSocket`` is that of the administration socket.
     var socket: String
     var adminSocket: String
-    /// Permission bits of the socket files.
+    /// The permission bits of the payments socket's file. ``adminMode`` has those of the administration socket's.
     var mode: UInt32 = 0o660
     var adminMode: UInt32 = 0o600
-    /// The payments socket's group; nil leaves the daemon's own.
+    /// The group of the payments socket's file; nil for the daemon's own group.
     var group: Account?
-    /// The limit of one body.
+    /// The maximum size of a request's body.
     var maxRequestBytes = 65_536
-    /// The limit for each socket; kept below the descriptor limit at start.
+    /// The maximum number of connections to each socket. At the start it is lowered if the process may not have that many
+    /// descriptors.
     var maxConnections = 512
     var maxConnectionsPerUID = 128
-    /// The limit between requests.
+    /// The time after which a connection without a request is closed.
     var idleTimeout: Duration = .seconds(60)
 }
 

@@ -8,11 +8,11 @@ import Telemetry
 import WorkerSupervision
 
 extension Configuration {
-    /// The values of this configuration in the record (`configuration_values`): each setting under the names of its
-    /// section and key, with the default if the file does not set it.
+    /// The configuration's values as the record contains them (`configuration_values`), each under the names of its section
+    /// and key. Settings that the file leaves out are recorded with their defaults.
     ///
-    /// They contain no secret, and nothing that could contain one. A worker's environment is recorded by its names,
-    /// `init_args` by whether it is set, and a file with a secret by its path.
+    /// The values contain no secret, and nothing that could contain one. Of a worker's environment only the names are
+    /// recorded, of a file with a secret only the path, and of `init_args` only that it is set.
     var recordedValues: ConfigurationValues {
         var values = ConfigurationValues()
         access.write(into: &values)
@@ -21,7 +21,7 @@ extension Configuration {
         listener.write(into: &values)
         log.write(into: &values)
         for (place, hsmToken) in hsmTokens.enumerated() {
-            // The place is recorded, since the first HSM token holds the audit key.
+            // The order is recorded too, since the first HSM token holds the audit key.
             values.set("tokens.\(place + 1)", ConfigurationValue(hsmToken.name))
             hsmToken.write(into: &values)
         }
@@ -32,7 +32,7 @@ extension Configuration {
 }
 
 extension AccessPolicy {
-    /// Writes the rules by their places from 1, since the first rule that matches decides.
+    /// Writes each rule under its number from 1. The order matters, since the first matching rule decides.
     fileprivate func write(into values: inout ConfigurationValues) {
         for (place, rule) in rules.enumerated() { rule.write("access.\(place + 1)", into: &values) }
     }
@@ -69,7 +69,7 @@ extension ApprovalSettings {
 }
 
 extension LedgerSettings {
-    /// The libpq parameters in the URL that determine the login and its security.
+    /// The libpq parameters of the URL that determine the login and the connection's security.
     private static let recordedParameters = [
         "user", "service", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "channel_binding",
     ]
@@ -137,14 +137,14 @@ extension HSMTokenSettings {
         values.set("\(path).environment", list: environment.keys.sorted().map { ConfigurationValue($0) })
         values.set("\(path).init_args", ConfigurationValue(initArgs.isEmpty ? "" : "set"))
         values.set("\(path).deny_system_calls", list: deniedSystemCalls.map { ConfigurationValue($0) })
-        // Its arguments may contain secrets of the vendor's program.
+        // The program's arguments are not recorded, since they may contain secrets.
         values.set("\(path).use_log", ConfigurationValue(useLog?.path ?? ""))
         if let useLog { values.set("\(path).use_log_timeout", ConfigurationValue(useLog.timeout)) }
     }
 }
 
 extension TrustSettings {
-    /// Writes roots as SHA-256 fingerprints, since a file's content can change under its name.
+    /// Writes the SHA-256 fingerprints of the roots in addition to the files' paths, since a file's content can change.
     fileprivate func write(into values: inout ConfigurationValues) {
         values.set("trust.root_files", list: rootFiles.map { ConfigurationValue($0) })
         let fingerprints = roots.map { root in
@@ -163,7 +163,7 @@ extension TrustSettings {
 }
 
 extension ConfigurationValue {
-    /// The duration as the file spells it, in the largest unit that divides it.
+    /// Creates the text of a duration as in the configuration file, in the largest unit that divides it.
     fileprivate init(_ duration: Duration) {
         self.init(DurationText.text(of: duration))
     }
@@ -176,7 +176,7 @@ extension ConfigurationValue {
         self.init(flag ? "true" : "false")
     }
 
-    /// Four octal digits.
+    /// Creates the text of permission bits: four octal digits.
     fileprivate init(permissions: UInt32) {
         let digits = String(permissions, radix: 8)
         self.init(String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits)

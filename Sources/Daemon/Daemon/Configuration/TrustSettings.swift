@@ -4,13 +4,13 @@ import Foundation
 import HostSystem
 import X509
 
-/// `trust`: the roots and the distrusted certificates.
+/// The section `trust`: the roots and the distrusted certificates.
 struct TrustSettings: Sendable, Equatable {
-    /// The absolute paths of the configured PEM or DER files.
+    /// The absolute paths of the configured root files, which are in PEM or DER.
     var rootFiles: [String] = []
     /// The certificates in ``rootFiles``; empty means the built-in Apple Root CA - G3.
     var roots: [Certificate] = []
-    /// SHA-256 fingerprints, 32 bytes each.
+    /// The SHA-256 fingerprints of certificates that no chain may contain, 32 bytes each.
     var distrusted: Set<[UInt8]> = []
 }
 
@@ -70,7 +70,8 @@ extension TrustSettings {
         }
     }
 
-    /// 32 bytes from 64 hexadecimal digits in either case, with colons between the bytes or without.
+    /// Returns the 32 bytes of a fingerprint. The text has 64 hexadecimal digits in either case, with colons between the
+    /// bytes or without. Returns nil for any other text.
     static func fingerprint(_ text: String) -> [UInt8]? {
         let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
         guard pairs.count == 1 || pairs.allSatisfy({ $0.utf8.count == 2 }) else { return nil }

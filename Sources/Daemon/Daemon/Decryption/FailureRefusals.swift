@@ -3,10 +3,10 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-// Maps failures of the ledger and of the HSM workers to refusals. No other code does this: a failure's own description
-// names SQL, files and PKCS#11 calls and belongs in the log.
+// The translation of failures of the ledger and of the HSM workers into refusals. No other code translates them. A
+// failure's own description names SQL, files and PKCS#11 calls, so it belongs in the log and not in an answer.
 
-/// Returns the ledger's answer; throws the refusal that a caller receives for its failure.
+/// Returns the ledger's answer. If the call fails, throws the refusal that the caller receives for the failure.
 @discardableResult
 func refusing<Answer>(
     ledger call: @autoclosure () async throws(LedgerFailure) -> Answer
@@ -18,7 +18,7 @@ func refusing<Answer>(
     }
 }
 
-/// Returns the HSM's answer; throws the refusal that a caller receives for its failure.
+/// Returns the HSM's answer. If the call fails, throws the refusal that the caller receives for the failure.
 @discardableResult
 func refusing<Answer>(
     hsm call: @autoclosure () async throws(WorkerFailure) -> Answer
@@ -66,8 +66,7 @@ extension WorkerFailure {
     var refusal: Refusal {
         switch kind {
         case .decryptionFailed:
-            // A point off the curve and a payload that is not JSON have the same refusal: separate messages would
-            // distinguish the three failures.
+            // All causes get the same refusal. Separate messages would tell an attacker which check its input passed.
             .decryptionFailed
         case .keyNotFound:
             Refusal(.hsmUnavailable, "The ledger has the merchant key, but the HSM token does not list it at present.")
@@ -106,8 +105,8 @@ extension WorkerFailure {
     }
 }
 
-// Maps the same failures for a caller that requested a signature: no payment token was decrypted, and a signature has
-// no reference to repeat with.
+// The refusals for a caller that requested a signature. Their sentences differ, since no payment token was decrypted, and a
+// signature is not repeated with a reference.
 
 extension WorkerFailure {
     var signatureRefusal: Refusal {

@@ -12,11 +12,11 @@ import StrictJSON
 import WorkerProtocol
 import WorkerSupervision
 
-/// Verifies and decrypts payment tokens. Both functions follow the steps of Apple's "Payment token format reference"
-/// from top to bottom; the first failure wins.
+/// Verifies and decrypts payment tokens. Both functions follow the steps of Apple's "Payment token format reference" from
+/// top to bottom, and stop at the first failure.
 ///
-/// The order is part of the public contract and a matter of security. The HSM receives only what Apple signed, a claim
-/// is made only for a decrypted and compared payment, and only a claimed payment leaves the daemon.
+/// The order is part of the public contract, and security depends on it. The HSM receives only what Apple signed. A claim
+/// is made only for a payment that was decrypted and compared. Only a claimed payment leaves the daemon.
 struct TokenDecryptor: Sendable {
     let policies: CurrentPolicies
     let keys: KeyIndex
@@ -32,11 +32,12 @@ struct TokenDecryptor: Sendable {
 
     private var clock: WallClock { ledgerClock.clock }
 
+    /// Verifies, decrypts and claims a payment token.
     /// - Parameters:
-    ///   - draft: receives what is released or refused, as soon as it is known.
-    ///   - origin: the request's connection. If its peer has closed it, the HSM is not called; after that call starts,
-    ///     nothing stops the release.
-    ///   - turn: the peer's turn on its event loop. It ends when the signature has been verified.
+    ///   - draft: collects the facts for the audit record as they become known.
+    ///   - origin: the request's connection. If the peer has closed it, the HSM is not called. Once that call has begun,
+    ///     the release continues in any case.
+    ///   - turn: the peer's turn on its event loop, which ends when the signature has been verified.
     func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin? = nil,
         turn: LoopTurn? = nil
@@ -53,7 +54,8 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: the key, set once Apple's signature has been verified and the caller may use the key.
+    /// - Parameter usedKey: the key. It is set once Apple's signature has been verified and the caller is known to be
+    ///   allowed to use the key.
     private func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
         with usedKey: inout KeyEntry?
@@ -105,7 +107,7 @@ struct TokenDecryptor: Sendable {
         try requireDecrypting(of: key, at: keyTime)
 
         if repeatability == .byOther { throw Self.releasedByOther }
-        // This check precedes the HSM call: a caller that repeats without end must not take the HSM's time from the
+        // This check precedes the HSM call. Otherwise a caller that repeats without end would take the HSM's time from
         // others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
             throw Self.repeatedTooOften
@@ -119,7 +121,7 @@ struct TokenDecryptor: Sendable {
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
-            // Step 6 before step 5: a payment that the caller does not expect makes no claim.
+            // Step 6 comes before step 5: no claim is made for a payment that the caller does not expect.
             try expected.checkCurrency(payload)
             try expected.checkAmount(payload)
         } catch {
@@ -127,7 +129,7 @@ struct TokenDecryptor: Sendable {
             throw error
         }
 
-        // Step 5: released once.
+        // Step 5: the claim, by which a payment is released only once.
         let claimed = try await claim(release, by: caller, draft: draft)
         keys.countUse(paymentToken.publicKeyHash, at: now)
         instruments.keyUses.increment([paymentToken.publicKeyHash.hex])
@@ -140,9 +142,9 @@ struct TokenDecryptor: Sendable {
             paymentData: opened.plaintext, audit: claimed.audit)
     }
 
-    /// Performs step 1 alone: no key is used and no claim is made.
+    /// Performs step 1 only. No key is used, and no claim is made.
     ///
-    /// - Parameter moment: the time that the signing-time window is checked against; nil for the clock's present.
+    /// - Parameter moment: the time at which the signing-time window is evaluated; nil for the current time.
     func verify(
         _ json: JSONValue, at moment: Date?, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> VerifiedPaymentToken {
@@ -162,11 +164,11 @@ struct TokenDecryptor: Sendable {
         return (evidence, try await trust.evaluate(evidence))
     }
 
-    /// Refuses a payment token outside the signing-time window unless it may repeat a release. The contract exempts
-    /// repeats from the window and from nothing else. The claim later decides whether this is a repeat.
+    /// Refuses a payment token outside the signing-time window, unless it may repeat a release. The contract exempts
+    /// repeats from the window, but from no other check. The claim finally decides whether this is a repeat.
     ///
-    /// - Returns: nil inside the window, where a new transaction may be claimed; outside, the kind of repeat.
-    ///   ``Repeatability/no`` is refused and not returned.
+    /// - Returns: nil inside the window, where a first release is permitted. Outside the window, the kind of repeat;
+    ///   ``Repeatability/no`` is never returned, since it causes a refusal.
     private func checkWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
@@ -183,11 +185,12 @@ struct TokenDecryptor: Sendable {
 
     private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // Apple encrypts to no identity key. A payment token can still name one, since Apple does not sign the hash.
+        // Apple never encrypts to an identity key. A payment token can name one all the same, since Apple's signature does
+        // not cover the publicKeyHash.
         case _ where key.use != .processing:
             throw Refusal(
                 .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")
-        // A key that no HSM token lists now may come back, unless its state does not decrypt anyway.
+        // A key that no HSM token lists now may return, so it gets a refusal to retry, unless its state does not decrypt.
         case .served, .missing:
             guard key.decrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
@@ -197,7 +200,8 @@ struct TokenDecryptor: Sendable {
             throw Refusal(
                 .keyNotActive, "The merchant key was made outside paytokend and has not been adopted; adopt it first.")
         case .inconsistent:
-            // If the HSM token has no tier for a key, its worker cannot test the key, and lists it as inconsistent too.
+            // The HSM token's worker also lists a key as inconsistent if the HSM token has no tier for it, since the worker
+            // then cannot test the key.
             if key.decrypts(at: now), let lack = hsm.missingTier(for: key) {
                 throw Refusal(
                     .hsmUnavailable, "The HSM that holds the merchant key cannot open payments for keys of its type.",
@@ -235,8 +239,7 @@ struct TokenDecryptor: Sendable {
             scheme = .rsaV1
             otherInfo = []
         default:
-            // The version of the signed payment token does not fit this key's algorithm, so Apple did not make the
-            // payment token for this key's certificate.
+            // The signed version does not fit the key's algorithm, so Apple did not encrypt the payment token to this key.
             throw .decryptionFailed
         }
         let decryption = Decryption(
@@ -259,7 +262,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// The component name of the HSM in fault log lines.
+    /// The HSM's component name in fault log lines.
     private static let hsmComponent = "hsm"
 
     private static let repeatedTooOften = Refusal(
@@ -273,8 +276,8 @@ struct TokenDecryptor: Sendable {
             + "time.",
         details: "the last release was by an attempt that is not in after")
 
-    /// Counts a repeat whose payment is not what the caller expects: it cost the HSM as much as any other. If counting
-    /// fails, the repeat is still refused for its own reason.
+    /// Counts a repeat whose payment is not what the caller expects, since it cost the HSM as much as a released one. If
+    /// counting fails, the repeat is refused for its original reason.
     private func countIfRepeat(_ release: Release) async {
         guard release.referenceDigest != nil else { return }
         do throws(LedgerFailure) {
@@ -293,7 +296,8 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Returns: `isRepeat`, true if the same caller received the same payment before, and the reference of the audit
+    /// Claims the transaction in the ledger.
+    /// - Returns: `isRepeat`, which is true if the same caller received the payment before, and the reference of the audit
     ///   record.
     private func claim(
         _ release: Release, by caller: Caller, draft: AuditDraft
@@ -346,16 +350,17 @@ struct TokenDecryptor: Sendable {
     }
 }
 
-/// The decryptor's interface to the HSM.
+/// The interface of the HSM tokens that the decryptor uses.
 protocol TransactionDecrypting: Sendable {
+    /// Decrypts one payment token's data.
     /// - Parameters:
     ///   - holders: the configured names of the HSM tokens that list the key.
-    ///   - requester: the caller that the call counts for; callers are served in turn.
+    ///   - requester: the caller, for the round robin among callers.
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction
 
-    /// Describes the tier that the HSM tokens listing this key lack, and the remedy; nil if a missing tier is not the
-    /// reason that the key cannot be used.
+    /// Returns a description of the tier that the HSM tokens with this key lack, and of the remedy. Nil if the key's fault
+    /// is not a missing tier.
     func missingTier(for key: KeyEntry) -> String?
 }
