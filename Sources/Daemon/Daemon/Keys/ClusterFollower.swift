@@ -5,13 +5,13 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-/// Follows other nodes' changes of keys and approvals, records the keys that seal their records, and publishes which
-/// keys this node's HSM tokens hold. If only one node uses the ledger there is nothing to follow, but destroyed keys
-/// that an HSM token still holds are removed all the same.
+/// Follows the other nodes of a shared ledger. It learns of changed keys and approvals, records which keys seal the other
+/// nodes' records, and publishes which keys this node's HSM tokens hold. In a ledger of one node it only removes destroyed
+/// keys that an HSM token still holds.
 ///
-/// Releases never wait for it: each is decided in the ledger. It keeps the state that people see up to date and does
-/// what only this node can do: removing a key that was destroyed elsewhere from its own HSM tokens, and its own part of
-/// what was approved elsewhere.
+/// Releases never wait for it, since the ledger decides each of them. It keeps what people see up to date, and does what
+/// only this node can do. It removes keys that were destroyed elsewhere from this node's HSM tokens, and carries out
+/// operations of this node that were approved elsewhere.
 struct ClusterFollower: Sendable {
     let ledger: any Ledger
     let gate: LedgerGate
@@ -34,7 +34,8 @@ struct ClusterFollower: Sendable {
         ]
     }
 
-    /// Returns when the news is processed or the daemon stops. News is delivered once, so failures are retried here.
+    /// Processes news; returns when that has succeeded, or when the daemon stops. The ledger delivers news only once, so
+    /// this function retries what fails.
     private func follow(_ news: AdministrativeUpdates) async {
         while !Task.isCancelled {
             do throws(LedgerFailure) {
@@ -45,14 +46,14 @@ struct ClusterFollower: Sendable {
                 }
                 break
             } catch {
-                // The ledger's fault is logged by its writers.
+                // The ledger's writers log its faults, so this task does not.
                 try? await Task.sleep(for: .seconds(1))
             }
         }
         for approval in news.approvals { await carryOut(approval) }
     }
 
-    /// Carries out an approval. A failure is retried with the next news, until the approval expires.
+    /// Carries out an approved operation. If that fails, it is retried with the next news until the approval expires.
     private func carryOut(_ approval: ApprovalIdentifier) async {
         do throws(Refusal) {
             try await decisions.carryOutApproved(approval)
@@ -62,14 +63,14 @@ struct ClusterFollower: Sendable {
         }
     }
 
-    /// The component name, in fault log lines, of operations that were approved on another node.
+    /// The component name, in fault log lines, for operations that were approved on another node.
     private static let approvals = "approved operation"
 
     private func noteHeldKeys() async {
         do throws(LedgerFailure) {
             try await catalogue.noteHeldKeys()
         } catch {
-            // Retried after a second; the ledger's fault is logged by its writers.
+            // The next run, a second later, tries again. The ledger's writers log its faults.
         }
     }
 }

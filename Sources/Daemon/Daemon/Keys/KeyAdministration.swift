@@ -8,15 +8,15 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-// Merchant keys: their index (KeyCatalogue), and all operations of the security team.
+// The merchant keys: their index (KeyCatalogue), and all operations that administrators perform on them.
 //
-// The admin routes call these types with the caller and an AuditDraft that collects the request's audit record. A
-// change of a key is first checked completely, then made in the HSM, then committed to the ledger together with its
-// audit record; only then is it answered. A failure in between leaves a key that is listed and not served, and
-// repeating the command completes it.
+// The routes of administration call these types with the caller, and with an AuditDraft that collects the facts for the
+// request's audit record. Each change of a key is checked completely, then made in the HSM, then committed to the ledger
+// together with its audit record, and then answered. After a failure in between, the key is listed but not served, and
+// repeating the command completes the change.
 //
-// Start here. KeyImports and KeyGeneration are the two sources of keys, KeyLifecycle changes a key's state,
-// KeyRotations leads a merchant from one key to the next, and KeySummaries describes keys for the API.
+// Start here. KeyImports and KeyGeneration are the two sources of keys. KeyLifecycle changes a key's state. KeyRotations
+// guides a merchant from one key to the next. KeySummaries describes keys for the API.
 
 /// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {
@@ -28,28 +28,28 @@ struct KeyAdministration: Sendable {
     let recorder: UsageRecorder
     let rule: TwoPersonRule
     let clock: WallClock
-    /// Locked while a key is generated.
+    /// Allows one key generation at a time.
     let generationLock = AsyncLock()
 
-    /// Returns the ledger's record of a key; nil if it has none.
+    /// Returns the ledger's record of a key; nil if the ledger does not have the key.
     func keyRecord(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         try await refusing(ledger: await ledger.keyRecord(hash))
     }
 
-    /// Requires that the ledger can be written. Called before a key comes into an HSM token, where it would otherwise
-    /// remain without a record when the disk is full.
+    /// Throws if the ledger cannot be written. Otherwise a full disk could leave a key in an HSM token without a record, so
+    /// this is called before a key comes into an HSM token.
     func requireWritableLedger() async throws(Refusal) {
         try gate.admit()
         try await refusing(ledger: await ledger.probe())
     }
 
-    /// Reads a key from an HSM token and updates the index.
+    /// Reads a key from an HSM token, and updates its entry in the index.
     func refresh(_ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering) async throws(Refusal) {
         let shown = try await refusing(hsm: await hsmToken.describeKey(hash))
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: [(hsmToken.name, shown)]))
     }
 
-    /// Returns the key's index entry after reading the key again from these HSM tokens.
+    /// Returns the key's index entry, after reading the key again from each of these HSM tokens.
     func refreshedEntry(
         _ hash: PublicKeyHash, in holders: [any HSMTokenAdministering]
     ) async throws(Refusal) -> KeyEntry {
@@ -61,12 +61,13 @@ struct KeyAdministration: Sendable {
     static let seeStatus = "GET /v1/status says why"
 }
 
-/// The operations of administration on an HSM token.
+/// The interface of an HSM token for the administration of keys.
 protocol HSMTokenAdministering: Sendable {
     var name: String { get }
-    /// True if a worker has opened the HSM token and takes calls.
+    /// True while a worker has the HSM token open and accepts calls.
     var isServing: Bool { get }
-    /// Returns the descriptions of one key that the HSM token shows now; empty if it shows none.
+    /// Returns the description of each key pair with this hash that the HSM token shows now; an empty array if it shows
+    /// none.
     func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription]
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
     func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure)
@@ -78,9 +79,9 @@ protocol HSMTokenAdministering: Sendable {
 }
 
 extension KeyIndex {
-    /// Returns the key with this name.
+    /// Returns the key with this publicKeyHash, in base64 or as the beginning of its hex form.
     ///
-    /// - Throws: `key_not_found`.
+    /// - Throws: `key_not_found` if no key matches, or several do.
     func entry(named name: String) throws(Refusal) -> KeyEntry {
         do {
             return try find(name)

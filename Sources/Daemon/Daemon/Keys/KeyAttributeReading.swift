@@ -4,21 +4,21 @@ import PaymentToken
 import WorkerProtocol
 import WorkerSupervision
 
-/// A source of private key attributes.
+/// An HSM token as a source of private keys' attributes.
 protocol KeyAttributeSource: Sendable {
     var name: String { get }
-    /// True if a worker has opened the HSM token and takes calls.
+    /// True while a worker has the HSM token open and accepts calls.
     var isServing: Bool { get }
-    /// Returns the present attributes of the private keys with this CKA_ID; none if it shows none.
+    /// Returns the current attributes of the private keys with this CKA_ID; an empty array if the HSM token shows none.
     func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes]
 }
 
 extension HSMToken: KeyAttributeSource {}
 
-/// Reads a key's present attributes from the HSM tokens that show it.
+/// Reads a key's current attributes from the HSM tokens that show the key.
 ///
-/// It reads one key at a time. In some HSM tokens a search reads every object, and these requests must take no more
-/// than one session of each HSM token from the payments.
+/// Only one key is read at a time. In some HSM tokens a search reads every object, so several reads at once could take most
+/// sessions from the payments.
 struct KeyAttributeReading: Sendable {
     let hsmTokens: [any KeyAttributeSource]
     private let lock = AsyncLock()
@@ -27,9 +27,10 @@ struct KeyAttributeReading: Sendable {
         self.hsmTokens = hsmTokens
     }
 
-    /// - Parameter names: the configured names of the HSM tokens.
-    /// - Returns: the attributes in the configuration's order; one element for each HSM token, or several if it shows
-    ///   several private keys with the key's CKA_ID.
+    /// Reads the attributes of one key.
+    /// - Parameter names: the configured names of the HSM tokens to read.
+    /// - Returns: one element for each HSM token, in the configuration's order. An HSM token with several private keys of
+    ///   this CKA_ID has an element for each.
     func attributes(of hash: PublicKeyHash, in names: [String]) async -> [KeyAttributes] {
         let asked = hsmTokens.filter { names.contains($0.name) }
         await lock.acquire()
@@ -88,8 +89,9 @@ extension PrivateKeyAttributes {
         return algorithm == .ec ? "P-\(bits)" : "RSA-\(bits)"
     }
 
-    /// A key that was imported was readable before, so the HSM token reports false for CKA_ALWAYS_SENSITIVE and
-    /// CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9). These two are shortcomings only if CKA_LOCAL is true.
+    /// A sentence for each attribute without its required value. For an imported key, the HSM token correctly reports false
+    /// for CKA_ALWAYS_SENSITIVE and CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9). These two are therefore required only
+    /// if CKA_LOCAL is true.
     fileprivate var shortcomings: [String] {
         var sentences: [String] = []
         func expect(_ value: Bool?, _ wanted: Bool, _ name: String, _ consequence: String) {

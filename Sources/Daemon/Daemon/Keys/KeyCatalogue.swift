@@ -9,36 +9,38 @@ import WorkerProtocol
 
 /// Keeps the index of merchant keys consistent with the HSM tokens and the ledger.
 ///
-/// A change of one key costs one read of that key, in the ledger and in the index; all keys are compared only when an
-/// HSM token has just been opened. Updates run one after the other, each reading the ledger and then writing the index,
-/// so that no older state replaces a newer one.
+/// After a change of one key, only that key is read from the ledger. All keys are compared only after an HSM token has been
+/// opened. Updates run one at a time, and each reads the ledger before it writes the index. Therefore no older state
+/// replaces a newer one.
 final class KeyCatalogue: Sendable {
     let index: KeyIndex
     private let ledger: any Ledger
     private let clock: WallClock
     private let logger: Logger
     private let state: Mutex<State>
-    /// Locked by one update of the index.
+    /// Allows one update of the index at a time.
     private let updateLock = AsyncLock()
 
     private struct State {
-        /// Keys that HSM tokens showed and the index lacks, because the ledger could not be read.
+        /// The complete listings of HSM tokens, by name, that wait to be indexed because the ledger could not be read.
+        /// ``single`` has single keys that wait for the same reason.
         var whole: [String: [KeyDescription]] = [:]
         var single: [PublicKeyHash: [String: [KeyDescription]]] = [:]
-        /// Single keys that an HSM token showed recently: newer than a listing that began before.
+        /// The single keys that an HSM token showed recently, by its name. They replace older descriptions in a listing
+        /// that began before.
         var recent: [String: [PublicKeyHash: (keys: [KeyDescription], at: ContinuousClock.Instant)]] = [:]
-        /// The HSM tokens that have not been opened since the start.
+        /// The names of the HSM tokens that no worker has opened since the daemon's start.
         var unopened: Set<String>
-        /// Incremented whenever the index has changed.
+        /// The number of changes of the index.
         var version = 0
-        /// The version whose keys are stored in the ledger.
+        /// The value of ``version`` when this node's held keys were last published in the ledger.
         var notedVersion: Int?
     }
 
-    /// The time for which single keys' descriptions are kept: longer than any listing takes.
+    /// The time for which ``State/recent`` keeps a description. It is longer than any listing takes.
     private static let recentTime = Duration.seconds(15 * 60)
 
-    /// - Parameter hsmTokens: the configured names.
+    /// - Parameter hsmTokens: the configured names of the HSM tokens.
     init(index: KeyIndex, ledger: any Ledger, hsmTokens: [String], clock: WallClock, logger: Logger) {
         state = Mutex(State(unopened: Set(hsmTokens)))
         self.index = index
@@ -47,9 +49,10 @@ final class KeyCatalogue: Sendable {
         self.logger = logger
     }
 
-    /// Updates one key after its record, or what these HSM tokens show of it, has changed.
+    /// Updates one key after a change of its record in the ledger, or of its objects in HSM tokens.
     ///
-    /// - Parameter shown: the descriptions of the key that HSM tokens show now, by HSM token. The others keep theirs.
+    /// - Parameter shown: for each HSM token that was read again, the descriptions of the key that it shows now. For other
+    ///   HSM tokens the index keeps what it has.
     func keyChanged(
         _ hash: PublicKeyHash, shown: [(hsmToken: String, keys: [KeyDescription])] = []
     ) async throws(LedgerFailure) {
@@ -66,8 +69,8 @@ final class KeyCatalogue: Sendable {
         try await serially { [self] () throws(LedgerFailure) in try await update(hash) }
     }
 
-    /// Updates the index with the keys of an HSM token that a worker has just opened and is about to serve. If the
-    /// ledger cannot be read, they wait for the next check of readiness.
+    /// Updates the index with all keys of an HSM token that a worker has just opened and is about to serve. If the ledger
+    /// cannot be read, the keys wait until the next check of readiness.
     ///
     /// - Parameter began: the time at which the listing of the keys began.
     func hsmTokenHasOpened(
@@ -89,24 +92,24 @@ final class KeyCatalogue: Sendable {
         }
     }
 
-    /// Reads the ledger's key records. Called before any HSM token is opened: a recorded key that no HSM token has
-    /// shown yet must not count as unknown.
+    /// Reads the ledger's key records into the index, before any HSM token is opened. Otherwise payment tokens for a
+    /// recorded key would be refused as if the key were unknown, until an HSM token has shown it.
     func recall() async throws(LedgerFailure) {
         index.rebuild(hsmTokens: [], keyRecords: try await ledger.keyRecords(), now: clock.now())
     }
 
-    /// Reads all of the ledger's key records again.
+    /// Updates the index from all of the ledger's key records.
     func refresh() async throws(LedgerFailure) {
         try await serially { [self] () throws(LedgerFailure) in try await updateAll() }
     }
 
-    /// True if keys that an HSM token showed still wait for the ledger.
+    /// True while keys that an HSM token showed wait to be indexed until the ledger can be read.
     var isBehind: Bool { state.withLock { !$0.whole.isEmpty || !$0.single.isEmpty } }
 
     // MARK: Other nodes
 
-    /// Publishes to the other nodes which keys this one's HSM tokens hold, if that has changed. The published keys of
-    /// an HSM token that has not been opened since the start stay.
+    /// Publishes in the ledger which keys this node's HSM tokens hold, if that has changed. For an HSM token that has not
+    /// been opened since the start, the keys that were published before remain.
     func noteHeldKeys() async throws(LedgerFailure) {
         let (version, isNoted, areAllOpen) = state.withLock {
             ($0.version, $0.notedVersion == $0.version, $0.unopened.isEmpty)
@@ -122,7 +125,8 @@ final class KeyCatalogue: Sendable {
 
     // MARK: Updates
 
-    /// Runs the update in a separate task, so that cancelling the caller does not leave it incomplete.
+    /// Runs an update in a task of its own, after earlier updates. Cancelling the caller therefore cannot leave an update
+    /// incomplete.
     private func serially(
         _ update: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) async throws(LedgerFailure) {
@@ -161,7 +165,8 @@ final class KeyCatalogue: Sendable {
         warn(of: index.entries)
     }
 
-    /// Limited, since an HSM token that lost all its keys must not fill the disk with log lines.
+    /// The maximum number of keys that are logged individually. Otherwise an HSM token that lost all its keys could fill
+    /// the disk with log lines.
     private static let maximumWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {

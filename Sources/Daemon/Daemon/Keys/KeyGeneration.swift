@@ -7,28 +7,28 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-// Keys that are made inside an HSM token, and the requests for their certificates.
+// The generation of keys inside an HSM token, and the requests for their certificates.
 extension KeyAdministration {
     struct KeyOrder: Sendable {
         let merchantIdentifier: String
         let algorithm: KeyAlgorithm
         var use = KeyUse.processing
-        /// The HSM token's configured name; nil if there is only one HSM token.
+        /// The configured name of the HSM token that is to generate the key; nil if there is only one HSM token.
         let hsmToken: String?
     }
 
     enum Generated: Sendable {
         case made(KeyEntry, warnings: [String])
-        /// A dry run found no objection.
+        /// The dry run found no reason to refuse the generation.
         case wouldMake(hsmToken: String)
     }
 
-    /// Makes a merchant's key pair inside one HSM token. It decrypts nothing before its certificate is imported.
+    /// Generates a merchant's key pair inside one HSM token. The key decrypts nothing before its certificate is imported.
     ///
-    /// If a worker ends during generation, its successor determines the outcome, and the next generation for the
-    /// merchant completes what is unfinished in the HSM token. If the daemon itself ends between HSM token and ledger,
-    /// the HSM token keeps a key that no ledger knows. That key is listed as external and used for nothing, and the
-    /// same command makes another.
+    /// If a worker ends during the generation, the next worker finds the outcome, and the merchant's next generation
+    /// completes an unfinished pair. If the daemon ends after the generation but before its commit to the ledger, the HSM
+    /// token keeps a key that no ledger knows. That key is listed as external and never used, and the same command
+    /// generates another.
     func generate(
         _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
@@ -45,8 +45,8 @@ extension KeyAdministration {
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await requireWritableLedger()
         draft.used(hsmToken: hsmToken.name)
-        // One at a time: an unfinished key of an ended worker could otherwise not be distinguished from another
-        // order's.
+        // Only one generation runs at a time. Otherwise an unfinished pair of a worker that ended could belong to either of
+        // two orders.
         await generationLock.acquire()
         defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)
@@ -67,7 +67,8 @@ extension KeyAdministration {
         return .made(try await newEntry(hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
     }
 
-    /// Makes a PKCS#10 request that the key signs inside its HSM token, and records it before returning it.
+    /// Creates a PKCS#10 certificate request, which the key signs inside its HSM token. The request is recorded before it
+    /// is returned.
     ///
     /// - Returns: the request; nil in a dry run.
     func certificateRequest(
@@ -112,7 +113,7 @@ extension KeyAdministration {
         }
     }
 
-    /// Returns the named HSM token or the only one, if it takes calls now.
+    /// Returns the HSM token with this name, or the only one if `name` is nil. Throws if it is not open now.
     private func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any HSMTokenAdministering {
         let names = hsmTokens.map(\.name).joined(separator: ", ")
         guard name != nil || hsmTokens.count == 1 else {
@@ -146,8 +147,8 @@ extension KeyAdministration {
         return hash
     }
 
-    /// Returns the new key's index entry. The key is already made and recorded, so an HSM token that cannot be read
-    /// again is not a failure: the caller would make another key.
+    /// Returns the new key's index entry. The key has already been generated and recorded, so this must not fail if the HSM
+    /// token cannot be read again. Otherwise the caller would generate another key.
     private func newEntry(
         _ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering
     ) async throws(Refusal) -> KeyEntry {
@@ -160,7 +161,8 @@ extension KeyAdministration {
         return entry
     }
 
-    /// Removes the key after the ledger could not record it, since the caller has not received it.
+    /// Destroys a new key that the ledger could not record, since the caller does not receive it. Returns the refusal for
+    /// the caller, which names the key if it could not be destroyed.
     private func withdrawal(
         of hash: PublicKeyHash, from hsmToken: any HSMTokenAdministering, after refusal: Refusal
     ) async -> Refusal {

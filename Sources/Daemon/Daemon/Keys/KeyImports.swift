@@ -9,40 +9,40 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-// Keys and certificates that come from files.
+// The import of keys and certificates from files.
 extension KeyAdministration {
     struct KeyImport: Sendable {
         let merchantIdentifier: String?
         let certificate: [UInt8]
-        /// The private key, sealed once for each HSM token that will hold it.
+        /// The private key, sealed once for each HSM token that is to hold it.
         let sealedKeys: [SealedKey]
         let allowExpired: Bool
-        /// The second person's approval, if one is needed: without it, the import requests one.
+        /// The approval of a second person. If nil although one is needed, the import requests it.
         let approval: ApprovalIdentifier?
     }
 
-    /// A private key that one HSM token's worker can open (KeySealing).
+    /// A private key that is sealed to the worker of one HSM token (KeySealing).
     struct SealedKey: Sendable {
-        /// The HSM token's configured name.
+        /// The configured name of the HSM token.
         let hsmToken: String
         let encapsulatedKey: [UInt8]
         let sealedPrivateKey: [UInt8]
     }
 
     enum Outcome: Sendable {
-        /// The key, and remaining tasks, one sentence each.
+        /// The key after the import, and a sentence for each task that remains to be done.
         case changed(KeyEntry, warnings: [String])
-        /// A dry run found no objection: this certificate would serve this merchant, in these HSM tokens.
+        /// The dry run found no reason to refuse: the certificate would serve this merchant, in these HSM tokens.
         case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
-        /// The import waits for a second person; the same command with the approval completes it.
+        /// The import waits for a second person. After the approval, the requester repeats the command with it.
         case pending(Approval)
     }
 
-    /// Brings a private key with its certificate into one or more HSM tokens and into service.
+    /// Imports a private key with its certificate into one or more HSM tokens, and puts it into service.
     ///
-    /// If one of the HSM tokens cannot be reached or refuses the key, the import stops: the key enters service only
-    /// once all of them hold it, and a new key is removed again from those that accepted it. If the removal fails too,
-    /// the refusal says so, and repeating the command completes the import.
+    /// The key enters service only if all of these HSM tokens accept it. If one cannot be reached or refuses the key, the
+    /// import stops, and a new key is removed from those that accepted it. If that removal fails too, the refusal says so,
+    /// and repeating the command completes the import.
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -75,7 +75,7 @@ extension KeyAdministration {
                             keyState: known?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
                             at: clock.now()), by: caller, for: draft))
             }
-            // Checked before an HSM token is changed; the transaction that uses the approval checks it again.
+            // This check comes before any HSM token is changed. The transaction that uses the approval repeats it.
             try await requireUsable(approval, parameters: parameters.digest, by: caller)
             step = .use(approval, parameters: parameters.digest, by: try await caller.person())
         }
@@ -99,10 +99,10 @@ extension KeyAdministration {
         return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
     }
 
-    /// Stores a certificate with the private key, in every HSM token that holds it.
+    /// Stores a certificate with its private key, in every HSM token that holds the key.
     ///
-    /// An unavailable HSM token does not stop the import, since its copy of the key decrypts payments without the
-    /// certificate too: a rotation need not wait for a repair. A warning names the remaining task.
+    /// An unavailable HSM token does not stop the import, since it can decrypt payments without the certificate. Otherwise
+    /// a rotation would have to wait for a repair. A warning tells the caller to repeat the command later.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -111,7 +111,8 @@ extension KeyAdministration {
         draft.setSubject(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
             if certificate.purpose.use == nil {
-                // A certificate of the wrong kind is refused as such, which says more than that its key is not here.
+                // A certificate of the wrong kind is refused for that reason, which tells the caller more than that the key
+                // is not here.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
             }
             throw Refusal(
@@ -133,7 +134,7 @@ extension KeyAdministration {
         }
 
         try await requireWritableLedger()
-        // If no HSM token shows the key without inconsistency, this certificate may repair it.
+        // If every HSM token shows the key as inconsistent, this certificate may repair it, so all HSM tokens are tried.
         let targets = showing.isEmpty ? hsmTokens : showing
         draft.used(hsmToken: targets.map(\.name).joined(separator: ","))
         let (holders, warnings) = try await store(
@@ -143,7 +144,7 @@ extension KeyAdministration {
             in: targets)
         draft.used(hsmToken: holders.map(\.name).joined(separator: ","))
         guard let known else {
-            // The key was made by other means. It has its certificate now and must still be adopted.
+            // The key was made outside paytokend. The certificate is stored, but an administrator must still adopt the key.
             draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
             return .changed(try await refreshedEntry(certificate.publicKeyHash, in: holders), warnings: warnings)
         }
@@ -171,8 +172,8 @@ extension KeyAdministration {
         return use
     }
 
-    /// Checks, before an HSM token is changed, that the merchant has room for another identity. The transaction that
-    /// activates the key decides.
+    /// Checks that the merchant may have another active identity key, before any HSM token is changed. The transaction that
+    /// activates the key repeats the check.
     private func requireRoomForIdentity(_ certificate: MerchantCertificate, merchant: String) throws(Refusal) {
         guard certificate.purpose == .merchantIdentity else { return }
         let active = catalogue.index.entries.filter {
@@ -217,8 +218,7 @@ extension KeyAdministration {
         if let conflict { throw conflict.refusal }
     }
 
-    /// Returns the HSM tokens that a key was sealed to. All of them must be reachable before the first receives the
-    /// key.
+    /// Returns the HSM token of each sealed key. Throws unless all of them are open, so that none receives a key in vain.
     private func targets(
         of sealedKeys: [SealedKey]
     ) throws(Refusal) -> [(hsmToken: any HSMTokenAdministering, sealed: SealedKey)] {
@@ -239,9 +239,11 @@ extension KeyAdministration {
         return targets
     }
 
-    /// Returns the key as the HSM tokens show it at this moment; nil if none ever did.
+    /// Returns the key's index entry, after reading the key again from the HSM tokens that hold it; nil if the index does
+    /// not have the key.
     ///
-    /// - Throws: when its private key is lost or unavailable: Apple must not start encrypting to it.
+    /// - Throws: if no HSM token shows the private key now. Activating its certificate would make Apple encrypt to a key
+    ///   that may be lost.
     private func presentEntry(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry? {
         guard let known = catalogue.index.entry(hash) else { return nil }
         for hsmToken in hsmTokens where known.hsmTokens.contains(hsmToken.name) && hsmToken.isServing {
@@ -263,9 +265,9 @@ extension KeyAdministration {
 
     // MARK: Changes
 
-    /// Returns the refusal when one HSM token does not accept a key that others have already received.
+    /// Returns the refusal for an import that one HSM token did not accept, after removing the key from those that did.
     ///
-    /// - Parameter isNew: true if none of them had the key before, so it may be removed again.
+    /// - Parameter isNew: true if no HSM token had the key before, so that the key may be removed.
     private func refusal(
         _ failure: WorkerFailure, by hsmToken: any HSMTokenAdministering, after holders: [any HSMTokenAdministering],
         of hash: PublicKeyHash, isNew: Bool
@@ -285,9 +287,9 @@ extension KeyAdministration {
             details: refusal.details ?? refusal.message)
     }
 
-    /// - Returns: the HSM tokens that have the certificate now, and a sentence for each that should have it and does
-    ///   not.
-    /// - Throws: the first one's refusal when none accepted it.
+    /// Stores a certificate in these HSM tokens.
+    /// - Returns: the HSM tokens that accepted it, and a warning for each other one that has the key.
+    /// - Throws: the first failure, if no HSM token accepted it.
     private func store(
         _ certificate: CertificateToStore, in targets: [any HSMTokenAdministering]
     ) async throws(Refusal) -> (holders: [any HSMTokenAdministering], warnings: [String]) {
@@ -310,18 +312,18 @@ extension KeyAdministration {
         return (holders, warnings)
     }
 
-    /// A key to put into service with its certificate.
+    /// A key that is to be put into service with its certificate.
     private struct Activation {
         let certificate: MerchantCertificate
         let merchant: String
         let use: KeyUse
-        /// The ledger's present record of the key.
+        /// The ledger's record of the key before the activation; nil if it has none.
         let known: KeyRecord?
         let origin: KeyRecord.Origin
         var approval: AdministrativeChange.ApprovalStep?
     }
 
-    /// Writes the key's record and the audit record in one transaction.
+    /// Puts the key into service: commits its key record and the audit record in one transaction.
     private func activate(
         _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {

@@ -7,16 +7,16 @@ import PaymentToken
 import Refusals
 import WorkerSupervision
 
-/// The key states of SP 800-57 part 1 §7. Each transition is checked, recorded with person and reason, and effective at
-/// once.
+/// Changes the states of keys (SP 800-57 part 1 §7). Each transition is checked, recorded with its person and reason, and
+/// takes effect at once.
 ///
-/// After the answer nothing is released that the new state does not permit, including queued requests, since a release
-/// checks the key's state in the transaction of its claim.
+/// After the answer, no payment is released that the new state forbids, not even for a request that was already queued. The
+/// transaction of each claim checks the key's state.
 struct KeyLifecycle: Sendable {
     struct StateChange: Sendable, Equatable {
         let to: KeyState
         let reason: AuditReason
-        /// The time until which a deactivated key still decrypts.
+        /// The time until which a deactivated key still decrypts; nil if it stops at once.
         var cutOff: Date?
     }
 
@@ -24,7 +24,7 @@ struct KeyLifecycle: Sendable {
         case changed(KeyEntry)
         /// The change waits for a second person.
         case pending(Approval)
-        /// A dry run found no objection.
+        /// The dry run found no reason to refuse the change.
         case wouldChange(KeyEntry, to: KeyState, needsApproval: Bool)
     }
 
@@ -34,8 +34,8 @@ struct KeyLifecycle: Sendable {
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
-    /// Locked from a destruction's decision until its objects are gone, so that ``completeDestructions(gate:faults:)``
-    /// does not interfere.
+    /// Held from the decision to destroy a key until the key's objects are gone. Otherwise
+    /// ``completeDestructions(gate:faults:)`` could destroy them at the same time.
     private let destructionLock = AsyncLock()
 
     func change(
@@ -46,7 +46,7 @@ struct KeyLifecycle: Sendable {
         draft.setEvent(Self.event(wanted.to, wanted.reason, approval: nil))
         let known = try await keyRecord(of: entry)
         if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
-            // The ledger recorded the destruction while an HSM token was unreachable; this completes it.
+            // The key is already recorded as destroyed, but an HSM token could not be reached then. This completes it.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
             await destructionLock.acquire()
             defer { destructionLock.release() }
@@ -66,7 +66,7 @@ struct KeyLifecycle: Sendable {
         return .changed(try await apply(change, entry, draft: draft))
     }
 
-    /// Adds a key to the ledger that was made in the HSM token by other means.
+    /// Adds a key to the ledger that was made in the HSM token outside paytokend.
     func adopt(
         _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -89,7 +89,7 @@ struct KeyLifecycle: Sendable {
                     at: clock.now()), by: caller, for: draft))
     }
 
-    /// Carries out the approved operation, in one transaction with the approval.
+    /// Carries out an approved operation, in one transaction with the approval.
     ///
     /// - Parameter decision: the change that contains the approval's step and its audit record.
     func carryOut(
@@ -136,8 +136,9 @@ struct KeyLifecycle: Sendable {
         return known
     }
 
-    /// - Returns: the key record to add, and the digest that an approval covers: the key, its merchant and the
-    ///   certificate that names the merchant.
+    /// Checks that the key can be adopted.
+    /// - Returns: the key record to add, and the digest that an approval covers: the key, its merchant, and the certificate
+    ///   that names the merchant.
     private func adoption(of entry: KeyEntry) throws(Refusal) -> (key: KeyRecord, parameters: AuditDigest) {
         guard case .external = entry.condition else {
             throw Refusal(
@@ -161,7 +162,8 @@ struct KeyLifecycle: Sendable {
         return (adopted, parameters.digest)
     }
 
-    /// Returns the operation if it needs a second person: it is irreversible, or lets a key decrypt again.
+    /// Returns the operation for an approval, if this transition needs one: it is irreversible, or lets the key decrypt
+    /// again.
     private static func operation(from: KeyState, to: KeyState) -> ApprovalOperation? {
         switch (from, to) {
         case (_, .destroyed): .keyDestroy
@@ -194,8 +196,8 @@ struct KeyLifecycle: Sendable {
 
     // MARK: Changes
 
-    /// Requests a second person's approval. A key that is reported as compromised is suspended at once; the approval
-    /// makes the compromise final.
+    /// Requests a second person's approval. If the key is reported as compromised, it is suspended at once, and the
+    /// approval makes the compromise final.
     private func ask(
         _ operation: ApprovalOperation, _ known: KeyRecord, _ wanted: StateChange, by caller: Caller,
         draft: AuditDraft
@@ -236,19 +238,19 @@ struct KeyLifecycle: Sendable {
         return try await destroyObjects(entry)
     }
 
-    /// Removes the objects in this node's HSM tokens of keys that the ledger records as destroyed: another node decided
-    /// it, or an HSM token was unavailable at the destruction.
+    /// Destroys the objects of keys that the ledger records as destroyed but this node's HSM tokens still show. Another
+    /// node may have destroyed such a key, or an HSM token was unavailable at the time.
     ///
-    /// A ledger that has not been compared with the HSM token, or disagrees with it, destroys nothing.
+    /// Nothing is destroyed while the ledger has not been compared with the HSM token, or disagrees with it.
     func completeDestructions(gate: LedgerGate, faults: FaultLog) async {
         for entry in catalogue.index.entries where entry.state == .destroyed && !entry.shownBy.isEmpty {
             guard case .open = gate.position else { return }
             await destructionLock.acquire()
             defer { destructionLock.release() }
-            // Another task may have removed them in the meantime.
+            // Another task may have destroyed the objects in the meantime.
             guard let entry = catalogue.index.entry(entry.publicKeyHash), !entry.shownBy.isEmpty else { continue }
             do throws(Refusal) {
-                // The index may be out of date.
+                // The index may be out of date, so the ledger is read again.
                 guard try await keyRecord(of: entry).state == .destroyed else { continue }
                 let left = try await destroyObjects(entry)
                 for hsmToken in Set(entry.shownBy).subtracting(left.shownBy).sorted() {
@@ -266,15 +268,15 @@ struct KeyLifecycle: Sendable {
         }
     }
 
-    /// The component name of failed destructions in fault log lines.
+    /// The component name, in fault log lines, for objects that could not be destroyed.
     private static let destruction = "destroyed key"
 
     private func refresh(_ hash: PublicKeyHash, emptied hsmTokens: [String] = []) async throws(Refusal) {
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: hsmTokens.map { ($0, []) }))
     }
 
-    /// Removes what the HSM tokens still hold of the key. The ledger already records it as destroyed, so it is never
-    /// used again.
+    /// Destroys the objects of the key in all HSM tokens. The ledger already records the key as destroyed, so it is not
+    /// used again even if this fails.
     private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
         let emptied: [String]
         do {
@@ -326,7 +328,7 @@ extension KeyTransitionError {
         }
     }
 
-    /// The possible next states.
+    /// Returns the states that can follow, as a phrase for a sentence.
     private static func successors(of state: KeyState) -> String {
         let possible = [KeyState.active, .suspended, .deactivated, .compromised, .destroyed]
             .filter { state.canBecome($0) }

@@ -8,19 +8,22 @@ import PaymentToken
 import Refusals
 import WorkerSupervision
 
-/// Guided rotations: a new key and its request, its certificate, and the old key's end. No state is stored between
-/// these steps except the keys themselves, so each step may also be done by other means (key generate, key retire).
+/// Guides a merchant from an old key to a new one: the new key and its certificate request, the certificate, and the end of
+/// the old key. Only the keys themselves are stored between these steps. Each step may therefore also be done with other
+/// commands (key generate, key retire).
 struct KeyRotations: Sendable {
     let administration: KeyAdministration
     let arrivals: RefusedPaymentTokenCounts
-    /// Locked while a rotation is started, so that a second start finds the first one's key.
+    /// Allows one start of a rotation at a time. The second of two concurrent starts thus finds the key that the first has
+    /// made.
     private let startLock = AsyncLock()
 
-    /// The time for which old keys decrypt late payment tokens, which arrive for minutes to hours after Apple's switch.
+    /// The default time for which old keys decrypt late payment tokens. Such payment tokens arrive for minutes to hours
+    /// after Apple has switched to the new key.
     static let standardCutOff: TimeInterval = 7 * 86_400
-    /// The time for which a key counts as in use after its last payment token.
+    /// The seconds for which a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
-    /// The period up to now that is searched for a new key's first payment token.
+    /// The seconds before now in which the ledger is searched for a new key's first payment token.
     private static let firstUseSearchPeriod: TimeInterval = 30 * 86_400
 
     private var index: KeyIndex { administration.catalogue.index }
@@ -29,14 +32,14 @@ struct KeyRotations: Sendable {
 
     // MARK: Reading
 
-    /// Returns the rotations under way, by merchant.
+    /// Returns the rotations under way of all merchants.
     func underWay() async throws(Refusal) -> [Rotation] {
         try await rotations { _ in true }.filter(\.isUnderWay)
     }
 
-    /// Returns a merchant's rotations, under way or not: one for each algorithm of its keys.
+    /// Returns a merchant's rotations, under way or not: one for each use and algorithm of its keys.
     ///
-    /// - Throws: `key_not_found` when the ledger knows no key of that merchant.
+    /// - Throws: `key_not_found` if the ledger has no key of that merchant that could be rotated.
     func rotations(of merchant: String) async throws(Refusal) -> [Rotation] {
         let rotations = try await rotations { $0.merchantIdentifier == merchant }
         guard !rotations.isEmpty else {
@@ -67,7 +70,7 @@ struct KeyRotations: Sendable {
         let unproven = seen.filter(\.isUnderWay).compactMap(\.newKey)
             .filter { $0.keyRecord.state == .active && !$0.isProven }
         guard !unproven.isEmpty else { return seen }
-        // A quiet merchant's new key may have decrypted payment tokens before the last hour.
+        // The new key of a merchant with few payments may have opened payment tokens before the last hour.
         var used: Set<PublicKeyHash> = []
         for key in unproven {
             let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.firstUseSearchPeriod))
@@ -78,7 +81,7 @@ struct KeyRotations: Sendable {
         return Rotation.all(among: keys, now: now)
     }
 
-    /// Returns the reason why the key cannot decrypt now, whatever its state; nil if it can.
+    /// Returns the reason why no HSM token can use the key now, in any state of the key; nil if one can.
     private func fault(of hash: PublicKeyHash) -> String? {
         guard let entry = index.entry(hash) else { return KeyEntry.Condition.missing.explanation }
         if let explanation = entry.condition.explanation { return explanation }
@@ -105,21 +108,23 @@ struct KeyRotations: Sendable {
     struct Start: Sendable {
         let merchantIdentifier: String
         var use = KeyUse.processing
-        /// The new key's algorithm; nil for that of the merchant's present key.
+        /// The new key's algorithm; nil for the algorithm of the merchant's current key.
         let algorithm: KeyAlgorithm?
-        /// The new key's HSM token; nil for that of the merchant's present key.
+        /// The name of the HSM token that is to generate the new key; nil for the one that holds the merchant's current
+        /// key.
         let hsmToken: String?
     }
 
     struct Started: Sendable {
         let rotation: Rotation
-        /// True if the key was made now, or in a dry run would be.
+        /// True if this call made the key (in a dry run: would make it).
         let created: Bool
         /// The new key's certificate request; nil in a dry run.
         let request: CertificateRequest?
     }
 
-    /// Makes the new key, unless one is already waiting for its certificate, and its certificate request.
+    /// Generates the new key and its certificate request. If a key is already waiting for its certificate, only makes the
+    /// request.
     func start(
         _ start: Start, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Started {
@@ -163,7 +168,7 @@ struct KeyRotations: Sendable {
             guard let shown = rotation ?? before.first else { throw .defect }
             return Started(rotation: shown, created: true, request: nil)
         case .made(let entry, _):
-            // The generation is recorded. A refusal of the request is recorded as a separate event.
+            // The generation has its record. If the request is refused, that gets a record of its own.
             draft.recorded(at: nil)
             let request = try await administration.certificateRequest(
                 for: entry, by: caller, dryRun: false, draft: draft)
@@ -172,13 +177,12 @@ struct KeyRotations: Sendable {
         }
     }
 
-    /// Returns true if all HSM tokens are available and none shows the key, so that a certificate for it would be
-    /// useless.
+    /// Returns true if all HSM tokens are open and none shows the key. A certificate for the key would then be useless.
     private func isLost(_ entry: KeyEntry) -> Bool {
         entry.condition == .missing && administration.hsmTokens.allSatisfy(\.isServing)
     }
 
-    /// Returns the algorithm with which the merchant's payment tokens are encrypted now.
+    /// Returns the algorithm of the merchant's current key. Throws if the merchant has a current key of each algorithm.
     private static func algorithm(_ rotations: [Rotation]) throws(Refusal) -> KeyAlgorithm {
         let serving = rotations.filter { $0.newKey != nil }
         guard serving.count < 2 else {
@@ -189,8 +193,8 @@ struct KeyRotations: Sendable {
         return (serving.first ?? rotations[0]).algorithm
     }
 
-    /// Returns the HSM token of the key to replace: of those that hold it, the first in the configuration that takes
-    /// calls.
+    /// Returns the name of the HSM token that holds the key to replace. If several hold it, returns the first in the
+    /// configuration that is open.
     private func hsmTokenOfKey(_ rotation: Rotation?) -> String? {
         let holders = rotation?.newKey?.entry?.hsmTokens ?? []
         return administration.hsmTokens.first { holders.contains($0.name) && $0.isServing }?.name ?? holders.first
@@ -198,7 +202,7 @@ struct KeyRotations: Sendable {
 
     // MARK: The certificate
 
-    /// Stores the new key's certificate and activates the key; any other certificate is refused.
+    /// Stores the new key's certificate, and activates the key. Refuses a certificate for any other key.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> (outcome: KeyAdministration.Outcome, rotation: Rotation) {
@@ -206,7 +210,7 @@ struct KeyRotations: Sendable {
         let certificate = try KeyAdministration.read(der)
         draft.setSubject(key: certificate.publicKeyHash)
         let known = index.entry(certificate.publicKeyHash)
-        // A certificate of the wrong purpose or merchant is left to the import below, which reports what is wrong.
+        // A certificate of the wrong purpose or merchant is refused by importCertificate below, which says what is wrong.
         if let known, certificate.purpose.use == known.use {
             try await requireRecorded(known)
             if certificate.names(known.merchantIdentifier) {
@@ -231,15 +235,15 @@ struct KeyRotations: Sendable {
         }
     }
 
-    /// Requires that the certificate is the new key's. A certificate that the new key already has is accepted again,
-    /// since a repetition is not an error.
+    /// Requires that the certificate is for the new key of a rotation. A certificate that the new key already has is
+    /// accepted too, since a repetition is not an error.
     private func requireAwaited(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
         let rotation = try await rotations(of: known.merchantIdentifier)
             .first { $0.algorithm == known.algorithm && $0.use == known.use }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
             if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
         } else if let rotation, rotation.leftOver.contains(where: { $0.publicKeyHash == certificate.publicKeyHash }) {
-            // Another key was generated after this key's request had been sent to Apple.
+            // The request for this key was sent to Apple before another key was generated, so its certificate is accepted.
             return
         } else if let rotation, rotation.isUnderWay, let newKey = rotation.newKey {
             throw Refusal(
@@ -259,7 +263,7 @@ struct KeyRotations: Sendable {
     struct Finish: Sendable {
         var use = KeyUse.processing
         let algorithm: KeyAlgorithm?
-        /// The time until which the old keys decrypt; nil if they decrypt nothing from now on.
+        /// The time until which the old keys decrypt; nil if they stop at once.
         let cutOff: Date?
         let force: Bool
         let reason: AuditReason
@@ -270,7 +274,7 @@ struct KeyRotations: Sendable {
         let retired: [PublicKeyHash]
     }
 
-    /// Deactivates the old keys, all of them in one transaction.
+    /// Deactivates the old keys, all in one transaction.
     func finish(
         _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Finished {
@@ -299,8 +303,8 @@ struct KeyRotations: Sendable {
         return Finished(rotation: after, retired: hashes)
     }
 
-    /// Returns the merchant's rotation of the requested algorithm; without one, the only rotation that has old keys, or
-    /// else any rotation.
+    /// Returns the merchant's rotation of the requested algorithm. If none is requested, returns the only rotation that has
+    /// old keys, or any rotation if none has old keys.
     private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
         let all = try await rotations(of: merchant).filter { $0.use == finish.use }
         guard let any = all.first else {

@@ -7,14 +7,15 @@ import PaymentToken
 import WorkerProtocol
 import WorkerSupervision
 
-/// Describes keys for the API.
+/// Describes keys as the API shows them.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// The tier at which these HSM tokens decrypt payments for a key of this algorithm now; nil if none can.
+    /// Returns the tier in which these HSM tokens decrypt payments for a key of this algorithm now; nil if none can.
     let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
     let clock: WallClock
 
-    /// - Parameter more: sentences about the operation that was just done.
+    /// Describes a key.
+    /// - Parameter more: sentences for the member `remark`, about the operation that was just done.
     func summary(_ entry: KeyEntry, _ more: [String] = []) -> KeySummary {
         let uses = index.uses(entry.publicKeyHash)
         let notAfter = entry.certificate?.notAfter
@@ -29,22 +30,23 @@ struct KeySummaries: Sendable {
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
     }
 
-    /// Returns the tier of a key that decrypts payment tokens; nil for other keys.
+    /// Returns the tier of a processing key; nil for an identity key, which decrypts nothing.
     private func tier(_ use: KeyUse?, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
         use == .identity ? nil : tier(algorithm, hsmTokens)?.rawValue
     }
 
-    /// - Parameter holders: the nodes that hold each key; nil if only one node uses the ledger, or they are not known
-    ///   now.
+    /// Describes a key together with the nodes that hold it.
+    /// - Parameter holders: the nodes that hold each key; nil if only one node uses the ledger, or if the ledger cannot be
+    ///   read now.
     func summary(_ entry: KeyEntry, heldBy holders: [PublicKeyHash: [KeyHolder]]?) -> KeySummary {
         var summary = summary(entry)
         summary.nodes = holders.map { $0[entry.publicKeyHash, default: []].map(\.node) }
         return summary
     }
 
-    /// Describes the key after an import, or after the import that a dry run would make.
+    /// Describes the key after an import. For a dry run, describes the key as it would be.
     ///
-    /// - Returns: nil when the import waits for a second person.
+    /// - Returns: nil if the import waits for a second person.
     func summary(_ outcome: KeyAdministration.Outcome) -> KeySummary? {
         switch outcome {
         case .pending:
@@ -68,8 +70,8 @@ struct KeySummaries: Sendable {
 }
 
 extension HSMTokenPool {
-    /// Returns the tier that serves the key now. If HSM tokens differ it is the weakest: it can be promised for every
-    /// payment.
+    /// Returns the tier in which the key is served now. If the tiers of the HSM tokens differ, returns the weakest, since
+    /// any of them may decrypt the next payment.
     @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
         all.filter { holders.contains($0.name) }.compactMap { $0.tier(for: algorithm.scheme) }
             .max { $0.rawValue < $1.rawValue }

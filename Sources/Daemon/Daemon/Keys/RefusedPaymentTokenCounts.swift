@@ -2,20 +2,20 @@ import Foundation
 import PaymentToken
 import Synchronization
 
-/// Counts the payment tokens of the last hour that named a known key, carried Apple's signature and were refused,
-/// except replays. The counts are in this process's memory only.
+/// Counts refused payment tokens of the last hour for each known key. Only payment tokens with Apple's signature count, and
+/// replays do not. The counts are only in this process's memory.
 ///
-/// They prove nothing: Apple does not sign the publicKeyHash, so anyone with one payment token can send it with the
-/// hash of any key. The payments that a key decrypted are in the ledger, as its claims.
+/// The counts prove nothing: Apple's signature does not cover the publicKeyHash, so anyone with one payment token can send
+/// it with the hash of any key. For the payments that a key decrypted, see the claims in the ledger.
 final class RefusedPaymentTokenCounts: Sendable {
-    /// The counts by minute, in whole minutes since 1970.
+    /// The counts, each under its minute: whole minutes since 1970.
     private typealias Minutes = [Int: Int]
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
 
     /// Counts a refused payment token.
     ///
-    /// - Parameter hash: the hash of a known key. With unknown hashes, untrusted callers could fill the memory.
+    /// - Parameter hash: the hash of a known key. If unknown hashes were counted, untrusted callers could fill the memory.
     func count(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
         minutes.withLock { minutes in

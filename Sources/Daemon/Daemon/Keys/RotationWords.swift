@@ -3,12 +3,13 @@ import Foundation
 import MerchantKeys
 import Refusals
 
-// A rotation in the API's words, for people. Programs use the phase, the steps and the keys.
+// The sentences that describe a rotation to people, as the API returns them. Programs read the phase, the steps and the
+// keys instead.
 
 extension Rotation {
     private var isIdentity: Bool { use == .identity }
 
-    /// The sentence for the step that is due now.
+    /// The instruction for the step that comes next.
     var next: String {
         if let fault = newKey?.fault, phase != .none { return "Repair the new key first. \(fault)" }
         return switch phase {
@@ -39,7 +40,7 @@ extension Rotation {
 
     // MARK: Notes
 
-    /// Additional information for people, one sentence each.
+    /// Additional sentences for people.
     var remarks: [String] {
         let faults = ([newKey].compactMap { $0 } + oldKeys).compactMap { key in
             key.fault.map { "Key \(key.short): \($0)" }
@@ -60,8 +61,8 @@ extension Rotation {
             "Key \(key.short) is \(key.keyRecord.use == .processing ? "past its cut-off" : "retired") and can be destroyed."
     }
 
-    /// A warning that a generated key, which is in one HSM token, replaces a key in several: the merchant loses that
-    /// redundancy.
+    /// A warning for a new key that is in fewer HSM tokens than the old key. A generated key is in one HSM token only, so
+    /// the merchant would lose redundancy.
     private var missingInHSMTokens: String? {
         guard let newKey, let held = newKey.entry?.hsmTokens, !held.isEmpty else { return nil }
         let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.hsmTokens ?? [] })
@@ -73,7 +74,8 @@ extension Rotation {
             + "cloning before activating its certificate, or rotate to a key from a file, imported into each of them."
     }
 
-    /// The counts of refused payment tokens, which prove nothing but may deserve attention.
+    /// A sentence with the counts of refused payment tokens; nil if there were none. The counts prove nothing, but may
+    /// point to a problem.
     private var unverified: String? {
         let counts = [("new", [newKey].compactMap { $0 }), ("old", oldKeys)].compactMap { name, keys in
             let count = keys.reduce(0) { $0 + $1.refusedLastHour }
@@ -130,7 +132,7 @@ extension Rotation {
         "\(count) \(isIdentity ? "signature" : "payment token")\(count == 1 ? "" : "s")"
     }
 
-    /// The verb for the key's uses.
+    /// The verb that describes the uses of the keys.
     private var made: String { isIdentity ? "made" : "opened" }
     private var madeNone: String { isIdentity ? "made no signature" : "opened no payment token" }
 }

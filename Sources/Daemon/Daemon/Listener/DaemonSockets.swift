@@ -3,22 +3,22 @@ import HTTPListener
 import Logging
 import NIOCore
 
-/// The daemon's socket that a request came through.
+/// The socket through which a request came.
 enum SocketKind: String, CaseIterable, Sendable {
     case payments = "paytokend"
     case admin
 }
 
-/// Answers the requests of both sockets; ``DaemonRouter`` in production.
+/// Answers the requests of both sockets. ``DaemonRouter`` is the implementation outside tests.
 protocol PeerRequestHandler: Sendable {
-    /// Called when the head has arrived, before the body is read. Returns a refusal, or the handler of the body. Runs
-    /// on the event loop, so it must neither wait nor compute for long.
+    /// Returns a refusal, or the handler of the body. The listener calls it when the head has arrived, before it reads the
+    /// body. It runs on the event loop, so it must not block or compute for long.
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
-    /// Returns the group of accounts that the peer's connections count for; nil for an account that a rule names.
+    /// Returns the accounts with which the peer's connections share a limit; nil if its rule names the user.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts?
 
-    /// Returns the answer to a condition that the listener detects.
+    /// Returns the answer to a condition that the listener itself detects, such as a malformed head.
     func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer
 }
 
@@ -26,7 +26,7 @@ extension PeerRequestHandler {
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { nil }
 }
 
-/// The requests of one connection, with the kernel's credentials of its peer.
+/// Passes the requests of one connection to the handler, with the peer's credentials from the kernel.
 private struct PeerRequests: RequestHandler {
     let peer: PeerCredentials
     let socket: SocketKind
@@ -38,8 +38,8 @@ private struct PeerRequests: RequestHandler {
     }
 }
 
-/// The connections of one Unix socket, counted by the peer's uid and, if the rule that admits it names no user, by that
-/// rule.
+/// Accepts the connections of one Unix socket. Connections are limited for each uid, and also for all accounts together
+/// that a rule admits by a group alone, or that no rule admits.
 struct PeerConnections: ConnectionService {
     let socket: SocketKind
     let handler: any PeerRequestHandler
@@ -56,9 +56,9 @@ struct PeerConnections: ConnectionService {
 }
 
 extension ListenerSettings {
-    /// The daemon's sockets, the payments socket first.
+    /// Returns the daemon's sockets, the payments socket first.
     ///
-    /// - Parameter requestLimits: shorter limits for tests.
+    /// - Parameter requestLimits: the limits for requests; nil for the configured ones. Tests set shorter limits.
     func sockets(
         inherited: InheritedSockets = .init(), handler: any PeerRequestHandler, instruments: Instruments,
         logger: Logger, requestLimits: RequestLimits? = nil
@@ -73,7 +73,8 @@ extension ListenerSettings {
                     socket: kind, handler: handler, instruments: instruments,
                     shares: UnnamedShares(total: maximum.total)),
                 connectionLimits: ConnectionLimits(maximum),
-                // Administration may take long, with lists of thousands of keys, and must not delay payments.
+                // Requests of administration may take long (lists of thousands of keys). On the event loop they would delay
+                // payments.
                 answersOnEventLoop: kind == .payments, limits: limits)
         }
     }
@@ -92,7 +93,7 @@ extension ListenerSettings {
         of kind: SocketKind, _ inherited: InheritedSockets
     ) throws(ListenerError) -> ListeningSocket.Place {
         if let socket = inherited[kind.rawValue] {
-            // The kernel vouches for the caller's identity on a Unix socket only.
+            // Only for a Unix socket does the kernel report the caller's identity.
             guard case .unix = socket.address else {
                 throw .unusable(
                     "the inherited socket \(kind.rawValue) listens at \(socket.address.text); use ListenStream= with a "

@@ -5,22 +5,23 @@ import Ledger
 import Logging
 import Synchronization
 
-/// Shows the time of each caller uid's first release in this node's record: a new caller deserves attention.
+/// Provides a metric with the time of the first release to each uid in this node's record, so that an alert can report a
+/// new caller.
 ///
-/// The record has no index of callers, since every release would pay for it. So the record is read from its beginning,
-/// once for all uids, and only up to the first release of the requested uid. This happens after that uid's first
-/// release since the start, in short pages with pauses. The payment never waits for it. A million records take some
+/// The record has no index by caller, since each release would have to maintain it. After the first release to a uid since
+/// the start, the record is therefore read from its beginning up to that uid's first release. What was read serves later
+/// searches too. The reading is done in short pages with pauses, and no payment waits for it. A million records take some
 /// seconds.
 final class CallerFirstReleases: Sendable {
-    /// The largest number of uids, since each has its own series.
+    /// The maximum number of uids in the metric, since each has its own time series.
     static let maximumCallers = 1_000
 
     private struct State {
-        /// The uids with a finished or running search.
+        /// The uids whose search has ended or is running.
         var known: Set<UInt32> = []
-        /// The time before which no search starts, after a fault.
+        /// The time before which no search starts after a failed one.
         var notBefore: ContinuousClock.Instant?
-        /// The first releases in the records up to `read`. Searches run one at a time.
+        /// The first release to each uid in the records up to ``read``. Only one search runs at a time.
         var found: [UInt32: AuditTime] = [:]
         var read = 0
     }
@@ -44,12 +45,12 @@ final class CallerFirstReleases: Sendable {
         self.now = now
     }
 
-    /// The number of uids with a finished or running search.
+    /// The number of uids whose search has ended or is running.
     var searched: Int { state.withLock { $0.known.count } }
 
-    /// Notes a durable release to this uid. After the first one for a uid, this is a set lookup.
+    /// Starts the search for this uid's first release, unless it was started before. Called after each durable release.
     ///
-    /// - Returns: the search that this call started, if any.
+    /// - Returns: the search that this call started; nil if it started none.
     @discardableResult
     func released(to uid: UInt32) -> Task<Void, Never>? {
         let isNew = state.withLock { state in
@@ -95,7 +96,7 @@ final class CallerFirstReleases: Sendable {
                 state.found.merge(releases) { earlier, _ in earlier }
                 state.read = page.upperBound
             }
-            // Half of the time is left to other users of the disk.
+            // The pause is as long as the reading took, so that the disk is free for others half of the time.
             try? await Task.sleep(for: began.duration(to: .now))
         }
     }

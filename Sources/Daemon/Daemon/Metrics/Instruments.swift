@@ -8,9 +8,10 @@ import WorkerSupervision
 
 /// The daemon's metrics. Their names are part of the public contract.
 ///
-/// To add one, add a property here and its name in MetricsTests, which fail until both are present.
+/// To add a metric, add a property here and its name to MetricsTests, which fail until both are present.
 struct Instruments: Sendable {
-    /// `outcome` is `ok`, `repeat`, a refusal's code, or `pending`, `not_ready` or `interrupted`.
+    /// The number of requests. The label `outcome` is `ok`, `repeat`, `pending`, `not_ready`, `interrupted` or a refusal's
+    /// code.
     let requests = Counter(
         "paytokend_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
     let requestSeconds = Histogram(
@@ -43,8 +44,8 @@ struct Instruments: Sendable {
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
         labels: ["public_key_hash"], maximumSeries: maximumSeriesOfKeys)
-    /// Counts only keys that the ledger or an HSM token has, and only after Apple's signature was verified, so made-up
-    /// hashes cannot make it grow. Refusals of unknown keys are counted together, in ``requests``.
+    /// The number of refusals for each key. It counts only known keys, and only after Apple's signature was verified.
+    /// Invented hashes therefore cannot add time series. Refusals for unknown keys are counted in ``requests``.
     let keyFailures = Counter(
         "paytokend_key_failures_total",
         help: "Payment tokens with Apple's signature that named the key and were refused, by the refusal's code.",
@@ -93,24 +94,25 @@ struct Instruments: Sendable {
         "paytokend_hsm_token_ready", help: "1 for each HSM token that is open and tested, 0 for one that is not.",
         labels: ["token"])
 
-    /// The histograms' bounds in seconds: from 100 µs, below the fastest HSM token, to 10 s, the timeout of a call.
+    /// The upper bounds of the histograms' buckets in seconds. The lowest is shorter than any HSM token's call, and the
+    /// highest is the default of `call_timeout`.
     private static let latencies: [Double] = [
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]
 
-    /// All stored properties above that are metrics, in this order, so that new ones are included.
+    /// All metrics among the stored properties, in their order. A new property is thus included without further code.
     private var families: [any MetricFamily] {
         Mirror(reflecting: self).children.compactMap { $0.value as? any MetricFamily }
     }
 
-    /// Shows only the insecure settings of the configuration and the ledger in force.
+    /// Sets the metric of insecure settings to those of the configuration and ledger in force, and removes all others.
     func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
         insecureSettings.replaceAll(
             (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
     }
 
-    /// Creates the series of alerts with 0 at the start: Prometheus' `increase` does not count a series' first value,
-    /// so the first crash or replay would be missed.
+    /// Creates the time series of the alerts with the value 0 at the start. Prometheus' `increase` ignores a series' first
+    /// value, so it would otherwise miss the first crash or replay.
     func begin(hsmTokens: [String]) {
         for hsmToken in hsmTokens {
             for reason in WorkerEvents.RestartReason.allCases {
@@ -122,8 +124,8 @@ struct Instruments: Sendable {
         }
     }
 
-    /// Counts a refusal whose reason is the payment token itself or its key's state. A refusal that can be retried says
-    /// nothing about the key.
+    /// Counts a refusal that is due to the payment token itself or to the key's state. Refusals that a retry may avoid are
+    /// not counted, since they say nothing about the key.
     func count(_ refusal: Refusal, of key: PublicKeyHash) {
         switch refusal.code {
         case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded, .internalError: break
@@ -139,9 +141,10 @@ struct Instruments: Sendable {
     }
 }
 
-/// The time since an event last happened, or since the daemon's start if it has not.
+/// The time since an event last happened, or since the daemon's start if the event has not happened.
 ///
-/// For events that recur without a request: the age alone reveals a failure, a hang, and an event that never happened.
+/// It serves alerts about events that should recur by themselves. A high age reveals a failure, a hang, and an event that
+/// never happens.
 final class Stopwatch: Sendable {
     private let now: @Sendable () -> ContinuousClock.Instant
     private let last: Mutex<ContinuousClock.Instant>
@@ -153,7 +156,7 @@ final class Stopwatch: Sendable {
 
     var elapsed: Duration { last.withLock { $0.duration(to: now()) } }
 
-    /// Notes that the event has happened.
+    /// Sets the time back to zero, since the event has just happened.
     func restart() {
         let now = now()
         last.withLock { $0 = now }
