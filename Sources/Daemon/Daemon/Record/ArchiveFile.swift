@@ -5,19 +5,18 @@ import Glibc
 import Ledger
 import NIOPosix
 
-/// The reason why a file of archived records was not written or is not accepted. Nothing is then removed from the
-/// ledger.
+/// The reason why an archive file was not written or is not accepted. The daemon then removes no records from the ledger.
 enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case directory(path: String, reason: String)
-    /// The file system would have too little space left for its other users.
+    /// The file system would have less free space than ``ArchiveFile/reserve``.
     case noRoom(path: String)
     case cannotWrite(path: String, reason: String)
-    /// A different file already has the archive's name.
+    /// A file with the archive's name exists, but its content is not that of the archive.
     case differs(path: String)
     case missing(path: String)
-    /// The written file does not verify.
+    /// The file that was written does not verify when it is read back.
     case notIntact(path: String, finding: String)
-    /// No release is recorded, so nothing confirms the clock.
+    /// The record has no release, so nothing confirms that the clock is right.
     case clockUnconfirmed(now: AuditTime)
 
     var description: String {
@@ -36,9 +35,10 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// A file of archived records: a part of an export that only the daemon's account can read.
+/// A file of archived records. It has the form of an export, and only the daemon's account can read it.
 ///
-/// It is written under another name, synchronized to disk, read back and verified before it gets its final name.
+/// The daemon writes it under a temporary name, synchronizes it to disk, reads it back and verifies it. Only then the file
+/// gets its final name.
 struct ArchiveFile: Sendable {
     let directory: String
     let name: String
@@ -46,10 +46,11 @@ struct ArchiveFile: Sendable {
     var path: String { "\(directory)/\(name)" }
     private var partial: String { "\(directory)/.\(name).partial" }
 
-    /// The space that is left free for the ledger, whose commits must not find the file system full.
+    /// The number of bytes that an archive leaves free in its file system. The ledger may be in the same one, and its
+    /// commits fail on a full file system.
     static let reserve: UInt64 = 256 << 20
 
-    /// Creates the directory if it is missing, and checks that no other account can put files there.
+    /// Creates the directory if it does not exist, and checks that no other account can write to it.
     static func prepare(_ directory: String) async throws(ArchiveFailure) {
         try await onAnotherThread { () throws(ArchiveFailure) in
             if unsafe mkdir(directory, 0o700) != 0, errno != EEXIST {
@@ -67,11 +68,12 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Writes records up to the last audit checkpoint before the first record that is too new.
+    /// Writes the records that are old enough. The file ends with the last audit checkpoint before the first record that is
+    /// too new.
     ///
     /// - Parameters:
-    ///   - pages: the record's pages, starting after the previous archive.
-    ///   - cutOff: records of this time or later stay in the ledger, and so do all records after them.
+    ///   - pages: the pages of the record, starting after the previous archive.
+    ///   - cutOff: the first record of this time or later ends the archive.
     /// - Returns: the end of the file; nil if no audit checkpoint seals a record that is old enough.
     func write(
         _ pages: AuditLinePages, first: Int, olderThan cutOff: AuditTime
@@ -83,7 +85,8 @@ struct ArchiveFile: Sendable {
             var isOver = false
             for line in page.lines {
                 if case .record(_, let record) = line {
-                    // A line without a time stays in the ledger, where `audit verify` reports it.
+                    // A damaged line without a time ends the archive too. It stays in the ledger, where `audit verify`
+                    // reports it.
                     isOver = AuditTime(ofRecord: record).map { $0 >= cutOff } ?? true
                     if isOver { break }
                 }
@@ -102,14 +105,14 @@ struct ArchiveFile: Sendable {
         return end
     }
 
-    /// The position after the last audit checkpoint in the file.
+    /// The last audit checkpoint in the file, and the offset of the byte after it.
     struct End: Sendable {
         let sequence: Int
         let hash: AuditDigest
         let offset: Int
     }
 
-    /// The content written so far.
+    /// The size of what has been written, and the end of the file by now.
     private struct Draft {
         var size = 0
         var end: End?
@@ -122,7 +125,7 @@ struct ArchiveFile: Sendable {
 
     private func create() async throws(ArchiveFailure) -> FileHandle {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
-            // The remains of an interrupted run; no other process writes here.
+            // A file with this name is left from an interrupted run, since no other process writes here.
             _ = unsafe unlink(partial)
             let descriptor = unsafe open(partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
             guard descriptor >= 0 else { throw .cannotWrite(path: partial, reason: Self.text(of: errno)) }
@@ -144,7 +147,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Cuts the file off after its last audit checkpoint and synchronizes it to disk.
+    /// Truncates the file after its last audit checkpoint, and synchronizes it to disk.
     private func close(_ file: FileHandle, at size: Int) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             do {
@@ -156,10 +159,9 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Reads the written file back and verifies every hash and signature, and that it is exactly that part of the
-    /// record.
+    /// Reads the written file back. Verifies every hash and signature in it, and that it contains exactly these records.
     ///
-    /// - Returns: the archive, whose file still has its temporary name (``publish(_:as:)``).
+    /// - Returns: the archive. Its file has the temporary name until ``publish(_:as:)``.
     func verify(
         from first: Int, to end: End, of node: AuditNode, keys: CheckpointKeys
     ) async throws(ArchiveFailure) -> RecordArchive {
@@ -178,7 +180,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Gives the file its final name. A file that already has that name must have the same content.
+    /// Gives the file its final name. If a file with that name exists, it must have the same content.
     func publish(_ archive: RecordArchive, as name: String) async throws(ArchiveFailure) {
         let path = "\(directory)/\(name)"
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
@@ -195,7 +197,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Requires that the file is present with the recorded digest.
+    /// Throws unless the file exists with the recorded digest.
     func require(_ archive: RecordArchive) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             guard let digest = AuditDigest.ofFile(path) else { throw .missing(path: path) }
@@ -203,7 +205,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Removes the unpublished file.
+    /// Removes the file with the temporary name.
     func discard() async {
         try? await Self.onAnotherThread { () throws(ArchiveFailure) in _ = unsafe unlink(partial) }
     }
@@ -212,7 +214,7 @@ struct ArchiveFile: Sendable {
         unsafe String(cString: strerror(error)).lowercased()
     }
 
-    /// Runs disk operations, which block, on another thread than the tasks'.
+    /// Runs blocking file operations in NIO's thread pool, outside the pool on which tasks run.
     private static func onAnotherThread<Value: Sendable>(
         _ work: @escaping @Sendable () throws(ArchiveFailure) -> Value
     ) async throws(ArchiveFailure) -> Value {
@@ -228,7 +230,7 @@ struct ArchiveFile: Sendable {
 }
 
 extension AuditDigest {
-    /// Returns the digest of a file; nil if the file cannot be read.
+    /// Returns the SHA-256 of a file; nil if the file cannot be read.
     ///
     /// - Parameter reading: a function that receives each block of the file, in order.
     static func ofFile(_ path: String, reading: (([UInt8]) -> Void)? = nil) -> AuditDigest? {

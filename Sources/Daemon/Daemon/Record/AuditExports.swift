@@ -2,20 +2,21 @@ import AuditChain
 import HTTPListener
 import Ledger
 
-/// An export of the record as JSON lines, which verifiers read.
+/// An export of the record as JSON lines, for verification.
 ///
-/// It reads the chain in pages. So it needs the same memory for any number of records, and it keeps no lock or
-/// transaction of the ledger while a slow reader takes its time.
+/// It reads the chain page by page. Its need for memory is therefore the same for any number of records, and a slow reader
+/// keeps no lock or transaction of the ledger open.
 struct ChainExport: Sendable {
     let trail: any ChainReading
-    /// The first and the last requested sequence; nil if no record is requested. The export begins and ends at audit
-    /// checkpoints, so it may contain more records on either side.
+    /// The first and last requested sequence; nil if no record is requested. Since an export begins and ends at audit
+    /// checkpoints, it may contain further records before and after these.
     let wanted: ClosedRange<Int>?
-    /// The audit checkpoint made for this export. It seals the export's last record or a later one.
+    /// The audit checkpoint that was made for this export; nil if the chain has no record. It seals the last record of the
+    /// export, or a later one.
     let seal: SignedCheckpoint?
-    /// True if the export continues with what is recorded and sealed later.
+    /// True if the export does not end, and continues with the lines that are recorded later.
     let follows: Bool
-    /// The time that a follower waits before it reads again.
+    /// The pause before the ledger is read again, in an export that follows the record.
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
@@ -26,7 +27,7 @@ struct ChainExport: Sendable {
                 end.pass(page.lines)
             }
         } else if let seal {
-            // The export has no record, only a signed statement of the chain's end.
+            // Without records, the export is only a signed statement of the end of the chain.
             let line = StoredLine.checkpoint(sequence: seal.checkpoint.sequence, seal.line)
             try await writer.write([line].exported)
             end.pass([line])
@@ -34,7 +35,7 @@ struct ChainExport: Sendable {
         if follows { try await follow(from: end, writer) }
     }
 
-    /// The position that the written lines have reached.
+    /// The last record and the last audit checkpoint that have been written.
     private struct Position {
         var record = 0
         var checkpoint = 0
@@ -54,13 +55,14 @@ struct ChainExport: Sendable {
         }
     }
 
-    /// Runs until its task is cancelled. An audit checkpoint belongs after the record that it seals. If one is stored
-    /// when later records are already written, it is left out, and the next one seals those records too.
+    /// Writes new lines until the task is cancelled. An audit checkpoint comes directly after the record that it seals. If
+    /// it is stored too late for that, it is left out, and the next audit checkpoint seals those records too.
     private func follow(from start: Position, _ writer: BodyWriter) async throws {
         var end = start
         while true {
             try Task.checkCancellation()
-            // Reading starts at the last record, since its audit checkpoint may have been stored in the meantime.
+            // Reading starts at the last written record, since an audit checkpoint of it may have been stored in the
+            // meantime.
             let lines = try await trail.lines(max(end.record, 1)...Int.max, limit: 500).filter(end.isNew)
             if lines.isEmpty {
                 try await Task.sleep(for: pause)
@@ -72,17 +74,17 @@ struct ChainExport: Sendable {
     }
 }
 
-/// An export, as JSON lines, of the records that meet conditions other than a time. The records between them are left
-/// out, so the export cannot be verified; its first line says that.
+/// An export as JSON lines of the records that match a filter with more conditions than times. Such an export has gaps, so
+/// it cannot be verified, and its first line says that.
 ///
-/// It begins with the signed audit checkpoint before its first record, if there is one. Like every other export, it
-/// ends with the audit checkpoint made for it.
+/// It begins with the audit checkpoint before its first record, if there is one. Like every other export, it ends with an
+/// audit checkpoint that was made for it.
 struct SelectionExport: Sendable {
     let trail: any ChainReading
     let filter: AuditFilter
-    /// The last sequence that is read.
+    /// The last sequence that the export may contain.
     let last: Int
-    /// The audit checkpoint made for this export; nil if nothing was ever recorded.
+    /// The audit checkpoint that was made for this export; nil if the chain has no record.
     let seal: SignedCheckpoint?
 
     func write(to writer: BodyWriter) async throws {
@@ -106,16 +108,16 @@ struct SelectionExport: Sendable {
     }
 }
 
-/// The record as CSV, for reading and not for verification, as its first line says.
+/// An export of the record as CSV. It is for people and spreadsheets and cannot be verified, as its first line says.
 struct CSVExport: Sendable {
     let trail: any ChainReading
     let filter: AuditFilter
-    /// The last sequence of an export that does not follow.
+    /// The last sequence that the export may contain, unless it follows the record.
     let last: Int
     let follows: Bool
-    /// False if another node's rows precede these, since the header is then already written.
+    /// False if these rows come after another node's rows, which already have the header.
     var hasHeader = true
-    /// The time that a follower waits before it reads again.
+    /// The pause before the ledger is read again, in an export that follows the record.
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
@@ -131,7 +133,7 @@ struct CSVExport: Sendable {
         }
     }
 
-    /// Replaces a damaged line by a notice, so that it does not prevent reading the others.
+    /// Returns a record's row. A damaged line becomes a row that says so, so that the other records can be read.
     private static func row(_ record: StoredRecord) -> [UInt8] {
         do throws(AuditEntryError) {
             return AuditCSV.row(try AuditEntry(line: record.line))
@@ -142,7 +144,7 @@ struct CSVExport: Sendable {
     }
 }
 
-/// The records that match a filter, oldest first, in pages.
+/// Reads the records that match a filter page by page, oldest first.
 private struct RecordPages {
     let trail: any ChainReading
     let filter: AuditFilter
@@ -154,7 +156,7 @@ private struct RecordPages {
         self.filter = filter
     }
 
-    /// The next records up to a sequence; nil when there are none.
+    /// Returns the next page, up to the sequence `last`; nil after the last page.
     mutating func next(through last: Int) async throws -> ArraySlice<StoredRecord>? {
         guard !isAtEnd else { return nil }
         try Task.checkCancellation()
@@ -165,6 +167,6 @@ private struct RecordPages {
         return records
     }
 
-    /// Allows further reading after the end was reached, since more may have been recorded.
+    /// Makes ``next(through:)`` read again after it has returned nil, since more may have been recorded.
     mutating func continuePastEnd() { isAtEnd = false }
 }

@@ -5,15 +5,15 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-/// The key in the HSM token that signs audit checkpoints: its identifier and its public half.
+/// The key in the HSM token that signs the audit checkpoints.
 struct AuditSigningKey: Sendable {
     /// The key's CKA_ID, 16 bytes.
     let identifier: [UInt8]
-    /// The public half, X9.63, 65 bytes.
+    /// The public half as an uncompressed point (ANSI X9.63), 65 bytes.
     let publicPoint: [UInt8]
     let checkpointKey: CheckpointKey
 
-    /// Returns nil if the HSM token shows a point that is not on P-256.
+    /// Creates the key from the HSM token's description; nil if the public point is not on P-256.
     init?(_ description: AuditKeyDescription) {
         guard let key = CheckpointKey(point: description.publicPoint) else { return nil }
         identifier = description.identifier
@@ -27,21 +27,21 @@ struct AuditSigningKey: Sendable {
         return signature
     }
 
-    /// Returns true if the HSM token proves that it holds the private half by signing a fresh challenge. A public key,
-    /// an identifier and a label prove nothing, since anyone with the PIN can write them.
+    /// Has the HSM token sign a random challenge, and returns true if the signature is valid. Only this proves that the HSM
+    /// token holds the private half. Anyone with the PIN can write a public key, an identifier and a label.
     ///
-    /// - Throws: hsm_unavailable when the HSM token does not sign.
+    /// - Throws: hsm_unavailable if the HSM token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
         let challenge = Hexadecimal.encode(Release.randomIdentifier())
-        // The message cannot be taken for an audit checkpoint, which has a node and a sequence.
+        // An audit checkpoint has a node name and a sequence, so this message cannot be mistaken for one.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
         return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)
     }
 }
 
-/// The identifiers (CKA_ID) of audit keys, 16 bytes: `node`, four random bytes, and the first eight of the SHA-256 of
-/// the node's name. With them, each node can tell which keys in a shared HSM token may be its own. Keys of earlier
-/// versions have 16 random bytes and may belong to any node.
+/// The identifiers (CKA_ID) of audit keys, 16 bytes: the text `node`, four random bytes, and the first eight bytes of a
+/// SHA-256 of the node's name. Each node can thus tell which keys in a shared HSM token may be its own. Keys of earlier
+/// versions have 16 random bytes, and may belong to any node.
 enum AuditKeyIdentifier {
     private static let mark = Array("node".utf8)
 
@@ -49,8 +49,8 @@ enum AuditKeyIdentifier {
         mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 
-    /// Returns false if the identifier shows that another node made the key. An identifier of an earlier version shows
-    /// nothing.
+    /// Returns false if the identifier shows that another node made the key. An identifier of an earlier version does not
+    /// show a node.
     static func mayBe(_ identifier: [UInt8], of node: String) -> Bool {
         !identifier.starts(with: mark) || identifier.suffix(8) == digest(of: node)
     }
@@ -61,8 +61,8 @@ enum AuditKeyIdentifier {
 }
 
 extension AuditHSMToken {
-    /// Makes an audit key with an identifier that the ledger has planned. If the process ends right afterwards, the
-    /// next one recognizes the key as this ledger's by the planned identifier.
+    /// Generates an audit key, after recording its identifier in the ledger as planned. If the daemon ends right
+    /// afterwards, its next start recognises the key by that identifier.
     func makeAuditKey(
         _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {

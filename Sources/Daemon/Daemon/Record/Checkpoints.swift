@@ -8,23 +8,23 @@ import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 
-/// Seals the record: has the HSM token sign the end of the chain, stores the signature in the ledger, and has the HSM
-/// token remember the newest one.
+/// Seals the record with audit checkpoints. For each one, the HSM token signs the end of the chain, the ledger stores the
+/// signature, and the HSM token remembers this newest audit checkpoint.
 ///
-/// An audit checkpoint is made after 1,000 records or 60 seconds, whichever is first, at shutdown, and at the end of
+/// An audit checkpoint is made after 1,000 records or 60 seconds, whichever comes first, at shutdown, and at the end of
 /// every export.
 final class Checkpoints: CheckpointSealing {
     private struct State {
-        /// The signing key, set once ledger and HSM token have been compared.
+        /// The key that signs; nil until ledger and HSM token have been compared and agree.
         var key: AuditSigningKey?
-        /// The last audit checkpoint in the ledger. `isRemembered` is true if the HSM token remembers it.
+        /// The last audit checkpoint in the ledger. ``isRemembered`` is true once the HSM token remembers it too.
         var newest: SignedCheckpoint?
         var isRemembered = false
         var memory = HSMTokenMemory()
-        /// The seal under way, or the last one. Seals run one at a time: of two concurrent ones, the HSM token would
-        /// remember the last to arrive, which need not be the newer.
+        /// The seal that is running, or the last one. Seals run one at a time. Otherwise the HSM token would remember the
+        /// audit checkpoint that arrived last, which need not be the newest.
         var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
-        /// The seal that starts when the present one has ended, shared by all requests until then.
+        /// The seal that starts when ``present`` has ended. All calls that arrive before that share it.
         var following: Task<Result<SignedCheckpoint?, Refusal>, Never>?
     }
 
@@ -38,10 +38,10 @@ final class Checkpoints: CheckpointSealing {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - unsealed: the end of the record, as the ledger's writer reports it, and of its sealed part.
-    ///   - patience: the longest wait for a seal. An HSM call that hangs costs its call_timeout, and the next worker
-    ///     makes it once more.
-    ///   - check: the check of the record that runs before a due audit checkpoint.
+    ///   - unsealed: the ends of the record and of its sealed part, as the ledger's writer reports them.
+    ///   - patience: the maximum wait for a seal. An HSM call that hangs takes `call_timeout`, and is then repeated by the
+    ///     next worker.
+    ///   - check: the check of the record that runs before an audit checkpoint that is due.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(),
         clock: WallClock,
@@ -56,7 +56,7 @@ final class Checkpoints: CheckpointSealing {
         self.check = check
     }
 
-    /// Makes this the signing key.
+    /// Signs with this key from now on.
     func use(_ key: AuditSigningKey, newest: SignedCheckpoint?, head: ChainHead) {
         state.withLock {
             $0.key = key
@@ -70,10 +70,10 @@ final class Checkpoints: CheckpointSealing {
     /// Notes that the HSM token has a head that it stored earlier.
     func foundHead() { state.withLock { $0.memory.hasRemembered = true } }
 
-    /// Stops sealing, so that the HSM token keeps the audit checkpoint that it remembers.
+    /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
     func withhold() { state.withLock { $0.key = nil } }
 
-    /// Seals whenever a seal is due, until cancelled.
+    /// Starts a task that seals the record whenever an audit checkpoint is due.
     func start() -> Task<Void, Never> {
         let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.wakeUp() }
         return Task {
@@ -89,11 +89,12 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    /// - Returns: the code with which the HSM token or the ledger failed, or nil.
+    /// Seals the record if an audit checkpoint is due.
+    /// - Returns: the code with which the HSM token or the ledger failed; nil if neither did.
     private func sealIfDue() async -> RefusalCode? {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return nil }
-        // The seal is made even if the check fails: only an audit checkpoint can prove what is recorded from here on
-        // (Record.md).
+        // The record is sealed even if the check finds a fault. Only an audit checkpoint can later prove the records from
+        // here on (Record.md).
         await check?.run()
         do throws(Refusal) {
             _ = try await seal()
@@ -104,10 +105,10 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    /// Makes and stores an audit checkpoint of everything recorded so far; returns nil if nothing is recorded.
+    /// Makes and stores an audit checkpoint that seals everything recorded so far; returns nil if nothing is recorded.
     ///
-    /// Calls that arrive while an audit checkpoint is being made share the next one. So at most two wait for an HSM
-    /// that hangs.
+    /// Calls that arrive while an audit checkpoint is being made share the next one. Therefore at most two audit
+    /// checkpoints wait for an HSM that hangs.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
@@ -123,7 +124,7 @@ final class Checkpoints: CheckpointSealing {
             let before = state.present
             let seal = Task { () -> Result<SignedCheckpoint?, Refusal> in
                 _ = await before?.value
-                // This seal covers everything recorded up to here. Later requests need another.
+                // This seal may not cover what is recorded from now on, so later calls need the next one.
                 self.state.withLock { state in
                     state.present = state.following
                     state.following = nil
@@ -206,16 +207,16 @@ final class Checkpoints: CheckpointSealing {
     /// For `status`: what is lost if the HSM token does not remember the end of the record.
     var warnings: [String] { state.withLock { $0.memory.warnings } }
 
-    /// The public halves of all keys that ever signed this ledger's audit checkpoints.
+    /// Returns the public halves of all keys that have signed this ledger's audit checkpoints.
     func keys() async throws(Refusal) -> [CheckpointKey] {
         try await refusing(ledger: await ledger.auditKeys()).compactMap { stored in
             stored.publicKey.flatMap(CheckpointKey.init(point:))
         }
     }
 
-    /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if none.
+    /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if it remembers none.
     ///
-    /// - Throws: hsm_unavailable.
+    /// - Throws: hsm_unavailable or ledger_unavailable.
     func remembered() async throws(Refusal) -> SignedCheckpoint? {
         let known = CheckpointKeys(try await keys())
         let node = try await refusing(ledger: await ledger.head()).node
@@ -280,27 +281,27 @@ struct HSMTokenMemory {
         + "(GET /v1/audit/head)."
 }
 
-/// Seals the record with the HSM token's audit key.
+/// The interface for sealing the record with the HSM token's audit key.
 protocol CheckpointSealing: Sendable {
-    /// Makes and stores an audit checkpoint of everything recorded so far; returns nil if nothing is recorded.
+    /// Makes and stores an audit checkpoint that seals everything recorded so far; returns nil if nothing is recorded.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
     func seal() async throws(Refusal) -> SignedCheckpoint?
 
-    /// The public halves of all keys that ever signed this ledger's audit checkpoints, oldest first.
+    /// Returns the public halves of all keys that have signed this ledger's audit checkpoints, the oldest first.
     func keys() async throws(Refusal) -> [CheckpointKey]
 
-    /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if none.
+    /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if it remembers none.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     func remembered() async throws(Refusal) -> SignedCheckpoint?
 }
 
-/// Tracks the end of the record and of its sealed part, and so when the next audit checkpoint is due.
+/// Tracks the end of the record and the end of its sealed part, and determines when the next audit checkpoint is due.
 ///
-/// The ledger's writer reports every commit, so every record counts. This includes records that no caller waited for:
-/// refusals and the writer's own.
+/// The ledger's writer reports every commit. Therefore all records count, even those for which no caller waits: refusals,
+/// and records of the writer itself.
 final class UnsealedRecords: Sendable {
     private struct State {
         var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
@@ -316,7 +317,7 @@ final class UnsealedRecords: Sendable {
         (wakeUps, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Notes the record's new end. Called on the writer's thread, so it does no more than a comparison.
+    /// Updates the end of the record. The ledger's writer calls this on its own thread, so it must be fast.
     func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
         let isDue = state.withLock { state in
             state.recorded = max(state.recorded, sequence)
@@ -326,8 +327,8 @@ final class UnsealedRecords: Sendable {
         if isDue { wake.yield() }
     }
 
-    /// Restarts the checkpoint schedule for another audit key. The record ends at `end`, or at a later sequence if the
-    /// writer has already reported one.
+    /// Restarts the schedule of audit checkpoints for another audit key. The record ends at `end`, or at a later sequence
+    /// that the writer has already reported.
     func restart(end: Int, sealed: Int, at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             state.recorded = max(state.recorded, end)
@@ -335,9 +336,9 @@ final class UnsealedRecords: Sendable {
         }
     }
 
-    /// Notes that an audit checkpoint of this sequence is durable.
+    /// Updates the end of the sealed part after an audit checkpoint has become durable.
     ///
-    /// - Parameter cut: the time at which its sequence was read.
+    /// - Parameter cut: the time just before the end of the chain was read for that audit checkpoint.
     func sealed(upTo sequence: Int, cut: ContinuousClock.Instant) {
         state.withLock { state in
             state.schedule.recorded(upTo: sequence, at: cut)
@@ -347,10 +348,10 @@ final class UnsealedRecords: Sendable {
 
     func isDue(at now: ContinuousClock.Instant = .now) -> Bool { state.withLock { $0.schedule.isDue(at: now) } }
 
-    /// The time at which the next audit checkpoint is due without further records; nil when everything is sealed.
+    /// The time at which the next audit checkpoint is due if nothing more is recorded; nil if everything is sealed.
     var deadline: ContinuousClock.Instant? { state.withLock { $0.schedule.deadline } }
 
-    /// Makes ``wakeUps`` yield a value.
+    /// Makes ``wakeUps`` yield an element.
     func wakeUp() { wake.yield() }
 
     /// Ends ``wakeUps``.

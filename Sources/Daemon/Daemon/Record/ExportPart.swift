@@ -2,15 +2,15 @@ import AuditChain
 import HTTPListener
 import Ledger
 
-/// One node's part of an export, in any format.
+/// The part of an export that contains one node's records, in any format.
 struct ExportPart: Sendable {
     let query: AuditExportQuery
     let chain: NodeChains.Chain
-    /// The sequences that match the query's times; nil if none do.
+    /// The sequences that match the times of the query; nil if none match.
     let wanted: ClosedRange<Int>?
-    /// The sequence at which the request itself is recorded in this node's record. This node's part ends there.
+    /// The sequence of the record of this export request, in this node's chain. This node's part ends there.
     let readRecord: Int
-    /// The audit checkpoint made for the export, of this node's record; nil for another node's part, which ends with
+    /// The audit checkpoint of this node's record that was made for the export. Another node's part has nil, and ends with
     /// that node's last audit checkpoint.
     let seal: SignedCheckpoint?
     /// True for the first part of the export.
@@ -38,7 +38,8 @@ struct ExportPart: Sendable {
         }
     }
 
-    /// Returns the wanted sequences without the records after another node's last seal.
+    /// Returns the requested sequences; nil if none remain. They end at `end` if the query has no last time, or if another
+    /// node has sealed its record only that far.
     private func sequences(through end: Int) -> ClosedRange<Int>? {
         guard let wanted else { return nil }
         let last = query.filter.until == nil || !chain.isOwn && wanted.upperBound > end ? end : wanted.upperBound

@@ -6,41 +6,41 @@ import Refusals
 
 /// Compares the daemon's clock with the times in the ledger.
 ///
-/// A caller sees a wrong clock only as refusals. If the clock is late, all payment tokens appear to be signed in the
-/// future. If it was ahead at an earlier start, recent claims may have been pruned. Payment tokens are then refused as
-/// replays for as long as the clock was ahead.
+/// Callers notice a wrong clock only by refusals. While the clock is late, all payment tokens appear to be signed in the
+/// future. If the clock was ahead at an earlier start, recent claims may have been pruned. The daemon then refuses payment
+/// tokens as replays for as long as the clock was ahead.
 struct LedgerClock: Sendable {
     let ledger: any Ledger
     let clock: WallClock
-    /// The widest signing-time window of the configuration in force; nil when one is off.
+    /// Returns the widest signing-time window of the configuration in force; nil while one is off.
     let widestWindow: @Sendable () -> Duration?
 
     /// The result of one comparison.
     struct Comparison: Sendable, Equatable {
         let now: Date
         let times: LedgerTimes
-        /// The widest signing-time window; nil when a window is off.
+        /// The widest signing-time window; nil if one is off.
         let window: Duration?
 
-        /// The time by which the clock is behind the newest record or the limit of forgotten claims; 0 when it is
-        /// behind neither.
+        /// The seconds by which the clock is earlier than the newest record, or than the limit of pruned claims if that is
+        /// later. 0 if it is earlier than neither.
         var secondsBehind: Double {
             [times.newestRecord, times.forgottenBefore].compactMap { $0?.timeIntervalSince(now) }.reduce(0, max)
         }
 
-        /// The clock's time, or the later one that the ledger has seen, so that setting the clock back makes no key
-        /// decrypt again.
+        /// The clock's time, or the latest time in the ledger if that is later. With it, a clock that is set back cannot
+        /// make a deactivated key decrypt again.
         var confirmed: Date { now.addingTimeInterval(secondsBehind) }
 
-        /// The newest record, if it is ahead of the clock by more than the tolerance.
+        /// The time of the newest record, if it is later than the clock by more than ``tolerance``.
         var recordAhead: Date? {
             times.newestRecord.flatMap { $0.timeIntervalSince(now) > tolerance ? $0 : nil }
         }
 
-        /// The time before which every payment token is refused, if it is ahead of the clock.
+        /// The signing time before which every payment token is refused, if it is later than the clock.
         var forgottenAhead: Date? { times.forgottenBefore.flatMap { $0 > now ? $0 : nil } }
 
-        /// The permitted difference between clocks: the window, or the default window if it is off.
+        /// The permitted difference between clocks in seconds: the widest window, or 5 minutes if a window is off.
         var tolerance: TimeInterval { (window ?? .seconds(300)) / .seconds(1) }
     }
 
@@ -51,9 +51,9 @@ struct LedgerClock: Sendable {
 }
 
 extension LedgerClock.Comparison {
-    /// The reasons why the clock makes the daemon refuse payments; none when it agrees with the ledger.
+    /// The reasons why the clock makes the daemon refuse payments; empty if the clock agrees with the ledger.
     var reasons: [ReadinessAnswer.Reason] {
-        [restoreReason, forgottenReason, behindReason].compactMap { $0 }
+        [restoreReason, forgottenReason, lateClockReason].compactMap { $0 }
     }
 
     private var restoreReason: ReadinessAnswer.Reason? {
@@ -78,7 +78,7 @@ extension LedgerClock.Comparison {
         return reason(.transactionReplayed, refused + todo)
     }
 
-    private var behindReason: ReadinessAnswer.Reason? {
+    private var lateClockReason: ReadinessAnswer.Reason? {
         guard let newest = recordAhead else { return nil }
         return reason(
             .signingTimeOutsideWindow,
@@ -92,7 +92,7 @@ extension LedgerClock.Comparison {
     }
 }
 
-/// The source of the present time, replaceable in tests.
+/// The source of the current time. Tests replace it.
 struct WallClock: Sendable {
     let now: @Sendable () -> Date
 

@@ -7,11 +7,12 @@ import Ledger
 import NIOPosix
 import Refusals
 
-/// Allows one copy of the ledger at a time: each takes as much disk space as the ledger itself.
+/// Allows one copy of the ledger at a time, since each needs as much disk space as the ledger itself.
 final class LedgerCopyLock: Sendable {
     private let lock = AsyncLock()
 
-    /// - Throws: overloaded while another copy is made or sent.
+    /// Acquires the lock, which is released with the lease.
+    /// - Throws: overloaded while another copy is being made or sent.
     func acquire() throws(Refusal) -> AsyncLock.Lease {
         guard let lease = lock.lease() else {
             throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
@@ -20,24 +21,24 @@ final class LedgerCopyLock: Sendable {
     }
 }
 
-/// A copy of the ledger without a name. Its file is unlinked as soon as it is open, so it disappears when its reader or
-/// this process ends.
+/// A copy of the ledger in a file without a name. The file is unlinked as soon as it is open. It therefore disappears when
+/// the copy has been sent, or when this process ends.
 final class LedgerCopy: Sendable {
-    /// The file's size in bytes.
+    /// The size of the copy in bytes.
     let bytes: Int
-    /// SHA-256 of the file.
+    /// The SHA-256 of the copy.
     let digest: AuditDigest
     private let file: FileHandle
     private let lease: AsyncLock.Lease
 
     private static let pieceBytes = 256 * 1024
 
-    /// Copies the ledger into its own directory, with access for the owner alone.
+    /// Copies the ledger to a new file in the ledger's directory, which only the daemon's user can read.
     ///
-    /// - Parameter path: the ledger's file.
+    /// - Parameter path: the path of the ledger's file.
     /// - Throws: ledger_unavailable.
     static func make(
-        of ledger: any Ledger, beside path: String, lease: AsyncLock.Lease
+        of ledger: any Ledger, nextTo path: String, lease: AsyncLock.Lease
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + Hexadecimal.encode((0..<16).map { _ in UInt8.random(in: 0...255) })
         do {
@@ -82,8 +83,8 @@ final class LedgerCopy: Sendable {
 
     private static let suffix = ".backup-"
 
-    /// Removes the remains of a process that ended between making a copy and opening it. No other copy is made
-    /// meanwhile: this process holds the copy lock, and the ledger's lock excludes other processes.
+    /// Removes copies that a process made but did not unlink, because it ended too early. None of them can belong to a
+    /// running process: this process holds the copy lock, and the ledger's lock excludes other processes.
     private static func removeLeftOvers(of path: String) {
         let ledger = URL(filePath: path)
         let directory = ledger.deletingLastPathComponent().path

@@ -3,21 +3,22 @@ import Ledger
 import Refusals
 import WorkerSupervision
 
-/// The states of the ledger and the HSM token, read for one comparison.
+/// The state of the ledger and of the HSM token, read for one comparison.
 struct LedgerEvidence: Sendable {
     let head: ChainHead
-    /// The audit keys that the ledger knows, oldest first.
+    /// The audit keys in the ledger, oldest first.
     let storedKeys: [StoredAuditKey]
-    /// The audit keys in the HSM token that may be this node's; in a ledger of one node, all of them.
+    /// The audit keys in the HSM token that may be this node's. If only one node uses the ledger, all audit keys in the HSM
+    /// token.
     let hsmTokenKeys: [AuditSigningKey]
-    /// The newest remembered audit checkpoint of this node's chain, signed by an audit key in the HSM token or one that
-    /// the ledger knows.
+    /// The newest audit checkpoint of this node's chain that the HSM token remembers. It is signed by an audit key of the
+    /// HSM token or of the ledger. Nil if there is none.
     let remembered: SignedCheckpoint?
-    /// The newest remembered audit checkpoint signed by an audit key in the HSM token: of this node's chain or else, in
-    /// a ledger of one node, of any node's.
+    /// The newest remembered audit checkpoint of this node's chain that an audit key in the HSM token has signed. If there
+    /// is none and only one node uses the ledger, the newest of any node's chain.
     let rememberedByHSMToken: SignedCheckpoint?
-    /// True if the HSM token has a head of this node; in a ledger of one node, if it has any data object of paytokend,
-    /// readable or not.
+    /// True if the HSM token remembers an audit checkpoint of this node. If only one node uses the ledger, any data object
+    /// of paytokend counts, even an unreadable one.
     let hsmTokenRemembersSomething: Bool
 
     init(ledger: any Ledger, hsmToken: any AuditHSMToken) async throws(Refusal) {
@@ -29,7 +30,7 @@ struct LedgerEvidence: Sendable {
         let node = head.node
         let own: [AuditSigningKey]
         if ledger.isShared {
-            // Other nodes, of this ledger or another one, may have their keys and heads in the same HSM token.
+            // The same HSM token may also have keys and heads of other nodes, of this ledger or another.
             let others = Set(
                 try await refusing(ledger: await ledger.auditKeysOfOtherNodes()).map(\.key.identifier))
             own = shown.filter { key in
@@ -50,19 +51,20 @@ struct LedgerEvidence: Sendable {
             heads.newest(of: head.node, signedBy: hsmKeys) ?? (ledger.isShared ? nil : heads.newest(signedBy: hsmKeys))
     }
 
-    /// The last audit key that the ledger put into service.
+    /// The audit key that the ledger last put into service; nil if there is none.
     private var stored: StoredAuditKey? { storedKeys.last { $0.publicKey != nil } }
 
-    /// The ledger's audit key, if the HSM token holds it.
+    /// The audit key that the ledger last put into service, if the HSM token has it.
     var signingKey: AuditSigningKey? {
         guard let stored else { return nil }
         return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
     }
 
-    /// The keyId of the ledger's audit key.
+    /// The keyId of the audit key that the ledger last put into service.
     var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(point:))?.keyId }
 
-    /// The audit key of the ledger that was lost: the one that signed what the HSM token remembers, or the only one there.
+    /// The audit key of a ledger that was lost: the key that signed the remembered audit checkpoint. If none is remembered,
+    /// the only audit key in the HSM token; nil if there are several.
     var keyOfLostLedger: AuditSigningKey? {
         if let remembered = rememberedByHSMToken {
             return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
@@ -71,28 +73,28 @@ struct LedgerEvidence: Sendable {
     }
 }
 
-/// A contradiction between a ledger and its HSM token.
+/// A contradiction between the ledger and its HSM token.
 enum LedgerDisagreement: Sendable, Equatable {
-    /// The ledger is new, and the HSM token has an audit key, so there was another ledger. `keyId` names the key that
-    /// accepting the new ledger would take over; nil if this is ambiguous.
+    /// The ledger is new, but the HSM token has an audit key or remembers an audit checkpoint, so there was another ledger.
+    /// If the new ledger is accepted, it takes over the audit key with this `keyId`; nil if no single key qualifies.
     case lost(remembered: Checkpoint?, keyId: AuditDigest?)
     /// The ledger ends before the record that the HSM token remembers.
     case rolledBack(ledgerSequence: Int, remembered: Checkpoint)
-    /// The ledger has another record where the HSM token remembers one: it continued from an older copy, or was
-    /// rewritten.
+    /// The ledger has a different record at the sequence that the HSM token remembers: it continued from an older copy, or
+    /// was rewritten.
     case forked(remembered: Checkpoint)
-    /// The key that seals this ledger's record is not in the HSM token.
+    /// The HSM token does not have the key that seals this ledger's record.
     case anotherHSMToken(keyId: AuditDigest?)
-    /// The database became older while this daemon, or the one before it, was writing to it; or the file is marked as a
-    /// backup or as restored from one.
+    /// The database became older while this daemon, or its predecessor, was writing to it. Or the SQLite file is marked as
+    /// a backup, or as restored from one.
     case changedUnderneath(LedgerHold.Finding)
 
-    /// The end of the record that is remembered outside the ledger, usually by the HSM token.
+    /// The end of the record as it is remembered outside the ledger, usually by the HSM token.
     var remembered: LedgerHold.RememberedEnd? { finding?.remembered }
 
     var hsmTokenSequence: Int? { remembered?.sequence }
 
-    /// The finding that all nodes must know; nil for a disagreement that concerns only this node.
+    /// The finding that all nodes of the ledger must learn of; nil for a disagreement that concerns only this node.
     var finding: LedgerHold.Finding? {
         switch self {
         case .lost(let remembered, let keyId):
@@ -109,7 +111,8 @@ enum LedgerDisagreement: Sendable, Equatable {
         }
     }
 
-    /// The disagreement and its remedy. An approval depends on ``DetectedRestore/parameters``, not on these words.
+    /// The disagreement and its remedy, for people. The wording may change: an approval depends on
+    /// ``DetectedRestore/parameters``.
     var description: String {
         switch self {
         case .lost(let remembered, let keyId):
@@ -147,41 +150,43 @@ enum LedgerDisagreement: Sendable, Equatable {
 }
 
 extension LedgerHold.Finding {
-    /// Returns true if both findings concern the same remembered record. The ledger's present end does not matter.
+    /// Returns true if both findings are of the same kind and concern the same remembered record. The end of the ledger
+    /// does not matter, since it changes.
     func isAbout(_ other: LedgerHold.Finding?) -> Bool {
         kind == other?.kind && remembered?.sequence == other?.remembered?.sequence
             && remembered?.hash == other?.remembered?.hash && keyId == other?.keyId
     }
 }
 
-/// The readable audit checkpoints that an HSM token remembers, of all nodes, in no order. Anyone with the PIN can write
-/// there.
+/// The audit checkpoints of all nodes that an HSM token remembers, in no particular order. A signature must be verified
+/// before one is trusted, since anyone with the PIN can write them.
 struct RememberedHeads: Sendable {
     private let heads: [SignedCheckpoint]
 
-    /// - Parameter lines: lines that are not audit checkpoints are ignored.
+    /// - Parameter lines: the lines that the HSM token stores. Those that are not audit checkpoints are ignored.
     init(_ lines: [[UInt8]]) {
         heads = lines.compactMap { SignedCheckpoint(line: $0) }
     }
 
     func includes(_ node: AuditNode) -> Bool { heads.contains { $0.checkpoint.node == node } }
 
-    /// Returns true if the key signed at least one head, and all its heads are another node's.
+    /// Returns true if the key signed at least one head, and all heads that it signed are of other nodes.
     func showAnotherNode(than node: AuditNode, for key: CheckpointKey) -> Bool {
         let signed = heads.filter { $0.checkpoint.keyId == key.keyId && key.verifies($0) }
         return !signed.isEmpty && signed.allSatisfy { $0.checkpoint.node != node }
     }
 
-    /// Returns the head with the highest sequence among those of a node that one of the keys signed. There are two when
-    /// a process ended between storing the new and removing the old one.
+    /// Returns the node's head with the highest sequence among those that one of the keys signed; nil if there is none.
+    /// There are two heads if a process ended between storing the new one and removing the old one.
     ///
-    /// The time decides between equal sequences only. Otherwise a head that was signed while the clock was ahead would
-    /// hide all later ones, and a restored older ledger would not be detected.
+    /// The time decides only between equal sequences. Otherwise a head that was signed while the clock was ahead would hide
+    /// all later ones, and a restored older ledger would not be detected.
     func newest(of node: AuditNode, signedBy keys: CheckpointKeys) -> SignedCheckpoint? {
         newest(signedBy: keys) { $0.node == node }
     }
 
-    /// Returns the head with the highest sequence among those of all nodes that one of the keys signed.
+    /// Returns the head of any node with the highest sequence among those that one of the keys signed; nil if there is
+    /// none.
     func newest(signedBy keys: CheckpointKeys) -> SignedCheckpoint? { newest(signedBy: keys) { _ in true } }
 
     private func newest(signedBy keys: CheckpointKeys, where isMeant: (Checkpoint) -> Bool) -> SignedCheckpoint? {

@@ -7,37 +7,37 @@ import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 
-/// The ledger's write gate: nothing is released or changed before the ledger has been compared with what the HSM token
-/// remembers. A ledger that was lost or rolled back lacks later claims, and keys that were suspended or compromised
-/// since decrypt again.
+/// The write gate of the ledger. The daemon releases and changes nothing before the ledger has been compared with what the
+/// HSM token remembers. A ledger that was lost or rolled back lacks the latest claims. In it, keys that were suspended or
+/// compromised since could decrypt again.
 final class LedgerGate: Sendable {
     enum Position: Sendable, Equatable {
-        /// The HSM token has not been read yet.
+        /// The ledger has not been compared with the HSM token yet.
         case waiting
         /// Ledger and HSM token agree.
         case open
-        /// Ledger and HSM token disagree. Nothing is released until an operator accepts the ledger.
+        /// Ledger and HSM token disagree. The daemon releases nothing until an operator accepts the ledger.
         case held(LedgerDisagreement)
     }
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// The HSM token's configured name.
+    /// The configured name of the HSM token.
     private let hsmTokenName: String
     let checkpoints: Checkpoints
     let clock: WallClock
     let logger: Logger
     private let widestWindow: @Sendable () -> Duration?
-    /// The window that was last published to the ledger; nil if none was.
+    /// The widest window that was last stored in the ledger. The outer nil means that none was stored, the inner nil that a
+    /// window is off.
     private let publishedWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
     private let firstVerdict: AsyncStream<Position>.Continuation
-    /// Yields the first position after `waiting`, once.
+    /// Yields one element: the position after the first comparison that succeeds.
     let verdicts: AsyncStream<Position>
 
-    /// - Parameter widestWindow: a function that returns the widest signing-time window in force, or nil while one is
-    ///   off.
+    /// - Parameter widestWindow: a function that returns the widest signing-time window in force; nil while one is off.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String, checkpoints: Checkpoints,
         clock: WallClock, logger: Logger, widestWindow: @escaping @Sendable () -> Duration?
@@ -54,7 +54,7 @@ final class LedgerGate: Sendable {
 
     var position: Position { state.withLock { $0 } }
 
-    /// The reason why nothing is released while the position is `waiting`.
+    /// The sentence that explains the position `waiting`, with the last failure of a comparison.
     var waitingReason: String {
         let failure = lastFailure.withLock { $0 }
         return "The ledger has yet to be compared with the HSM token that remembers its end."
@@ -63,8 +63,8 @@ final class LedgerGate: Sendable {
 
     func take(_ position: Position) { state.withLock { $0 = position } }
 
-    /// Admits a release or a change.
-    /// - Throws: ledger_unavailable while nothing may be released.
+    /// Throws while nothing may be released or changed.
+    /// - Throws: ledger_unavailable.
     func admit() throws(Refusal) {
         switch position {
         case .open: return
@@ -84,9 +84,9 @@ final class LedgerGate: Sendable {
     /// can be read again or that the HSM token's fault has ended.
     ///
     /// - Parameters:
-    ///   - openings: a stream that yields an element each time the HSM token has been opened.
-    ///   - isServing: a function that returns true if the HSM token can be read now; if not, the next opening is
-    ///     awaited.
+    ///   - openings: a stream that yields an element each time a worker has opened the HSM token.
+    ///   - isServing: a function that returns true while the HSM token can be read. If it returns false, the task waits for
+    ///     the next opening.
     func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             var retry = ComparisonRetry()
@@ -132,14 +132,14 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored file is marked as such. A comparison cannot always detect it, since the HSM token may have been
-        // restored from the same day.
+        // A restored file is marked as such. The comparison alone may not detect it, since the HSM token may have been
+        // restored from a backup of the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.changedUnderneath($0.finding)) } ?? .open
     }
 
-    /// Stores the widest signing-time window in the ledger when it has changed. The fence after a restore depends on
+    /// Stores the widest signing-time window in the ledger if it has changed. The fence of an accepted restore depends on
     /// it.
     func publishSigningTimeWindow() async throws(Refusal) {
         let window = widestWindow()
@@ -150,15 +150,15 @@ final class LedgerGate: Sendable {
 
     /// Compares the ledger with the HSM token.
     ///
-    /// - Parameter serves: true to put the audit key into service when they agree.
-    /// - Returns: nil when they agree.
+    /// - Parameter serves: true to put the audit key into service if they agree.
+    /// - Returns: the disagreement; nil if they agree.
     func disagreement(serves: Bool = true) async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         if evidence.hsmTokenRemembersSomething { checkpoints.foundHead() }
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return .anotherHSMToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
-            // Either the process ended before the first head was stored, or a user with the PIN removed it.
+            // Either the daemon ended before the first head was stored, or a user with the PIN removed the head.
             logger.warning("the HSM token remembers no end of this ledger's record; storing the present one in it")
             if serves { try await serve(signing, evidence) }
             return nil
@@ -170,8 +170,9 @@ final class LedgerGate: Sendable {
         case .behind(let last):
             return .rolledBack(ledgerSequence: last, remembered: remembered.checkpoint)
         case .forked:
-            // A remembered record is sealed in the ledger first. A refused start records itself but seals nothing. If
-            // the newest seal is older, the ledger is therefore an older copy that such starts continued.
+            // The HSM token remembers only records that were sealed in the ledger before. A start that was refused adds
+            // records but no seal. If the ledger's newest seal is older, the ledger is therefore an older copy to which
+            // such starts added records.
             let sealed = try await refusing(ledger: await ledger.latestCheckpoint())?.checkpoint.sequence ?? 0
             return sealed < remembered.checkpoint.sequence
                 ? .rolledBack(ledgerSequence: sealed, remembered: remembered.checkpoint)
@@ -187,15 +188,16 @@ final class LedgerGate: Sendable {
         try await checkpoints.sealKnowingMemory()
     }
 
-    /// Gives a ledger without an audit key in service one, unless the HSM token shows that there was another ledger.
+    /// Gives its first audit key to a ledger that has none in service. Returns a disagreement if the HSM token shows that
+    /// there was another ledger.
     private func begin(_ evidence: LedgerEvidence, serves: Bool) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherHSMToken(keyId: evidence.storedKeyId)
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
-            // An interrupted start leaves the one key that this ledger planned. Anything else in the HSM token belongs
-            // to another ledger.
+            // A start that was interrupted leaves the one key that this ledger planned. Anything else in the HSM token
+            // belongs to another ledger.
             guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
                 let own = evidence.hsmTokenKeys.first,
                 own.identifier == planned, try await own.isProven(by: hsmToken)

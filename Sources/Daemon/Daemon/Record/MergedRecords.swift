@@ -1,24 +1,25 @@
 import AuditChain
 import Ledger
 
-/// Pages of one node's records, or of several nodes' records merged by time.
+/// Reads pages of one node's records, or of several nodes' records merged by time.
 ///
-/// Each chain keeps its own order, given by its sequences; the time decides only which node comes next. So a wrong
-/// clock moves records among other nodes' records, but none is left out or shown twice.
+/// The records of each chain keep their own order. The time only determines which chain provides the next record. A wrong
+/// clock can therefore misplace records among those of other nodes, but no record is left out or repeated.
 struct MergedRecords: Sendable {
-    /// The largest number of nodes that are merged: every page reads each of them, and the cursor names each.
+    /// The maximum number of nodes that are merged, since each page reads all of their chains, and the cursor names all of
+    /// them.
     static let maximumNodes = 64
 
     let chains: [(node: AuditNode, chain: any ChainReading)]
     let filter: AuditFilter
     let order: AuditOrder
 
-    /// The position reached in each chain: `42` for a single chain, `node-1:42,node-2:17` for several.
+    /// The position after a page: `42` for a single chain, `node-1:42,node-2:17` for several.
     struct Cursor: Sendable, Equatable {
         private(set) var sequences: [AuditNode?: Int]
 
-        /// Returns nil if the text does not have the form of a cursor for these nodes: one sequence for a single node,
-        /// pairs of node and sequence for all.
+        /// Parses a cursor: one sequence for a query of a single node, pairs of node and sequence for a query of all nodes.
+        /// Returns nil for any other text.
         init?(_ text: String, of query: NodeQuery) {
             guard case .all = query else {
                 guard let sequence = Int(text), sequence > 0 else { return nil }
@@ -49,7 +50,7 @@ struct MergedRecords: Sendable {
 
     struct Page: Sendable {
         let records: [StoredRecord]
-        /// The position of the next page; nil on the last page.
+        /// The position after this page; nil on the last page.
         let next: Cursor?
     }
 
@@ -61,7 +62,7 @@ struct MergedRecords: Sendable {
         }
         var streams: [Stream] = []
         for (node, chain) in chains {
-            // A node that appeared after the first page is left out: the pages show the nodes of one moment.
+            // A node that appeared after the first page is left out, so that all pages show the same nodes.
             if let cursor, cursor.sequences[node] == nil { continue }
             streams.append(Stream(node: node, chain: chain, after: cursor?.sequences[node]))
         }
@@ -84,11 +85,11 @@ struct MergedRecords: Sendable {
             next: isOver ? nil : Cursor(Dictionary(sequences.map { ($0.0, $0.1) }, uniquingKeysWith: max)))
     }
 
-    /// One chain's records, with some read ahead.
+    /// The records of one chain, of which some have been read ahead.
     private struct Stream {
         let node: AuditNode
         let chain: any ChainReading
-        /// The position after which the next page is read; nil at the order's beginning.
+        /// The position after which the next records are read; nil for the beginning of the order.
         private var cursor: Int?
         private var last: Int?
         private var waiting: [(record: StoredRecord, time: AuditTime)] = []
@@ -107,7 +108,7 @@ struct MergedRecords: Sendable {
         mutating func fill(_ filter: AuditFilter, _ order: AuditOrder, limit: Int) async throws(LedgerFailure) {
             guard waiting.isEmpty, !isAtEnd else { return }
             let page = try await chain.records(filter, order: order, after: cursor, limit: limit)
-            // An unreadable line is kept in its place, and reported there.
+            // A damaged line keeps its place in the chain, and the reader sees it there.
             waiting = page.records.map { ($0, (try? AuditEntry(line: $0.line))?.time ?? .latest) }
             cursor = page.next
             isAtEnd = page.next == nil
@@ -120,7 +121,8 @@ struct MergedRecords: Sendable {
             return record
         }
 
-        /// The sequence after which the next page continues. For an exhausted chain, no record follows that sequence.
+        /// Returns the sequence after which the next page continues in this chain. In an exhausted chain no record comes
+        /// after it.
         func shown(_ order: AuditOrder) -> Int {
             if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
             return last ?? (order == .newestFirst ? Int.max : 0)

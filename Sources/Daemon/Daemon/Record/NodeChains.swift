@@ -2,19 +2,20 @@ import AuditChain
 import Ledger
 import Refusals
 
-/// The chains of all nodes that the ledger knows, this node's first.
+/// The chains of all nodes in the ledger, this node's first.
 struct NodeChains: Sendable {
     struct Chain: Sendable {
         let node: AuditNode
         let chain: any ChainReading
-        /// True if this daemon writes the chain and so can seal it.
+        /// True if this daemon writes the chain, and so can seal it.
         let isOwn: Bool
     }
 
     let trail: any AuditTrail
     let nodes: any Ledger
 
-    /// - Throws: malformed_request with a list of the known nodes if none has the name.
+    /// Returns the chains that the query selects.
+    /// - Throws: malformed_request if the query names an unknown node; the details list the known nodes.
     func chosen(_ query: NodeQuery) async throws(Refusal) -> [Chain] {
         let own = Chain(node: try await Self.reading(await trail.head()).node, chain: trail, isOwn: true)
         if query == .own || query == .one(own.node) { return [own] }
@@ -33,7 +34,7 @@ struct NodeChains: Sendable {
         return [other]
     }
 
-    /// Returns the ledger's answer; throws the refusal for a reader of the record.
+    /// Returns the ledger's answer. If the call fails, throws ``LedgerFailure/refusalToReader``.
     static func reading<Value>(
         _ call: @autoclosure () async throws(LedgerFailure) -> Value
     ) async throws(Refusal) -> Value {
@@ -46,7 +47,7 @@ struct NodeChains: Sendable {
 }
 
 extension LedgerFailure {
-    /// The refusal for a reader of the record, who does not request a release.
+    /// The refusal for a caller that reads the record. Its sentence differs, since no release was requested.
     var refusalToReader: Refusal {
         if case .overloaded = self { return refusal }
         return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")

@@ -3,25 +3,27 @@ import Ledger
 import Logging
 import Synchronization
 
-/// Records in this node's own record which keys seal the other nodes' records (trust on first use). From then on the
-/// ledger's list of those keys is not trusted alone: the server's superuser could change it together with the records.
+/// Records in this node's own record which keys seal the other nodes' records (trust on first use). Afterwards the ledger's
+/// list of those keys is not trusted alone, since the database's superuser could change it together with the records.
 ///
-/// On first use it trusts the keys in the ledger. A later key is trusted when a trusted one endorses it. Otherwise it
-/// is recorded as a conflict, logged, and listed among the warnings of `status`. Releases continue: they do not depend
-/// on who seals the record, and a forged row must not stop all hosts.
+/// When a node is first seen, its keys in the ledger are trusted. A later key is trusted if a trusted one endorses it.
+/// Otherwise the key is recorded as a conflict, logged, and listed among the warnings of `status`. Releases continue, since
+/// they do not depend on the key that seals the record, and one forged row must not stop all hosts.
 actor OtherNodesAuditKeys {
-    /// The largest number of conflicts of one node that are recorded individually.
+    /// The maximum number of conflicts that are recorded for one node.
     private static let maximumConflicts = 16
-    /// The largest number of records between a record and its seal; with more, the seal is not an endorsement.
+    /// The maximum number of records from an announcement to its seal. A seal that comes later is not accepted as an
+    /// endorsement.
     private static let maximumUnsealed = 20_000
 
     private let ledger: any Ledger
     private let gate: LedgerGate
     private let clock: WallClock
     private let logger: Logger
-    /// The content of this node's record; nil until it was read, and after a write that may have failed.
+    /// The trusted keys and the conflicts in this node's record. Nil until they have been read, and again after a write
+    /// that may have failed.
     private var recorded: (pins: KeyPins, conflicts: [AuditNode: Set<CheckpointKey>])?
-    /// The ledger's keys at the last completed check.
+    /// The other nodes' keys in the ledger at the last complete check.
     private var lastSeen: [NodeAuditKey]?
     private let conflicts = Mutex<[String]>([])
 
@@ -32,12 +34,13 @@ actor OtherNodesAuditKeys {
         self.logger = logger
     }
 
-    /// One sentence for each node whose key in the ledger is not endorsed.
+    /// One sentence for each key in the ledger that is not endorsed.
     nonisolated var warnings: [String] { conflicts.withLock { $0 } }
 
-    /// Processes changed keys. Failures are retried by the next check; the ledger's fault is logged by its writers.
+    /// Processes keys that have changed in the ledger. If the ledger fails, the next check tries again; the ledger's
+    /// writers log its faults.
     func check() async {
-        // A ledger that has not been compared yet may be an older one with older keys.
+        // A ledger that has not been compared yet may be an older copy with older keys.
         guard gate.position == .open else { return }
         do throws(LedgerFailure) {
             let seen = try await ledger.auditKeysOfOtherNodes()
@@ -74,12 +77,12 @@ actor OtherNodesAuditKeys {
         conflicts.withLock { $0 = sentences }
     }
 
-    /// Reads the trusted keys and the conflicts of other nodes from this node's record.
+    /// Reads the trusted keys and the conflicts from this node's own record.
     private func recall() async throws(LedgerFailure) -> (KeyPins, [AuditNode: Set<CheckpointKey>]) {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]
         let own = try await ledger.head().node
-        // If the record's beginning is archived, its trusted keys were recorded again.
+        // If the beginning of the record was archived, the trusted keys in it were recorded again before that.
         let isWhole = try await ledger.lastArchive() == nil
         for record in try await ledger.auditKeyEvents(of: own) {
             if let pin = KeyPin(line: record.line) {
@@ -91,8 +94,8 @@ actor OtherNodesAuditKeys {
         return (pins, conflicts)
     }
 
-    /// Records every trusted key again, endorsed by itself, before the records that contain them are archived. While
-    /// those records are present, the new ones add nothing.
+    /// Records every trusted key again, as endorsed by itself. The daemon does so before it archives the records that
+    /// contain these keys. As long as the ledger has both, the second record changes nothing.
     func carryForward() async throws(LedgerFailure) {
         if recorded == nil { recorded = try await recall() }
         for (node, keys) in (recorded?.pins.keys ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -129,8 +132,8 @@ actor OtherNodesAuditKeys {
             + "node, and verify its record."
     }
 
-    /// Returns a trusted key's endorsement of another key: that node's record announces it, and the trusted key has
-    /// sealed the announcement.
+    /// Returns the endorsement of a key by a trusted key; nil if there is none. The node's record must announce the key,
+    /// and the trusted key must have sealed that announcement.
     private func endorsement(
         for key: CheckpointKey, of node: AuditNode, among pinned: [CheckpointKey]
     ) async throws(LedgerFailure) -> KeyPin.Endorsement? {
@@ -147,8 +150,8 @@ actor OtherNodesAuditKeys {
         return nil
     }
 
-    /// Returns true if the chain is intact and signed by these keys from the audit checkpoint before the record to the
-    /// one after it.
+    /// Returns true if the chain is intact and signed by these keys, from the audit checkpoint before the record to the one
+    /// after it.
     private func isSealed(
         _ record: StoredRecord, of node: AuditNode, in chain: any ChainReading, through last: Int,
         by keys: [CheckpointKey]
@@ -168,7 +171,7 @@ actor OtherNodesAuditKeys {
 }
 
 extension AuditEntry {
-    /// The keyId that an `audit_key_prepare` announces.
+    /// Returns the keyId that an `audit_key_prepare` record announces; nil for any other record.
     fileprivate static func announcedAuditKey(_ line: [UInt8]) -> AuditDigest? {
         guard let entry = try? AuditEntry(line: line), entry.event == AuditEvent.Name.auditKeyPrepare.rawValue else {
             return nil
@@ -176,7 +179,7 @@ extension AuditEntry {
         return entry.details["to"]?.stringValue.flatMap(AuditDigest.init(hex:))
     }
 
-    /// The node and the key that an `audit_key_conflict` names.
+    /// Returns the node and the key that an `audit_key_conflict` record names; nil for any other record.
     fileprivate static func auditKeyConflict(_ line: [UInt8]) -> (AuditNode, CheckpointKey)? {
         guard let entry = try? AuditEntry(line: line), entry.event == AuditEvent.Name.auditKeyConflict.rawValue,
             let node = entry.details["ofNode"]?.stringValue.flatMap(AuditNode.init),

@@ -3,17 +3,17 @@ import Foundation
 import Synchronization
 import WorkerSupervision
 
-/// The files whose code opens payments on this host: the daemon's program, the worker's, and the PKCS#11 libraries. The
-/// record has their SHA-256, so that an auditor can tell which program opened a payment.
+/// The files whose code opens payments on this host: the daemon's program, the worker's program, and the PKCS#11 libraries.
+/// Their SHA-256 is recorded, so that an auditor can determine which programs opened a payment.
 final class ProgramFiles: Sendable {
     private let paths: [String: String]
     private let state: Mutex<ProgramDigests>
 
-    /// Reads the files.
+    /// Computes the digests of the files.
     ///
     /// - Parameters:
     ///   - worker: the program that every worker of this daemon runs.
-    ///   - modules: the PKCS#11 libraries' paths, by the HSM token's name in the configuration.
+    ///   - modules: the paths of the PKCS#11 libraries, by the configured name of the HSM token.
     init(worker: WorkerExecutable, modules: [String: String]) {
         paths = modules
         state = Mutex(
@@ -25,9 +25,9 @@ final class ProgramFiles: Sendable {
 
     var digests: ProgramDigests { state.withLock { $0 } }
 
-    /// Reads an HSM token's library again, after a worker has opened the HSM token.
+    /// Computes the digest of an HSM token's library again. Called after a worker has opened the HSM token.
     ///
-    /// - Returns: the event to record; nil if the library is the one recorded before.
+    /// - Returns: the event to record; nil if the digest is the one that was recorded last.
     func changed(hsmToken: String) -> AuditEvent? {
         guard let path = paths[hsmToken] else { return nil }
         let present = AuditDigest.ofFile(path)
@@ -39,8 +39,8 @@ final class ProgramFiles: Sendable {
         }
     }
 
-    /// The path of the list of components in the layout of the package, `share/doc/paytokend` next to the program's
-    /// directory; nil without /proc.
+    /// The path of the software bill of materials in the package's layout: `share/doc/paytokend` next to the program's
+    /// directory. Nil without /proc.
     private static var sbom: String? {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else { return nil }
         return URL(filePath: own).deletingLastPathComponent().deletingLastPathComponent()

@@ -5,13 +5,14 @@ import Logging
 import Refusals
 import Synchronization
 
-/// Moves records that are older than `ledger.retain_records` out of the ledger into files, a whole UTC month at a time.
+/// Moves records that are older than `ledger.retain_records` out of the ledger into files, always up to the end of a UTC
+/// month.
 ///
-/// The steps have this order, since a process may end after any of them. The file is written, synchronized to disk,
-/// read back and verified; the archive is recorded; an audit checkpoint seals that record. Only then, and only while
-/// the file has its recorded content, are the records removed. The next run continues where one ended.
+/// The order of the steps makes it safe to end after any of them. The file is written, synchronized to disk, read back and
+/// verified. Then the archive is recorded, and an audit checkpoint seals that record. Only then are the records removed,
+/// and only while the file has its recorded content. The next run continues where the last one ended.
 final class RecordArchiving: Sendable {
-    /// The number of records removed in one transaction, small so that releases can run in between.
+    /// The number of records that one transaction removes. It is small, so that releases can be committed in between.
     private static let stepSize = 200
     private static let pause = Duration.seconds(3600)
 
@@ -23,11 +24,10 @@ final class RecordArchiving: Sendable {
     private let clock: WallClock
     private let logger: Logger
     private let fault = Mutex<String?>(nil)
-    /// The time since old records were last archived and removed, or none were found.
+    /// The time since a run last succeeded: it archived and removed the old records, or found none.
     let age: Stopwatch
 
-    /// - Parameter settings: the archiving's settings; with nil, records stay in the ledger and there is nothing to
-    ///   create.
+    /// Returns nil without settings, since records then stay in the ledger.
     init?(
         _ settings: LedgerSettings.Archive?, ledger: any Ledger, gate: LedgerGate, checkpoints: any CheckpointSealing,
         auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger, age: Stopwatch = Stopwatch()
@@ -45,20 +45,20 @@ final class RecordArchiving: Sendable {
 
     func start() -> Task<Void, Never> {
         Task.repeating(every: Self.pause) { [gate] in
-            // The first run comes at the start, before ledger and HSM token have been compared.
+            // At the daemon's start, the first run waits until ledger and HSM token have been compared.
             while gate.position == .waiting, !Task.isCancelled { try? await Task.sleep(for: .seconds(1)) }
             await self.run()
         }
     }
 
-    /// A sentence for `status` while old records cannot be archived or removed.
+    /// A sentence for `status` if old records cannot be archived or removed; else empty.
     var warnings: [String] {
         guard let fault = fault.withLock(\.self) else { return [] }
         return ["Old records cannot be archived and stay in the ledger: \(fault)."]
     }
 
     func run() async {
-        // A ledger that has not been compared, or is held, may be an older copy, whose records must not be removed.
+        // A ledger that has not been compared, or is on hold, may be an older copy. Its records must not be removed.
         guard gate.position == .open, let node = AuditNode(ledger.node) else { return }
         do {
             if try await ledger.unsealedArchive() != nil { try await checkpoints.seal() }
@@ -67,7 +67,7 @@ final class RecordArchiving: Sendable {
             fault.withLock { $0 = nil }
             age.restart()
         } catch is CancellationError {
-            // The daemon is stopping; its next start continues.
+            // The daemon is stopping. After its next start the archiving continues.
         } catch {
             let reason =
                 switch error {
@@ -82,7 +82,8 @@ final class RecordArchiving: Sendable {
         }
     }
 
-    /// - Returns: true if there is a new, sealed archive.
+    /// Writes the next archive, if there are enough old records.
+    /// - Returns: true if there is a new archive, which is sealed.
     private func archive(_ node: AuditNode) async throws -> Bool {
         let now = clock.now()
         let newestRelease = try await ledger.newestRelease()
@@ -117,7 +118,8 @@ final class RecordArchiving: Sendable {
         }
     }
 
-    /// Returns the last audit checkpoint from record `first` on that is before the first one that is too new.
+    /// Returns the sequence of the last audit checkpoint from record `first` on before one that is too new; nil if there is
+    /// none.
     private func lastCheckpoint(from first: Int, before cutOff: AuditTime) async throws(LedgerFailure) -> Int? {
         var last: Int?
         var position = first - 1
@@ -134,8 +136,8 @@ final class RecordArchiving: Sendable {
 
     private func removeArchived(_ node: AuditNode) async throws {
         guard let archive = try await ledger.lastArchive() else { return }
-        // Until the first record is removed, the ledger has them all, so the file must be present with its recorded
-        // content. Afterwards it may have been moved to where archives are kept.
+        // As long as the first record is in the ledger, no record of the archive has been removed. The file must then exist
+        // with its recorded content. Later it may have been moved to another place.
         if try await !ledger.lines(archive.first...archive.first, limit: 1).isEmpty, archive.first < archive.last {
             let file = ArchiveFile(directory: settings.directory, name: archive.fileName(of: node))
             try await file.require(archive)
@@ -146,9 +148,9 @@ final class RecordArchiving: Sendable {
             let count = try await ledger.removeArchivedRecords(limit: Self.stepSize)
             guard count > 0 else { break }
             removed += count
-            // Removing many takes hours, which is not a failure.
+            // Removing many records can take hours. Without this, the metric would show that as a failure.
             age.restart()
-            // Removal is not urgent, and releases share its writer.
+            // The pauses leave the ledger's writer to the releases, since the removal is not urgent.
             try await Task.sleep(for: began.duration(to: .now) * 2)
         }
         if removed > 0 { logger.info("archived records were removed", metadata: ["records": "\(removed)"]) }
@@ -156,11 +158,12 @@ final class RecordArchiving: Sendable {
 }
 
 extension LedgerSettings.Archive {
-    /// The beginning of the UTC month of the oldest record that is kept: records leave by whole months.
+    /// Returns the time at which the kept records begin: the first day of a UTC month, since whole months are archived.
     ///
     /// - Parameters:
     ///   - now: the time of the daemon's clock, which may be wrong.
-    ///   - newestRelease: limits the accepted time, as it does for claims (``ClaimRetention/longestLead``).
+    ///   - newestRelease: the time of the newest release. It limits the effect of a clock that is ahead
+    ///     (``ClaimRetention/longestLead``).
     func cutOff(at now: Date, newestRelease: Date) -> AuditTime {
         let lead = Double(ClaimRetention.longestLead.components.seconds)
         let present = min(now, newestRelease.addingTimeInterval(lead))

@@ -4,42 +4,43 @@ import Ledger
 import Logging
 import Synchronization
 
-/// The daemon's check of its own record. It follows the chain from the end of the last check, once a minute and before
-/// each due audit checkpoint.
+/// The daemon's check of its own record. Once a minute, and before each audit checkpoint that is due, it verifies the part
+/// of the chain that is new since the last check.
 ///
-/// It detects early what was changed in the ledger between being written and being sealed. It is not a proof, since it
-/// reads each line once; `paytokenctl audit verify` is. Only the next due audit checkpoint waits for it.
+/// It detects early if the ledger was changed after a record was written and before it was sealed. It is no proof, since it
+/// reads each line only once; `paytokenctl audit verify` gives one. Apart from audit checkpoints that are due, nothing
+/// waits for it.
 final class RecordCheck: Sendable {
     /// The result of the last check.
     struct Finding: Sendable, Equatable {
         let at: ContinuousClock.Instant
-        /// The place and kind of the chain's break; nil when it is intact.
+        /// The place and kind of the break in the chain; nil if the chain is intact.
         let fault: String?
     }
 
     private struct Progress {
         var verifier: ChainVerifier
-        /// The last record that was read.
+        /// The sequence of the last record that was read.
         var position: Int
-        /// The keys that the verifier knows.
+        /// The keyIds of the audit keys that the verifier knows.
         let keyIds: [AuditDigest]
     }
 
     private struct State {
-        /// The record's generation. Results of a check that started before the last ``reset()`` are discarded.
+        /// The number of calls of ``reset()``. A check discards its results if this number has changed since its start.
         var generation = 0
         var progress: Progress?
-        /// The last audit checkpoint that was found to seal the chain; a repeated check starts from it.
+        /// The last audit checkpoint that the check has verified. A check that must be repeated starts there.
         var anchor: SignedCheckpoint?
-        /// The last sequence that was found in the chain.
+        /// The highest sequence that a check has read. The record must not end before it.
         var reached = 0
         var finding: Finding?
     }
 
-    /// The number of records before the end at which the first check starts, so that a break is found again after a
-    /// restart.
+    /// The number of records before the end of the record from which the first check starts. Without it, a restart would
+    /// hide a break that was already found.
     static let recordsBeforeEnd = 10_000
-    /// The largest number of records that one check reads.
+    /// The maximum number of records that one check reads.
     static let maximumRecords = 100_000
     private static let page = 500
     private static let pause = Duration.seconds(60)
@@ -59,10 +60,10 @@ final class RecordCheck: Sendable {
         self.now = now
     }
 
-    /// nil before the first check.
+    /// The result of the last check; nil before the first.
     var finding: Finding? { state.withLock { $0.finding } }
 
-    /// A sentence for `status` while the chain is broken.
+    /// A sentence for `status` if the chain is broken; else empty.
     var warnings: [String] {
         guard let fault = finding?.fault else { return [] }
         return [
@@ -77,7 +78,8 @@ final class RecordCheck: Sendable {
         Task.repeating(every: Self.pause) { await self.run() }
     }
 
-    /// Starts again with another ledger, or another part of one.
+    /// Forgets how far the record was checked. Called when another audit key, and possibly another ledger, is put into
+    /// service.
     func reset() {
         state.withLock { state in
             let (generation, finding) = (state.generation + 1, state.finding)
@@ -85,12 +87,12 @@ final class RecordCheck: Sendable {
         }
     }
 
-    /// Changes the state, unless the record was reset in the meantime.
+    /// Changes the state, unless ``reset()`` was called since this check started.
     private func update(_ generation: Int, _ change: (inout State) -> Void) {
         state.withLock { if $0.generation == generation { change(&$0) } }
     }
 
-    /// Checks what was recorded since the last check. If the ledger cannot be read, the last verdict remains.
+    /// Checks the records that are new since the last check. If the ledger cannot be read, the last result remains.
     func run() async {
         await lock.acquire()
         defer { lock.release() }
@@ -98,8 +100,8 @@ final class RecordCheck: Sendable {
         do throws(LedgerFailure) {
             var fault = try await check(generation)
             if fault != nil {
-                // The audit key may have changed between reading the keys and the lines, so that a valid signature
-                // appeared invalid.
+                // The audit key may have changed after the keys were read and before the lines were. A valid signature
+                // would then appear to be invalid, so the check is repeated.
                 update(generation) { $0.progress = nil }
                 fault = try await check(generation)
             }
@@ -126,7 +128,8 @@ final class RecordCheck: Sendable {
         }
     }
 
-    /// - Returns: the place where the chain breaks; nil when it is intact as far as it was read.
+    /// Checks the new part of the chain.
+    /// - Returns: the place where the chain breaks; nil if it is intact as far as it was read.
     private func check(_ generation: Int) async throws(LedgerFailure) -> String? {
         let head = try await ledger.head()
         let reached = state.withLock { $0.reached }
@@ -135,7 +138,7 @@ final class RecordCheck: Sendable {
         }
         var progress = try await progress(upTo: head)
         defer { update(generation) { $0.progress = progress } }
-        // An audit checkpoint of the record at which the last check ended may have been made since then.
+        // The record at which the last check ended may have been sealed since then.
         if let sealed = try await ledger.firstCheckpoint(from: progress.position),
             sealed.checkpoint.sequence == progress.position
         {

@@ -5,18 +5,19 @@ import Ledger
 import Refusals
 import Synchronization
 
-/// Counts refusals that are not recorded individually: those before a request was read completely, and, above a rate,
-/// those of an authorized caller for which no key was used.
+/// Counts refusals that do not get a record each. These are refusals before a request was read completely. They are also
+/// those of an authorized caller that used no key, if there are too many of them.
 ///
-/// A flood of any size becomes one record per uid and minute, or one per rule if the groups of a uid's processes match
-/// several rules. Among the accounts that one rule admits by a group, or that no rule admits, ``maximumUnnamed`` have
-/// their own records in a minute. All others share one, since an account can have thousands of uids (subuid(5)).
+/// A flood of any size becomes one record for each uid and minute. There are several if different rules match the processes
+/// of a uid, because of their groups. Accounts that a rule admits by a group alone, or that no rule admits, are limited to
+/// ``maximumUnnamed`` such records in a minute. The rest of them share one record, since one account can have thousands of
+/// uids (subuid(5)).
 final class RefusalTally: Sendable {
-    /// The number of recorded refusals without use of a key, per caller and minute. A backend that forwards everything
-    /// it receives stays below this in quiet times, so that each refusal is found by its transaction.
+    /// The maximum number of refusals without use of a key that get their own records, for each caller and minute. In quiet
+    /// times a backend that forwards everything stays below it. Each of its refusals can then be found by its transaction.
     static let maximumRecorded = 60
-    /// The maximum number of uids that get their own records in a minute. It applies separately to the accounts that
-    /// one rule admits by a group, and to those that no rule admits.
+    /// The maximum number of uids that get their own record in a minute. It applies separately to the accounts that each
+    /// rule admits by a group alone, and to those that no rule admits.
     static let maximumUnnamed = 8
 
     private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
@@ -24,20 +25,20 @@ final class RefusalTally: Sendable {
     private struct Bucket: Hashable {
         /// The start of the minute, in seconds since 1970.
         let minute: Int
-        /// The peer's uid; nil for the accounts without their own bucket.
+        /// The uid of the peer; nil for the peers that share one record.
         let uid: UInt32?
-        /// The rule's name; nil if no rule matched.
+        /// The name of the rule; nil if no rule matched.
         let name: String?
     }
 
     private struct Count {
-        /// The peer whose refusals are counted; nil for the accounts without their own bucket.
+        /// The peer whose refusals are counted; nil for the peers that share one record.
         let peer: PeerCredentials?
         let unnamed: UnnamedAccounts?
         var codes: [RefusalCode: Int] = [:]
     }
 
-    /// The present minute's counts by the name that the rule gives the caller; many uids can share it.
+    /// The number of refusals in the current minute for each caller's name. Many uids can have the same name.
     private struct Recorded {
         var minute = 0
         var callers: [String: Int] = [:]
@@ -51,7 +52,8 @@ final class RefusalTally: Sendable {
         self.clock = clock
     }
 
-    /// - Parameter caller: the peer's caller if a rule matched and did not permit the request; otherwise nil.
+    /// Counts a refusal.
+    /// - Parameter caller: the peer's caller; nil if no rule matched the peer.
     func count(_ code: RefusalCode, of peer: PeerCredentials, as caller: Caller?) {
         let minute = Int(clock.now().timeIntervalSince1970 / 60) * 60
         let unnamed = caller.map(\.unnamedAccounts) ?? .unmatched
@@ -69,15 +71,15 @@ final class RefusalTally: Sendable {
         }
     }
 
-    /// Counts a refusal of an authorized caller, instead of recording it, if no key was used for it and
-    /// ``maximumRecorded`` such refusals of this caller are already recorded in this minute. Without the limit, a
-    /// caller with a single payment token from Apple, even an old one, could cause any number of records.
+    /// Counts a refusal of an authorized caller, if it must not get a record of its own. That is so if it used no key, and
+    /// the caller already has ``maximumRecorded`` such records in this minute. Without the limit, a caller with one payment
+    /// token from Apple, even an old one, could cause any number of records.
     ///
     /// - Parameter facts: the facts that are known about the request.
-    /// - Returns: true if it was counted, and must not be recorded individually.
+    /// - Returns: true if the refusal was counted. It must then not be recorded.
     func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
-        // Every failed decryption has the same answer, including its place in the record, whether a key was used or
-        // not.
+        // Every failed decryption gets a record. Otherwise a missing audit reference in the answer would tell the caller
+        // that no key was used.
         guard facts.hsmToken == nil, !facts.mayHaveReachedHSM, code != .decryptionFailed,
             Self.countedIn.contains(facts.event.name)
         else { return false }
@@ -92,9 +94,9 @@ final class RefusalTally: Sendable {
         return true
     }
 
-    /// Removes and returns the counts of minutes that have ended.
+    /// Returns the summaries of the minutes that have ended, and removes their counts.
     ///
-    /// - Parameter all: true to include the present minute, when the daemon stops.
+    /// - Parameter all: true to include the current minute, since the daemon is stopping.
     func take(all: Bool = false) -> [AuditRecord] {
         let now = clock.now()
         let present = Int(now.timeIntervalSince1970 / 60) * 60
@@ -109,7 +111,7 @@ final class RefusalTally: Sendable {
         }.compactMap { bucket, count in
             let since = AuditTime(Date(timeIntervalSince1970: Double(bucket.minute)))
             guard let summary = RefusalSummary(since: since, counts: count.codes) else { return nil }
-            // Omits the process: the refusals may come from several processes of this uid.
+            // The process is left out, since several processes of this uid may have caused the refusals.
             let caller = count.peer.map { peer in
                 AuditCaller(name: bucket.name.map { AuditText($0) }, uid: peer.uid, gid: peer.gid)
             }
@@ -118,7 +120,7 @@ final class RefusalTally: Sendable {
     }
 }
 
-/// Writes the counts of ended minutes into the record.
+/// Writes the summaries of the refusals into the record when their minute has ended.
 struct RefusalSummaries: Sendable {
     let tally: RefusalTally
     let ledger: any Ledger
@@ -127,14 +129,14 @@ struct RefusalSummaries: Sendable {
         Task.repeating(every: .seconds(5)) { for auditRecord in tally.take() { ledger.note(auditRecord) } }
     }
 
-    /// Writes the remaining counts when the daemon stops.
+    /// Writes the remaining summaries when the daemon stops.
     func finish() async {
         for auditRecord in tally.take(all: true) {
             do throws(LedgerFailure) {
                 _ = try await ledger.append(auditRecord)
             } catch {
-                // The ledger's fault was logged. The remaining summaries are lost with this process: writing each would
-                // take as long, without success.
+                // The ledger has logged its fault. Each further summary would take as long and fail as well, so they are
+                // lost.
                 return
             }
         }

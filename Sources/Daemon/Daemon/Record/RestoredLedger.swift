@@ -4,32 +4,33 @@ import Ledger
 import Logging
 import Refusals
 
-/// The findings that an acceptance covers: this node's at its start, and those of all nodes.
+/// The findings that an acceptance would cover: those of this node and of all others.
 struct DetectedRestore: Sendable, Equatable {
     let node: String
     let disagreement: LedgerDisagreement?
-    /// The findings of all nodes; empty in a ledger of one node.
+    /// The findings of all nodes in the ledger; empty if only one node uses it.
     let holds: [LedgerHold]
 
-    /// True if nothing was found. An acceptance then only sets the fence.
+    /// True if there is no finding. An acceptance then only sets the fence.
     var isEmpty: Bool { disagreement == nil && holds.isEmpty }
 
-    /// The sequence that is remembered outside the ledger.
+    /// The sequence of the last record that is remembered outside the ledger; nil if none is.
     var rememberedSequence: Int? {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
     }
 
-    /// The newest time of a seal that the ledger does not contain. The lost ledger released payments at least until
-    /// then.
+    /// The newest time of a remembered record that the ledger lacks; nil if unknown. The lost ledger released payments at
+    /// least until then.
     fileprivate var rememberedTime: Date? {
         ([disagreement?.remembered] + holds.map(\.finding.remembered)).compactMap { $0?.time?.date }.max()
     }
 }
 
-// Taking an older ledger into service.
+// The acceptance of an older ledger.
 extension LedgerGate {
     /// Returns the findings that an acceptance would cover.
-    /// - Throws: ledger_unavailable before this node has compared, since its finding must be included.
+    /// - Throws: ledger_unavailable until this node has compared ledger and HSM token, since the acceptance must cover its
+    ///   finding.
     func detectedRestore() async throws(Refusal) -> DetectedRestore {
         if position == .waiting { try admit() }
         let status = try await refusing(ledger: await ledger.releaseStatus())
@@ -42,17 +43,17 @@ extension LedgerGate {
         return DetectedRestore(node: ledger.node, disagreement: disagreement, holds: status.holds)
     }
 
-    /// Requires that every signing-time window has a limit.
-    /// - Throws: invalid_state while a window is off, since what was forgotten then has no limit.
+    /// Throws if a signing-time window is off on any node.
+    /// - Throws: invalid_state. Without a window, the signing times of lost claims have no limit, so no fence is safe.
     func requireBoundedWindows() async throws(Refusal) {
         try await publishSigningTimeWindow()
         let unbounded = try await refusing(ledger: await ledger.releaseStatus()).unboundedNodes
         guard unbounded.isEmpty else { throw LedgerFailure.windowOff(nodes: unbounded).refusal }
     }
 
-    /// Checks everything that ``acceptRestore(_:reason:by:approval:decision:)`` needs.
+    /// Checks that ``acceptRestore(_:reason:by:approval:decision:)`` would succeed.
     ///
-    /// - Returns: the audit key that would continue sealing, or nil if that key does not change; and the ledger's last
+    /// - Returns: the audit key that would seal from then on, or nil if that key does not change; and the ledger's last
     ///   sequence.
     func examineRestore(
         _ matter: DetectedRestore
@@ -63,20 +64,20 @@ extension LedgerGate {
         )
     }
 
-    /// Takes the ledger into service as it is, sets the fence, and has the HSM token remember the ledger's end from
-    /// then on.
+    /// Takes the ledger into service as it is, and sets the fence. The HSM token remembers this ledger's end from the next
+    /// seal on.
     ///
     /// - Parameters:
-    ///   - matter: the findings that the person decided on.
-    ///   - decision: the second person's decision, written in one transaction with the acceptance.
+    ///   - matter: the findings about which the person decided.
+    ///   - decision: the second person's decision, committed in one transaction with the acceptance.
     /// - Returns: the ledger's last sequence, and the sequence that was remembered.
     func acceptRestore(
         _ matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         let (signing, sequence) = try await examineRestore(matter)
-        // The clock may be late now, and an old copy may lack claims from just before. The newest known release
-        // therefore limits the fence too.
+        // The fence must be later than the newest known release too. The clock may be late, and an old copy may lack the
+        // claims of its last minutes.
         let newest = [try await refusing(ledger: await ledger.newestRelease()), matter.rememberedTime].compactMap(
             \.self
         )
@@ -99,7 +100,7 @@ extension LedgerGate {
         return (sequence, matter.rememberedSequence)
     }
 
-    /// Continues on this node after another one accepted a restore that covered this node's finding.
+    /// Takes the ledger into service on this node, after another node accepted a restore that covered this node's finding.
     func takeUp(_ accepted: LedgerHold, after disagreement: LedgerDisagreement) async throws(Refusal) {
         guard let signing = try await signingKey(after: disagreement) else { return }
         let sequence = try await refusing(ledger: await ledger.head()).sequence
@@ -121,7 +122,7 @@ extension LedgerGate {
             metadata: ["accepted.on": "\(accepted.acceptedOn ?? "-")", "ledger.sequence": "\(sequence)"])
     }
 
-    /// Returns the audit key that continues sealing; nil when this node found nothing wrong.
+    /// Returns the audit key that seals the accepted ledger; nil if this node has no finding.
     private func signingKey(after disagreement: LedgerDisagreement?) async throws(Refusal) -> AuditSigningKey? {
         guard let disagreement else { return nil }
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
@@ -161,8 +162,8 @@ extension LedgerGate {
         return signing
     }
 
-    /// Puts the audit key into service after the acceptance was recorded. The HSM token remembers this chain from the
-    /// next seal on; a daemon that starts before that seal requires the acceptance again.
+    /// Puts the audit key into service after the acceptance was recorded. The HSM token remembers this chain only from the
+    /// next seal on. If the daemon starts again before that seal, the acceptance must be repeated.
     private func serve(_ signing: AuditSigningKey) async throws(Refusal) {
         let known = try await refusing(ledger: await ledger.auditKeys())
         if !known.contains(where: { $0.identifier == signing.identifier && $0.publicKey == signing.publicPoint }) {
@@ -180,14 +181,15 @@ extension LedgerGate {
     }
 }
 
-// A ledger of several nodes: a finding of this node holds all nodes, and once a second it reads the findings of the
-// others.
+// The gate of a ledger that several nodes share. A finding of this node holds all nodes, and this node reads the others'
+// findings once a second.
 extension LedgerGate {
-    /// Determines this node's position at its start.
+    /// Returns this node's position after the comparison at its start.
     func sharedPosition() async throws(Refusal) -> Position {
         let status = try await refusing(ledger: await ledger.releaseStatus())
         let own = status.holds.first { $0.node == ledger.node } ?? status.accepted
-        // While this node's own finding is open, the HSM token keeps the audit checkpoint that it remembers.
+        // While this node has a finding that is not accepted, nothing is sealed. Otherwise the HSM token would forget the
+        // audit checkpoint that it remembers.
         if let disagreement = try await disagreement(serves: own == nil) {
             try await hold(disagreement, own)
             return try await takenUp(own, disagreement) ? .open : .held(disagreement)
@@ -206,13 +208,13 @@ extension LedgerGate {
         return true
     }
 
-    /// Holds the ledger on all nodes, unless the ledger already has this finding.
+    /// Puts the ledger on hold on all nodes, unless the ledger already has this finding.
     private func hold(_ disagreement: LedgerDisagreement, _ known: LedgerHold?) async throws(Refusal) {
         guard let finding = disagreement.finding, known?.finding.isAbout(finding) != true else { return }
         try await refusing(ledger: await ledger.hold(finding))
     }
 
-    /// Compares with what the HSM token remembers on the server that takes the writes, and records the result there.
+    /// Compares the primary server's ledger with what the HSM token remembers, and records there that they were compared.
     private func compareServer() async throws(Refusal) {
         let remembered = try await checkpoints.remembered()?.checkpoint
         let head = try await refusing(ledger: await ledger.head())
@@ -238,7 +240,8 @@ extension LedgerGate {
             do throws(Refusal) {
                 try await detect()
             } catch {
-                // The ledger or the HSM token is unavailable; requests for a release are refused for that reason.
+                // The ledger or the HSM token is unavailable. Releases are refused for the same reason, so this is not
+                // logged as an error.
                 logger.debug("the other nodes' findings were not read", metadata: ["reason": "\(error.message)"])
             }
             try? await Task.sleep(for: .seconds(1))
@@ -255,11 +258,11 @@ extension LedgerGate {
             if let accepted = status.accepted { _ = try await takenUp(accepted, disagreement) }
         case .open:
             if let own = status.holds.first(where: { $0.node == ledger.node }) {
-                // The ledger's writer found that the database is older than what this process has written.
+                // The ledger's writer found that the database is older than what this process has written to it.
                 checkpoints.withhold()
                 take(.held(.changedUnderneath(own.finding)))
             } else if let accepted = status.accepted {
-                // Another node has accepted the writer's finding since the last check.
+                // Since the last check, the ledger's writer reported a finding, and another node accepted it.
                 let disagreement = LedgerDisagreement.changedUnderneath(accepted.finding)
                 checkpoints.withhold()
                 take(.held(disagreement))

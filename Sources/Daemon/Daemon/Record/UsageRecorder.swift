@@ -11,30 +11,28 @@ import ServerProgram
 import Synchronization
 import Telemetry
 
-// The key-usage record: which caller did what with which key, as a hash chain in the ledger that the HSM token's audit
+// The key-usage record: which caller did what with which key. It is a hash chain in the ledger, which the HSM token's audit
 // key seals.
 //
-// Every request carries an AuditDraft, which collects the facts of the request. UsageRecorder turns it into an audit
-// record and writes that before the answer leaves. RefusalTally counts floods and what is refused before the caller is
-// known.
+// Each request has an AuditDraft, which collects the facts of the request. UsageRecorder turns it into an audit record and
+// writes that before the answer leaves. RefusalTally counts floods of refusals, and refusals before the caller is known.
 //
-// Checkpoints has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have
-// been compared (LedgerEvidence). AuditExports and LedgerCopy produce exports: the record, and a copy of the whole
-// ledger.
+// Checkpoints has the HSM token sign the end of the chain. LedgerGate releases nothing before ledger and HSM token have
+// been compared (LedgerEvidence). AuditExports exports the record, and LedgerCopy a copy of the whole ledger.
 //
-// NodeChains are the records of all nodes of a shared ledger. ExportPart is one node's part of an export, and
-// MergedRecords a list of all. OtherNodesAuditKeys keeps the trusted keys by which they are verified.
+// NodeChains has the records of all nodes of a shared ledger. ExportPart is one node's part of an export, and MergedRecords
+// a list of several nodes' records. OtherNodesAuditKeys keeps the trusted keys with which those are verified.
 //
-// Start here, then read LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
+// Start here, then read LedgerGate. The chain itself (lines, hashes, verification) is in the target AuditChain.
 
-/// Writes requests into the ledger's record.
+/// Writes an audit record for each request.
 struct UsageRecorder: AuditReadRecording {
     let ledger: any Ledger
     let tally: RefusalTally
     let faults: FaultLog
     let clock: WallClock
 
-    /// Returns a request's audit record with the facts known so far.
+    /// Returns the audit record of a request, from the facts that are known so far.
     func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
         let facts = draft.facts
         return AuditRecord(
@@ -46,27 +44,25 @@ struct UsageRecorder: AuditReadRecording {
             trace: facts.trace)
     }
 
-    /// Returns the reference of an audit record.
+    /// Returns the reference of this node's audit record with this sequence; nil for nil.
     func reference(_ sequence: Int?) -> AuditReference? {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
-    /// Counts a refusal of an authorized caller if it is one of too many, which are recorded in summary
-    /// (``RefusalTally``).
+    /// Counts a refusal of an authorized caller, if the caller has too many for a record of each (``RefusalTally``).
     ///
-    /// - Returns: true if it was counted, and must not be recorded individually.
+    /// - Returns: true if the refusal was counted. It must then not be recorded.
     func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {
         draft.sequence == nil && tally.counts(code, of: draft.facts, by: caller)
     }
 
     /// Records a refusal of an authorized caller.
     ///
-    /// A refusal keeps its own code when its record cannot be written; the ledger counts the records that it could not
-    /// write.
+    /// If the record cannot be written, the refusal keeps its own code, and the ledger counts the record as lost.
     func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
-        // Do not wait for a disk that is known to be full.
+        // If the disk is known to be full, the refusal must not wait for it.
         guard !faults.isOngoing(FaultLog.ledger) else {
             ledger.note(auditRecord)
             return nil
@@ -75,17 +71,17 @@ struct UsageRecorder: AuditReadRecording {
             return reference(try await ledger.append(auditRecord))
         } catch {
             faults.began(FaultLog.ledger, error.description)
-            // The ledger may still write this record, and must not contain it twice. If it is not written, the ledger
-            // counts it.
+            // The ledger may still write this record, so noting it again could write it twice. If it is not written, the
+            // ledger counts it as lost.
             if case .timedOut(_, mayBeWritten: true) = error { return nil }
             ledger.note(auditRecord)
             return nil
         }
     }
 
-    /// Records a request before it is answered, so that nothing is shown or done that is not in the record.
+    /// Records a request before it is answered. So nothing is shown or done that is not in the record.
     ///
-    /// - Throws: ledger_unavailable; the answer must then not be shown, and the operation not done.
+    /// - Throws: ledger_unavailable. The caller must then not show the answer or perform the operation.
     @discardableResult
     func append(_ auditRecord: AuditRecord) async throws(Refusal) -> Int {
         do throws(LedgerFailure) {
@@ -96,7 +92,7 @@ struct UsageRecorder: AuditReadRecording {
         }
     }
 
-    /// Appends records that belong together: all of them are written, in their order, or none.
+    /// Appends records that belong together. Either all of them are written, in this order, or none.
     func append(_ auditRecords: [AuditRecord]) async throws(Refusal) {
         do throws(LedgerFailure) {
             try await ledger.apply(AdministrativeChange(at: clock.now(), records: auditRecords))
@@ -106,15 +102,14 @@ struct UsageRecorder: AuditReadRecording {
         }
     }
 
-    /// Makes an administrative change together with its records, and sets the request's sequence to that of the last
-    /// one.
+    /// Commits an administrative change together with its records. The last of them becomes the record of the request.
     func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
         draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
     }
 
     /// Stores a request for a second person's approval.
     ///
-    /// - Returns: the request as stored.
+    /// - Returns: the stored request.
     func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
         draft.setEvent(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
@@ -133,24 +128,24 @@ struct UsageRecorder: AuditReadRecording {
     }
 }
 
-/// Records reads of the record itself.
+/// The interface for recording that the record itself was read.
 protocol AuditReadRecording: Sendable {
-    /// Records the read durably before anything is shown.
+    /// Records a read durably, before anything is shown.
     ///
-    /// - Returns: the sequence of the read's own record.
-    /// - Throws: ledger_unavailable or overloaded; nothing is then shown.
+    /// - Returns: the sequence of the audit record of the read.
+    /// - Throws: ledger_unavailable or overloaded. Nothing must then be shown.
     @discardableResult
     func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
 }
 
-/// The records of the daemon's lifecycle: start, configuration, stop.
+/// Records the daemon's start, its configurations and its stop.
 struct LifecycleRecords: Sendable {
     let recorder: UsageRecorder
     let programs: ProgramFiles
     let clock: WallClock
 
     /// Records the daemon's start and its configuration.
-    /// - Throws: when they cannot be recorded; the daemon then does not start.
+    /// - Throws: if they cannot be recorded. The daemon then does not start.
     func started(with configuration: Configuration) async throws(StartFailure) {
         try await append(
             [
@@ -159,16 +154,16 @@ struct LifecycleRecords: Sendable {
             ] + configuration.recordedValues.events())
     }
 
-    /// Records a reloaded configuration. Must be called before it takes effect.
+    /// Records a reloaded configuration, before it takes effect.
     ///
-    /// - Parameter values: the values that will be in force; nil if the record already has them, with the file's
-    ///   digest.
-    /// - Throws: when it cannot be recorded; the old configuration then stays in force.
+    /// - Parameter values: the values that will be in force. Nil if the record already has them with this file digest.
+    /// - Throws: if it cannot be recorded. The old configuration then stays in force.
     func reloaded(_ file: AuditDigest, values: ConfigurationValues?) async throws(StartFailure) {
         try await append([.configurationReload(file: file)] + (values?.events() ?? []))
     }
 
-    /// Records a PKCS#11 library that has changed since it was last recorded. Must be called before the worker serves.
+    /// Records an HSM token's PKCS#11 library if it has changed since it was last recorded. Called before the worker
+    /// serves.
     func opened(hsmToken: String) {
         guard let event = programs.changed(hsmToken: hsmToken) else { return }
         recorder.ledger.note(
@@ -190,16 +185,16 @@ struct LifecycleRecords: Sendable {
                 outcome: .refused(.malformedRequest)))
     }
 
-    /// Appends the last record, which an audit checkpoint seals.
+    /// Records the daemon's stop, as the last record. An audit checkpoint then seals it.
     func stopped() async {
         do throws(Refusal) {
             try await recorder.append(AuditRecord(time: AuditTime(clock.now()), event: .stop))
         } catch {
-            // The ledger's fault has been logged, and a stop is not refused.
+            // The ledger has logged its fault, and the daemon stops even without this record.
         }
     }
 
-    /// Appends all events or none: a load without its values would look like one of an older version.
+    /// Appends all events or none. A load without its values would look as if an older version had written it.
     private func append(_ events: [AuditEvent]) async throws(StartFailure) {
         let time = AuditTime(clock.now())
         do throws(Refusal) {
@@ -213,13 +208,13 @@ struct LifecycleRecords: Sendable {
     }
 }
 
-/// The commit that precedes the answer to a payment or a TLS signature: key state, use and audit record in one
-/// transaction.
+/// The commit before the answer to a payment or a TLS signature. One transaction checks the key's state, and writes the use
+/// and its audit record.
 struct UseCommit: Sendable {
     let gate: LedgerGate
     let recorder: UsageRecorder
     let instruments: Instruments
-    /// The longest time from the start of a commit to its answer: `ledger.timeout`.
+    /// The maximum time from the start of a commit until its answer may leave: `ledger.timeout`.
     let answerTime: Duration
 
     var ledger: any Ledger { recorder.ledger }
@@ -227,19 +222,19 @@ struct UseCommit: Sendable {
 
     struct Outcome<Verdict: Sendable>: Sendable {
         let verdict: Verdict
-        /// The reference of the use's audit record; nil if the ledger had no room for it. A replay is refused all the
-        /// same.
+        /// The reference of the use's audit record. Nil if the ledger had no room for it; a replay is then still refused as
+        /// a replay.
         let audit: AuditReference?
-        /// True if the answer would come too late. If the process was suspended in between, the key's state may have
-        /// changed, on another host too.
+        /// True if the commit took so long that the answer must not leave. The process may have been suspended, and the
+        /// key's state may have changed since, even on another host.
         let isTooLate: Bool
     }
 
     /// Commits the use durably.
     ///
     /// - Parameters:
-    ///   - refusal: maps a failure of the ledger to the refusal that answers it.
-    ///   - write: writes the use with its audit record, and returns the record's sequence.
+    ///   - refusal: returns the refusal for a failure of the ledger.
+    ///   - write: writes the use with its audit record, and returns the sequence of that record.
     func make<Verdict>(
         of draft: AuditDraft, by caller: Caller, refusal: (LedgerFailure) -> Refusal,
         _ write: (any Ledger, AuditRecord) async throws(LedgerFailure) -> (verdict: Verdict, sequence: Int?)
@@ -262,20 +257,22 @@ struct UseCommit: Sendable {
     }
 }
 
-/// The audit record of a request in progress. A refused request is recorded with what was known at the refusal.
+/// The facts for the audit record of a request in progress. A refused request is recorded with the facts that were known at
+/// the refusal.
 ///
-/// It can contain only identifiers, digests and words from closed sets, so no part of a request body can get into it.
+/// The draft can contain only identifiers, digests and words from closed sets. So no part of a request's body can get into
+/// the record.
 final class AuditDraft: Sendable {
     /// The facts known so far.
     struct Facts: Sendable, Equatable {
-        /// `request` until the endpoint sets its own event.
+        /// The event, which is `request` until the endpoint sets another.
         var event = AuditEvent.request
         var merchant: AuditText?
         var publicKeyHash: AuditDigest?
         var transactionId: AuditDigest?
         var protection: AuditProtection?
         var hsmToken: AuditText?
-        /// True once a key may have been used, even if no HSM token has answered.
+        /// True once an HSM token may have used a key, even if it has not answered.
         var mayHaveReachedHSM = false
         /// The value of the caller's `traceparent` header.
         var trace: AuditTrace?
@@ -293,7 +290,8 @@ final class AuditDraft: Sendable {
 
     var facts: Facts { state.withLock { $0.facts } }
 
-    /// The sequence of the audit record, if one was already made in the transaction of the operation.
+    /// The sequence of the audit record, if it has already been written, for example in the operation's transaction; else
+    /// nil.
     var sequence: Int? { state.withLock { $0.sequence } }
 
     func setEvent(_ event: AuditEvent) {
@@ -354,7 +352,7 @@ extension AuditProtection {
 }
 
 extension AuditCaller {
-    /// The audit caller for a peer that a rule matched.
+    /// Creates the audit record's caller from a peer that a rule matched.
     init(_ caller: Caller) {
         self.init(caller.peer, name: AuditText(caller.name))
     }

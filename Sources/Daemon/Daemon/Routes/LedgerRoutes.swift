@@ -29,7 +29,7 @@ struct LedgerRoutes: Sendable {
         }
         let lease = try copyLock.acquire()
         if try request.isDryRun() { return try await dryRun() }
-        let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
+        let copy = try await LedgerCopy.make(of: ledger, nextTo: path, lease: lease)
         try await reads.recordRead(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
         // The HSM token then remembers a record that no copy has, so any restored copy is detected as older.
         try await checkpoints.seal()
