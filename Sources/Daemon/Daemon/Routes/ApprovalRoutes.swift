@@ -5,7 +5,7 @@ import Ledger
 import Refusals
 import ServerProgram
 
-/// `GET /v1/approvals` and `POST /v1/approvals/{id}`.
+/// The handlers of `GET /v1/approvals` and `POST /v1/approvals/{id}`.
 struct ApprovalRoutes: Sendable {
     let decisions: ApprovalDecisions
     let summaries: KeySummaries
@@ -57,7 +57,7 @@ extension ApprovalSummary {
 }
 
 extension EndpointAnswer {
-    /// The 202 answer for an operation that waits for a second person.
+    /// Returns the 202 answer for an operation that waits for a second person.
     static func pending(_ approval: Approval) throws(Refusal) -> EndpointAnswer {
         try .json(
             PendingAnswer(

@@ -2,13 +2,13 @@ import AuditChain
 import Ledger
 import Refusals
 
-/// The nodes whose records a query selects: `node=NAME`, `node=all`, or this node's without the parameter.
+/// The nodes whose records a query selects: one (`node=NAME`), all (`node=all`), or this node if the parameter is absent.
 enum NodeQuery: Sendable, Equatable {
     case own
     case one(AuditNode)
     case all
 
-    /// Removes the parameter from the query and reads it.
+    /// Removes the parameter `node` from the query, and parses it.
     init(takenFrom query: inout [String: String]) throws(Refusal) {
         self =
             try query.take(Self.parameter, "must be a node's name, or all.") { text in
@@ -24,10 +24,11 @@ struct AuditPageQuery: Sendable, Equatable {
     var node: NodeQuery
     var filter: AuditFilter
     var order = AuditOrder.newestFirst
-    /// The start of the page, in the order's direction.
+    /// The position after which the page begins, in the direction of ``order``; nil for the first page.
     var cursor: MergedRecords.Cursor?
     var limit = 100
 
+    /// Parses the query.
     /// - Throws: malformed_request, which names the parameter.
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
@@ -62,9 +63,10 @@ struct AuditExportQuery: Sendable, Equatable {
     var format = AuditExportFormat.jsonl
     var follows = false
     var purpose = Purpose.export
-    /// The sequence of the first requested record; nil if the filter's times determine it.
+    /// The sequence of the first requested record; nil if the filter's times determine where the export begins.
     var from: Int?
 
+    /// Parses the query.
     /// - Throws: malformed_request, which names the parameter.
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
@@ -112,7 +114,7 @@ extension AuditExportQuery {
 extension AuditFilter {
     fileprivate init(query: [String: String], known: Set<String>) throws(Refusal) {
         for (name, text) in query.sorted(by: { $0.key < $1.key }) {
-            // An unknown name is not repeated: it may be anything, even a mistyped account number.
+            // The refusal does not repeat the unknown name, which may be anything, even a mistyped account number.
             guard known.contains(name) else {
                 throw Refusal(
                     .malformedRequest, "The query has an unknown parameter.",
@@ -129,10 +131,10 @@ extension AuditFilter {
 }
 
 extension [String: String] {
-    /// Removes a parameter from the query and returns its value; nil if the query does not have it.
+    /// Removes a parameter from the query, and returns its value; nil if the query does not have it.
     ///
     /// - Parameters:
-    ///   - rule: the permitted values, as the end of a sentence.
+    ///   - rule: the end of the refusal's sentence, which states the permitted values.
     ///   - read: a function that parses a permitted value, and returns nil for any other.
     fileprivate mutating func take<Parameter>(
         _ name: String, _ rule: String, _ read: (String) -> Parameter?

@@ -7,19 +7,19 @@ import Refusals
 import ServerProgram
 import StrictJSON
 
-/// `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. Each read is recorded
-/// before anything is shown.
+/// The handlers of `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. Each read is
+/// recorded before anything is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let nodes: any Ledger
     let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
-    /// The time since a caller last received this node's head.
+    /// The time since a caller last received this node's head. Auditors should keep a recent one.
     let headAge: Stopwatch
 
     private var chains: NodeChains { NodeChains(trail: trail, nodes: nodes) }
 
-    /// Returns a page of records, their lines verbatim. The next page is requested with `next` as `cursor`.
+    /// Returns a page of records, each as its line in the chain. The member `next` is the `cursor` of the next page.
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
@@ -39,9 +39,11 @@ struct AuditRoutes: Sendable {
         return EndpointAnswer(http: .json(status: 200, body))
     }
 
-    /// Returns the chain between two audit checkpoints, the records that meet conditions other than a time, or records
-    /// as CSV. Several nodes' parts follow one another, this node's first. Another node's part ends with its last audit
-    /// checkpoint: only that node can seal later records.
+    /// Returns an export. The query selects its form: the chain between two audit checkpoints, the records that match
+    /// conditions other than times, or records as CSV.
+    ///
+    /// If several nodes are requested, their parts follow one another, this node's first. Another node's part ends with
+    /// that node's last audit checkpoint, since only that node can seal later records.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
@@ -52,8 +54,8 @@ struct AuditRoutes: Sendable {
         }
         let readRecord = try await reads.recordRead(
             Self.event(query, wanted.count == 1 ? wanted[0] : nil, ofNode: Self.name(query.node, chosen)), by: request)
-        // Without a seal an export proves nothing about its end. So while the HSM token cannot sign, this node's
-        // records are not exported.
+        // The seal proves where the export ends. If the HSM token cannot sign, the request therefore fails rather than
+        // exporting this node's records without a seal.
         let seal =
             query.format == .jsonl && chosen.contains(where: \.isOwn) ? try await checkpoints.seal() : nil
         let parts = zip(chosen, wanted).enumerated().map { index, part in
@@ -66,8 +68,9 @@ struct AuditRoutes: Sendable {
         }
     }
 
-    /// Returns the newest audit checkpoint of each requested node, one a line. This node's is made now and so seals the
-    /// record of this request. Another node's is the last that it made; a node that has made none has no line.
+    /// Returns the newest audit checkpoint of each requested node, one in each line. This node's audit checkpoint is made
+    /// now, so it seals the record of this request. Another node's is the last one that it made. A node without an audit
+    /// checkpoint has no line.
     func head(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditHead())
         var parameters = request.query
@@ -89,8 +92,8 @@ struct AuditRoutes: Sendable {
             ))
     }
 
-    /// Returns the keys that a verifier needs with an export. Other nodes' keys come from the ledger without other
-    /// proof.
+    /// Returns the keys that a verification of an export needs. Other nodes' keys come from the ledger, and nothing else
+    /// proves them.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditPublicKey())
         var parameters = request.query
@@ -131,24 +134,24 @@ struct AuditRoutes: Sendable {
             sealedAt: sealed.map(\.time.date))
     }
 
-    /// Returns the keys as the API shows them, newest first.
+    /// Returns the keys as the API shows them, the newest first.
     private static func shown(_ keys: [CheckpointKey]) -> [AuditPublicKeyAnswer.Key] {
         keys.reversed().map { AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem) }
     }
 
-    /// The node name with which a read is recorded; nil for this node's own record.
+    /// Returns the node name for the record of a read; nil if only this node's record is read.
     private static func name(_ query: NodeQuery, _ chosen: [NodeChains.Chain]) -> AuditText? {
         if query == .all { return AuditText("all") }
         return chosen.first.flatMap { $0.isOwn ? nil : AuditText($0.node.name) }
     }
 
-    /// Returns the part of a chain that matches the query's first sequence or times; nil if no record does.
+    /// Returns the sequences of a chain that the query selects by its first sequence or its times; nil if it selects none.
     private static func extent(
         _ query: AuditExportQuery, _ chain: any ChainReading
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {
         let filter = query.filter
         if query.from != nil || filter.since == nil && filter.until == nil {
-            // An export does not contain archived records, so the record of the export does not count them.
+            // Archived records cannot be exported, so they are not counted in the record of this export.
             let first = max(query.from ?? 1, (try await chain.lastArchive()?.last ?? 0) + 1)
             return first...max(first, try await chain.head().sequence)
         }
@@ -159,7 +162,7 @@ struct AuditRoutes: Sendable {
         _ query: AuditExportQuery, _ wanted: ClosedRange<Int>?, ofNode node: AuditText?
     ) -> AuditEvent {
         switch query.purpose {
-        // The reader verifies the export, so the daemon has no verdict to record.
+        // The caller verifies the export itself, so the daemon has no verdict to record.
         case .verify: .auditVerify(verdict: nil, records: wanted?.count ?? (query.node == .all ? nil : 0), ofNode: node)
         case .export:
             .auditExport(
@@ -187,7 +190,8 @@ struct AuditRoutes: Sendable {
     private static func body(_ page: MergedRecords.Page) throws(Refusal) -> [UInt8] {
         var body = Array("{\"items\":[".utf8)
         for record in page.records {
-            // A line that another program wrote into the ledger must not change the answer around it.
+            // Lines are copied into the answer unchanged. If another program has written a line that is no JSON object, it
+            // could change the rest of the answer.
             guard (try? JSONValue(parsing: record.line))?.objectValue != nil else {
                 throw Refusal(
                     .ledgerUnavailable, "A stored record cannot be read; verify the record.",
@@ -201,7 +205,7 @@ struct AuditRoutes: Sendable {
     }
 }
 
-/// `POST /v1/audit/key`.
+/// The handler of `POST /v1/audit/key`.
 struct AuditKeyRoute: Sendable {
     let keyChange: AuditKeyChange
 

@@ -8,9 +8,10 @@ import Telemetry
 
 /// The daemon's rules for the router (`ServerProgram/Router.swift`), to which the listener passes each request.
 ///
-/// The router finds one row of the table (RouteTable.swift). The row's method, in a file of this folder, parses the
-/// body, calls the daemon's parts and makes the answer. After this file, only one more permission is checked: a rule's
-/// merchants, when a payment token has named its merchant (`TokenDecryptor`, with ``Caller/allows(merchant:)``).
+/// The router finds the request's row in the table (RouteTable.swift). The method in that row, in a file of this folder,
+/// parses the body, calls the daemon's parts and returns the answer. All permissions are checked in this file, except one:
+/// `TokenDecryptor` checks the rule's merchants, since only the payment token names the merchant
+/// (``Caller/allows(merchant:)``).
 ///
 /// Start reading at RouteTable.swift.
 struct DaemonRules: RouterRules {
@@ -76,13 +77,13 @@ struct DaemonRules: RouterRules {
         }
     }
 
-    /// Logs and counts the answer; a streamed one when its stream has ended. Before each piece of an endless stream,
-    /// checks that its reader still has the role. A reader that has lost it receives nothing more.
+    /// Logs and counts the answer. A streamed answer is logged and counted when its stream has ended. Before each piece of
+    /// an endless stream, the reader's role is checked again. A reader that has lost it receives nothing more.
     private func logging(
         _ answer: EndpointAnswer, role: Role?, _ entry: RequestLog.Entry<EndpointSender>, _ log: RequestLog
     ) -> HTTPAnswer {
         guard case .stream(var stream) = answer.http.body else {
-            // Health checks and scrapes come every few seconds and say nothing new.
+            // Health checks and scrapes arrive every few seconds, so they are logged as routine.
             log.finish(entry, answer: answer, isRoutine: !entry.endpoint.hasPrefix("/v1/"))
             return answer.http
         }
@@ -122,17 +123,17 @@ extension Router: PeerRequestHandler where Rules == DaemonRules {
     }
 }
 
-/// The account at the other end of a connection, and the socket that accepted it.
+/// The peer of a connection, and the socket that accepted the connection.
 struct DaemonPeer: Sendable {
     let credentials: PeerCredentials
     let socket: SocketKind
 }
 
-/// The sender of a request, for the log.
+/// The sender of a request, as the request log describes it.
 struct EndpointSender: RequestSender {
     let peer: PeerCredentials
     let caller: Caller?
-    /// The caller's trace, from its header (W3C Trace Context §3.2).
+    /// The trace that the caller's `traceparent` header names (W3C Trace Context §3.2); nil without one.
     let trace: CallersTrace?
 
     var sharedLines: ConnectionSource? { .user(peer.uid) }
@@ -149,7 +150,7 @@ struct EndpointSender: RequestSender {
 }
 
 extension RequestLog {
-    /// Logs a streamed answer when its stream has ended.
+    /// Logs a streamed answer after its stream has ended, with an outcome that depends on how it ended.
     fileprivate func finish(_ entry: Entry<EndpointSender>, answer: EndpointAnswer, streamed end: BodyStream.End) {
         var answer = answer
         switch end {
@@ -166,10 +167,11 @@ extension RequestLog {
 }
 
 extension Refusal {
-    /// The refusal for a state that only a defect of this program can cause. The caller learns only that.
+    /// The refusal for a state that only a defect of this program can cause. The caller learns nothing else about it.
     static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
 
-    /// The refusal for a request that was not started, or not sent to the HSM, because no answer can be delivered.
+    /// The refusal for a request whose peer has closed the connection. The request was then not started, or not sent to the
+    /// HSM.
     static let peerHasLeft = Refusal(
         .deadlineExceeded, "The caller closed its connection before the HSM was asked; nothing was released.")
 }

@@ -8,10 +8,10 @@ import PaymentToken
 import Refusals
 import ServerProgram
 
-/// `POST /v1/decrypt` and `POST /v1/verify`, the two paths of payment backends.
+/// The handlers of `POST /v1/decrypt` and `POST /v1/verify`, which payment backends call.
 struct DecryptionRoutes: Sendable {
     let decryptor: TokenDecryptor
-    /// Called with the uid of each release's caller once the release is durable.
+    /// Called with the uid of the caller when a release has become durable.
     var released: @Sendable (UInt32) -> Void = { _ in }
 
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -35,10 +35,10 @@ struct DecryptionRoutes: Sendable {
 
     /// Verifies that Apple signed the payment token. No key is used, and no claim is made.
     ///
-    /// The transactionId in the answer is the one that the payment token names. Apple's signature covers data ‖
-    /// transactionId ‖ applicationData without their lengths. So a payment token whose field boundaries were moved
-    /// still verifies; `PaymentToken` permits only a move of 32 bytes. Only decryption detects such a move. A caller
-    /// that must be sure of the transactionId has to decrypt.
+    /// The answer's transactionId is only what the payment token states. Apple's signature covers data ‖ transactionId ‖
+    /// applicationData without their lengths, so it stays valid if a sender moves bytes from one field to the next.
+    /// `PaymentToken` permits only a move of 32 bytes, and only decryption detects it. A caller that must be sure of the
+    /// transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.setEvent(.verify)
@@ -64,10 +64,10 @@ extension CertificateSummary {
     }
 }
 
-/// A verified, decrypted, compared and claimed payment: the content of a 200 answer of `POST /v1/decrypt`.
+/// A payment that was verified, decrypted, compared and claimed: the content of a 200 answer of `POST /v1/decrypt`.
 ///
-/// It contains the account number and the cryptogram in the clear. Its description is therefore the transaction
-/// identifier alone, and it goes only into that one answer.
+/// It contains the account number and the cryptogram in the clear, so nothing but that answer may use it. Its description
+/// is the transaction identifier alone, so that a log cannot reveal the rest.
 struct ReleasedPayment: Sendable {
     let transactionIdentifier: TransactionIdentifier
     let merchantIdentifier: String
@@ -75,12 +75,12 @@ struct ReleasedPayment: Sendable {
     let version: PaymentTokenVersion
     let signingTime: Date
     let protection: ProtectionTier
-    /// The members of `expected` that were compared.
+    /// The names of the members of `expected` that were compared.
     let checked: [String]
     let isRepeat: Bool
     /// The decrypted dictionary, byte for byte as Apple wrote it.
     let paymentData: [UInt8]
-    /// The place of the release in the record.
+    /// The reference of the release's audit record.
     let audit: AuditReference?
 
     var json: [UInt8] {
@@ -105,7 +105,7 @@ struct VerifiedPaymentToken: Sendable {
 }
 
 extension Release {
-    /// The claim that releasing a payment token would make, known before the payment token is decrypted.
+    /// Creates the release that a request asks for, from what is known before the payment token is decrypted.
     init(of paymentToken: PaymentToken, for caller: Caller, _ request: DecryptRequest, at moment: Date) throws(Refusal)
     {
         self.init(
@@ -118,7 +118,7 @@ extension Release {
 }
 
 extension NamedAttempt {
-    /// Returns nil if the request names no attempt.
+    /// Creates the attempt of a request; nil if the request names none.
     fileprivate init?(of request: DecryptRequest) throws(Refusal) {
         guard let attempt = request.attempt else { return nil }
         self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
@@ -128,7 +128,8 @@ extension NamedAttempt {
 extension AttemptName {
     fileprivate init(of text: String) throws(Refusal) {
         guard let name = AttemptName(hex: text) else {
-            // The request's parser has the same rule. Without a name the release would count as following any attempt.
+            // The request's parser has already checked this. A release without an attempt could otherwise be repeated after
+            // any attempt.
             throw Refusal(.malformedRequest, "An attempt's name must be 16 hexadecimal digits.")
         }
         self = name

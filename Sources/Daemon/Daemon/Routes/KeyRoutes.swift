@@ -9,19 +9,19 @@ import PaymentToken
 import Refusals
 import ServerProgram
 
-/// `/v1/keys` and its subpaths, and `POST /v1/certificates`.
+/// The handlers of `/v1/keys` and its subpaths, and of `POST /v1/certificates`.
 struct KeyRoutes: Sendable {
     let administration: KeyAdministration
     let lifecycle: KeyLifecycle
     let summaries: KeySummaries
-    /// The ledger, which knows the nodes that hold each key; nil if only one node uses it.
+    /// The ledger that knows which nodes hold each key; nil if only one node uses the ledger.
     let holders: (any Ledger)?
     let attributes: KeyAttributeReading
 
     // MARK: Reading
 
-    /// `GET /v1/keys`: `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` is the next
-    /// request's `after`.
+    /// Handles `GET /v1/keys`. Returns `limit` keys (100, at most 1,000) in the order of their hashes, after the key that
+    /// `after` names. The answer's `next` is `after` of the next request.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
         let index = summaries.index
@@ -34,7 +34,7 @@ struct KeyRoutes: Sendable {
         return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
 
-    /// `GET /v1/keys/{key}`: the key with its present attributes in the HSM tokens.
+    /// Handles `GET /v1/keys/{key}`. Returns the key with its current attributes in each HSM token.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let entry = try summaries.index.entry(named: request.pathArguments[0])
         var summary = await summaries.summary(entry, heldBy: nodes())
@@ -42,8 +42,8 @@ struct KeyRoutes: Sendable {
         return try .json(summary)
     }
 
-    /// Returns the nodes whose HSM tokens hold each key; nil if that cannot be read, since the keys are shown all the
-    /// same.
+    /// Returns the nodes whose HSM tokens hold each key. Returns nil if they cannot be read, since the keys are shown in
+    /// any case.
     private func nodes() async -> [PublicKeyHash: [KeyHolder]]? {
         do throws(LedgerFailure) {
             return try await holders?.keyHolders()
@@ -62,7 +62,7 @@ struct KeyRoutes: Sendable {
 
     // MARK: New keys
 
-    /// `POST /v1/keys`: a key pair made inside an HSM token.
+    /// Handles `POST /v1/keys`: generates a key pair inside an HSM token.
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
@@ -81,7 +81,7 @@ struct KeyRoutes: Sendable {
         }
     }
 
-    /// `POST /v1/keys/{key}/csr`: the certificate signing request for Apple's portal.
+    /// Handles `POST /v1/keys/{key}/csr`: makes the certificate signing request for Apple's portal.
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
@@ -112,7 +112,7 @@ struct KeyRoutes: Sendable {
 
     // MARK: Imports
 
-    /// `POST /v1/keys/import`: a private key, sealed to the worker of each HSM token, with its certificate.
+    /// Handles `POST /v1/keys/import`: imports a private key, sealed to the worker of each HSM token, with its certificate.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
@@ -132,7 +132,7 @@ struct KeyRoutes: Sendable {
         return try answer(outcome)
     }
 
-    /// `POST /v1/certificates`: Apple's certificate for a key that is already in an HSM token.
+    /// Handles `POST /v1/certificates`: imports Apple's certificate for a key that is already in an HSM token.
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
@@ -164,7 +164,7 @@ struct KeyRoutes: Sendable {
 
     // MARK: States
 
-    /// `POST /v1/keys/{key}/state`.
+    /// Handles `POST /v1/keys/{key}/state`: changes the state of a key.
     func changeState(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: nil)))
         let body = try KeyStateRequest(parsing: request.body)
@@ -183,8 +183,7 @@ struct KeyRoutes: Sendable {
                 by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
-    /// `POST /v1/keys/{key}/adopt`: puts a key into service that came into the HSM token by other means than this
-    /// daemon.
+    /// Handles `POST /v1/keys/{key}/adopt`: puts a key into service that was made in the HSM token outside paytokend.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyAdopt(approval: nil))
         let body = try ReasonRequest(parsing: request.body)

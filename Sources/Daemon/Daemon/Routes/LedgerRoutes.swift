@@ -5,10 +5,10 @@ import Ledger
 import Refusals
 import ServerProgram
 
-/// `POST /v1/ledger/backup`, `POST /v1/ledger/accept-restore` and `POST /v1/ledger/accept-clock`.
+/// The handlers of `POST /v1/ledger/backup`, `POST /v1/ledger/accept-restore` and `POST /v1/ledger/accept-clock`.
 struct LedgerRoutes: Sendable {
     let ledger: any Ledger
-    /// The ledger's file; nil for an engine without one, which is backed up with its own tools.
+    /// The path of the SQLite file; nil for PostgreSQL, whose own tools back it up.
     let path: String?
     let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
@@ -16,8 +16,8 @@ struct LedgerRoutes: Sendable {
     let clocks: any ClockAccepting
     private let copyLock = LedgerCopyLock()
 
-    /// Returns a consistent copy, made while the daemon serves, with its size and digest. It is recorded before its
-    /// first byte leaves.
+    /// Copies the ledger while the daemon serves. Returns the consistent copy with its size and digest, after recording
+    /// them.
     func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.ledgerBackup(bytes: nil, file: nil))
         _ = try EmptyRequest(parsing: request.body)
@@ -31,14 +31,15 @@ struct LedgerRoutes: Sendable {
         if try request.isDryRun() { return try await dryRun() }
         let copy = try await LedgerCopy.make(of: ledger, nextTo: path, lease: lease)
         try await reads.recordRead(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
-        // The HSM token then remembers a record that no copy has, so any restored copy is detected as older.
+        // The HSM token then remembers a record that the copy lacks. A ledger that is restored from the copy is thus
+        // detected as older.
         try await checkpoints.seal()
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,
                 headers: [
                     HTTPAnswer.Header(name: "Content-Type", value: "application/octet-stream"),
-                    // RFC 9530 §3.
+                    // The digest of the whole copy (RFC 9530 §3).
                     HTTPAnswer.Header(name: "Repr-Digest", value: "sha-256=:\(copy.digest.base64):"),
                 ],
                 stream: BodyStream(length: copy.bytes) { writer in try await copy.write(to: writer) }))
@@ -75,7 +76,7 @@ struct LedgerRoutes: Sendable {
         }
     }
 
-    /// Checks that a copy could be made of the present ledger.
+    /// Checks that the ledger could be copied now. Returns the sequence that the copy would have.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
         let head = try await refusing(ledger: await ledger.head())
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))

@@ -14,7 +14,7 @@ import Telemetry
 import WorkerProtocol
 import WorkerSupervision
 
-/// `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.
+/// The handlers of `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.
 struct MonitoringRoutes: Sendable {
     let readiness: Readiness
     let hsmTokens: HSMTokenPool
@@ -31,12 +31,13 @@ struct MonitoringRoutes: Sendable {
     let clock: WallClock
     let startedAt: Date
 
-    /// Reports that the process serves, and nothing else, to any peer of either socket.
+    /// Reports that the process serves, without any check. Any peer of either socket may ask.
     func health(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try .json(HealthAnswer())
     }
 
-    /// Reports to any peer of either socket whether a payment token would be decrypted now.
+    /// Reports if a payment token would be decrypted now. Any peer of either socket may ask, but only a peer that a rule
+    /// matches gets the reasons.
     func ready(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let answer = await readiness.answer(for: request.caller)
         return try .json(answer, status: answer.ready ? 200 : 503, outcome: answer.ready ? "ok" : "not_ready")
@@ -44,14 +45,14 @@ struct MonitoringRoutes: Sendable {
 
     // MARK: Metrics
 
-    /// Returns Prometheus' text format. Metrics that change without an event are computed at each scrape.
+    /// Returns the metrics in Prometheus' text format. Values that change without an event are read at each scrape.
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         showDatabase()
         showMemory()
         showRecord()
-        // These run concurrently, since both wait for a ledger that hangs.
+        // Both of these wait for a ledger that hangs. Running concurrently, they keep the scrape short.
         async let isReady = readiness.reasons().isEmpty
         await showLedger()
         showReadiness(await isReady)
@@ -62,8 +63,8 @@ struct MonitoringRoutes: Sendable {
                 body: Array(instruments.exposition().utf8)))
     }
 
-    /// Shows the certificates' expiries, except for keys that are not renewed: an alert on a retired key's certificate
-    /// would never end.
+    /// Sets the metric with the certificates' expiries. Keys whose certificates are not renewed are left out. Otherwise an
+    /// alert about a retired key would never end.
     private func showExpiries() {
         instruments.keyNotAfter.replaceAll(
             index.entries.filter(\.needsCertificate).compactMap { entry in
@@ -73,7 +74,8 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// Shows the readiness of each HSM token, since the daemon may be ready while one of several is unavailable.
+    /// Sets the metrics of the daemon's readiness and of each HSM token's. The daemon may be ready while one of several HSM
+    /// tokens is unavailable.
     private func showReadiness(_ isReady: Bool) {
         instruments.ready.set(to: isReady ? 1 : 0)
         instruments.hsmTokenReady.replaceAll(
@@ -82,7 +84,8 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// Shows the insecure settings, and the lease's age, which a ledger file does not have.
+    /// Sets the metrics of insecure settings and of the node lease's age. An SQLite ledger has no lease, and so no such
+    /// metric.
     private func showDatabase() {
         instruments.show(warnings: live.warnings, ledger: ledger.insecureSettings)
         guard let lease = ledger.lease else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
@@ -101,8 +104,8 @@ struct MonitoringRoutes: Sendable {
         instruments.auditHeadAgeSeconds.set(to: headAge.elapsed.inSeconds)
     }
 
-    /// Shows the ledger's figures if it answers within two seconds: a scrape must not time out with a ledger that
-    /// hangs.
+    /// Sets the ledger's metrics, if the ledger answers within two seconds. Otherwise a ledger that hangs would let the
+    /// scrape time out.
     private func showLedger() async {
         let reading = Task { await ledgerFigures() }
         let figures = await reading.value(within: .seconds(2)) ?? LedgerFigures()
@@ -112,7 +115,7 @@ struct MonitoringRoutes: Sendable {
         instruments.ledgerFreeBytes.show(figures.freeBytes.map { Double($0) })
     }
 
-    /// The ledger's figures; nil for those that could not be read.
+    /// The ledger's figures for metrics; nil for a figure that could not be read.
     private struct LedgerFigures {
         var clockBehind: Double?
         var checkpointAge: Double?
@@ -133,8 +136,8 @@ struct MonitoringRoutes: Sendable {
             of: sealed, recorded: try await ledger.head().sequence, startedAt: startedAt, now: clock.now())
     }
 
-    /// Returns the seconds since the last audit checkpoint (or the start, if there is none) while records wait for the
-    /// next one, else 0.
+    /// Returns the seconds for which records have waited to be sealed: since the last audit checkpoint, or since the start
+    /// if there is none. Returns 0 if all records are sealed.
     static func checkpointAge(of sealed: Checkpoint?, recorded: Int, startedAt: Date, now: Date) -> Double {
         guard recorded > sealed?.sequence ?? 0 else { return 0 }
         let since = sealed.map(\.time.date) ?? startedAt
@@ -143,7 +146,8 @@ struct MonitoringRoutes: Sendable {
 
     // MARK: Status
 
-    /// Returns an overview for operators: version, HSM tokens, ledger, trust, and every reason and warning.
+    /// Handles `GET /v1/status`: an overview for operators of the version, the HSM tokens, the ledger, trust, and all
+    /// reasons and warnings.
     func status(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let findings = await readiness.findings()
         let reasons = findings.reasons
@@ -183,7 +187,8 @@ struct MonitoringRoutes: Sendable {
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
-    /// Insecure settings of the ledger's server. Those of the configuration are listed with their place instead.
+    /// The insecure settings of the database server. Insecure settings of the configuration are left out, since they are
+    /// listed with their place in the file.
     private var databaseWarnings: [String] {
         let known = Set(live.warnings.map(\.setting.rawValue))
         return ledger.insecureSettings.filter { !known.contains($0.rawValue) }
@@ -225,7 +230,7 @@ extension HSMTokenDescription {
 }
 
 extension PSSSignatures {
-    /// The name in `status`; nil for none.
+    /// The name in the status; nil if the HSM token makes no such signatures.
     fileprivate var name: String? {
         switch self {
         case .byToken: "token"

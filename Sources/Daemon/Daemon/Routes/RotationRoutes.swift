@@ -7,7 +7,7 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// `/v1/rotations` and its subpaths.
+/// The handlers of `/v1/rotations` and its subpaths.
 struct RotationRoutes: Sendable {
     let rotations: KeyRotations
     let summaries: KeySummaries
@@ -58,7 +58,7 @@ struct RotationRoutes: Sendable {
         let cutOff: Date? =
             switch body.cutOff {
             case .standard where use == .identity: nil
-            // The time is cut to whole seconds, as in the answer and the record.
+            // The time is rounded down to whole seconds, as the answer and the record show it.
             case .standard:
                 Date(
                     timeIntervalSince1970: (rotations.administration.clock.now().timeIntervalSince1970
@@ -85,8 +85,8 @@ struct RotationRoutes: Sendable {
 }
 
 extension RotationStatus {
-    /// - Parameter ledger: the ledger whose node has counted the refusals. The node is named if other nodes use the
-    ///   ledger too.
+    /// - Parameter ledger: the ledger of the node that counted the refusals. If several nodes use the ledger, the answer
+    ///   names this node.
     init(_ rotation: Rotation, on ledger: any Ledger) {
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,

@@ -5,12 +5,12 @@ import PaymentToken
 import Refusals
 import ServerProgram
 
-/// Every path that the daemon answers, with its sockets, the role that it needs, and the limits of its query and body.
-/// A path that is not in this file does not exist.
+/// The table of all paths that the daemon answers. Each row has the sockets of the path, the role that the caller needs,
+/// and the limits of the query and the body. The daemon answers no other path.
 ///
-/// To add a path, add a method to the file of its subject in this folder, and a row here. Its body and its answer
-/// belong in `DaemonAPI`, its description in `DaemonAPI/openapi.json`, which RouteTableTests compare with this table,
-/// and its subcommand in `paytokenctl`.
+/// To add a path, add a method to the file of its subject in this folder, and a row here. Its request and answer types
+/// belong in `DaemonAPI`, and its description in `DaemonAPI/openapi.json`, which RouteTableTests compare with this table.
+/// Its subcommand belongs in `paytokenctl`.
 struct RouteTable: Sendable {
     let payments: DecryptionRoutes
     let sessions: TLSRoutes
@@ -23,7 +23,8 @@ struct RouteTable: Sendable {
     let ledger: LedgerRoutes
     let tokenUses: TokenUseRoutes
 
-    /// - Parameter bodyLimit: `listener.max_request_bytes`.
+    /// Returns all rows.
+    /// - Parameter bodyLimit: the value of `listener.max_request_bytes`.
     func endpoints(bodyLimit: Int) -> [Endpoint] {
         Self.payments(payments, bodyLimit: bodyLimit) + Self.sessions(sessions, bodyLimit: bodyLimit)
             + Self.monitoring(monitoring)
@@ -36,9 +37,9 @@ struct RouteTable: Sendable {
             ]
     }
 
-    /// The body limit for a few names and a reason.
+    /// The limit in bytes for a body with a few names and a reason.
     private static let smallBodyLimit = 4096
-    /// The body limit for a certificate in base64.
+    /// The limit in bytes for a body with one certificate in base64.
     private static let oneCertificate = 65_536
 
     static func payments(_ payments: DecryptionRoutes, bodyLimit: Int) -> [Endpoint] {
@@ -125,7 +126,7 @@ struct RouteTable: Sendable {
         ]
     }
 
-    /// The key-usage record and its ledger.
+    /// Returns the rows for the key-usage record and for the ledger that contains it.
     static func audit(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
         [
             Endpoint(
@@ -153,7 +154,7 @@ struct RouteTable: Sendable {
         ]
     }
 
-    /// The key that seals the record.
+    /// Returns the row for the key that seals the record.
     private static func auditKey(_ auditKey: AuditKeyRoute) -> [Endpoint] {
         [
             Endpoint(
@@ -163,14 +164,14 @@ struct RouteTable: Sendable {
     }
 }
 
-/// One method on one path of the daemon.
+/// One method on one path.
 typealias Endpoint = Route<EndpointAccess, EndpointRequest, Refusal>
 
 extension Endpoint {
     /// - Parameters:
-    ///   - role: the role that the caller needs; nil if any peer of the socket is served.
-    ///   - query: the permitted names in the query, in addition to `dry_run`.
-    ///   - dryRun: the treatment of `?dry_run=true`. By default it is refused, so no endpoint ignores it.
+    ///   - role: the role that the caller needs; nil if the path answers any peer of the socket.
+    ///   - query: the permitted parameters of the query, except `dry_run`.
+    ///   - dryRun: the treatment of the parameter `dry_run`. By default it is refused, so that no endpoint can ignore it.
     convenience init(
         _ method: String, _ path: String, on sockets: Set<SocketKind>, role: Role?, bodyLimit: Int = 0,
         query: Set<String> = [], dryRun: EndpointAccess.DryRun = .refused(instead: "leave dry_run out"),
@@ -182,7 +183,7 @@ extension Endpoint {
     }
 }
 
-/// The permission to call an endpoint, and its query parameters.
+/// The permission that an endpoint requires, and the parameters that its query may have.
 struct EndpointAccess: Sendable {
     let sockets: Set<SocketKind>
     let role: Role?
@@ -190,17 +191,18 @@ struct EndpointAccess: Sendable {
     let dryRun: DryRun
 
     enum DryRun: Sendable, Equatable {
-        /// The endpoint supports dry runs, in which it checks everything and changes nothing. It reads
+        /// The endpoint supports dry runs, in which it checks everything and changes nothing. Its method must call
         /// ``EndpointRequest/isDryRun()``.
         case offered
-        /// The parameter is refused with any value, and the request is not carried out.
-        /// - Parameter instead: the alternative for the caller, as the second half of a sentence.
+        /// The endpoint has no dry run. A request with the parameter is refused, even with `dry_run=false`.
+        /// - Parameter instead: the end of the refusal's sentence, which states what the caller can do instead.
         case refused(instead: String)
     }
 
-    /// Checks that the query has only parameters of this endpoint. A mistyped condition or dry run must not be ignored.
+    /// Throws if the query has a parameter that the endpoint does not know. Otherwise a mistyped condition, or a mistyped
+    /// `dry_run`, would be ignored.
     ///
-    /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, even a mistyped account
+    /// - Throws: malformed_request. It does not repeat the unknown name, which may be anything, even a mistyped account
     ///   number.
     func checkQuery(_ members: [String: String]) throws(Refusal) {
         guard !members.isEmpty else { return }
@@ -225,23 +227,23 @@ struct EndpointAccess: Sendable {
     }
 }
 
-/// A request as an endpoint receives it, after the router has checked the peer's permission.
+/// A request as an endpoint receives it, after the router has checked that the peer may call the endpoint.
 struct EndpointRequest: Sendable {
     let caller: Caller?
     let peer: PeerCredentials
-    /// The values of the path's `{…}` parts, in order.
+    /// The values of the `{…}` parts in the path, in their order.
     let pathArguments: [String]
     let query: [String: String]
     let body: [UInt8]
-    /// The facts of this request for its audit record.
+    /// The draft of the request's audit record, to which the endpoint adds facts.
     let draft: AuditDraft
-    /// The request's connection; nil if it has none.
+    /// The request's connection; nil if the request came through none.
     var origin: RequestOrigin?
 
-    /// Waits for the peer's turn on its event loop, to compute for this request. End the turn before waiting for
-    /// anything else.
+    /// Waits until it is the peer's turn to compute on its event loop. The caller must end the turn before it waits for
+    /// anything else, since other requests wait for it.
     ///
-    /// - Throws: deadline_exceeded when the peer has closed its connection.
+    /// - Throws: deadline_exceeded if the peer has closed its connection.
     func turn() async throws(Refusal) -> LoopTurn? {
         let turn = await origin?.turn(named: caller?.client?.text)
         guard origin?.hasLeft != true else {
@@ -251,8 +253,8 @@ struct EndpointRequest: Sendable {
         return turn
     }
 
-    /// Returns true for `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run
-    /// is ``EndpointAccess/DryRun/offered``; the router refuses the parameter at all others.
+    /// Returns true for `?dry_run=true`: the endpoint must then check everything and change nothing. Only endpoints with
+    /// ``EndpointAccess/DryRun/offered`` call it, since for all others the router refuses the parameter.
     func isDryRun() throws(Refusal) -> Bool { try Self.isDryRun(query) }
 
     fileprivate static func isDryRun(_ query: [String: String]) throws(Refusal) -> Bool {
@@ -263,7 +265,7 @@ struct EndpointRequest: Sendable {
         }
     }
 
-    /// Returns the caller of an endpoint that requires a role, where there always is one.
+    /// Returns the caller. Only endpoints that require a role may call it, since any other endpoint may have no caller.
     func knownCaller() throws(Refusal) -> Caller {
         guard let caller else { throw .defect }
         return caller
@@ -271,7 +273,7 @@ struct EndpointRequest: Sendable {
 }
 
 extension EndpointAnswer {
-    /// Returns a JSON answer of one of the API's types.
+    /// Returns an answer with a type of the API as its JSON body.
     static func json(_ value: some Encodable, status: Int = 200, outcome: String = "ok") throws(Refusal) -> Self {
         do {
             return EndpointAnswer(http: .json(status: status, try JSONCoding.encode(value)), outcome: outcome)

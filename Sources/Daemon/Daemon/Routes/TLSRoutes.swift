@@ -4,11 +4,11 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// `/v1/tls-identities` and `/v1/tls-signatures`, for TLS clients whose certificate's key is in an HSM token.
+/// The handlers of `/v1/tls-identities` and `/v1/tls-signatures`, for TLS clients whose private key is in an HSM token.
 struct TLSRoutes: Sendable {
     let signer: TLSSigner
 
-    /// Lists identities. This uses no key, so it is not recorded.
+    /// Lists a merchant's identities. The request is not recorded, since no key is used.
     func identities(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         guard let merchant = request.query["merchantIdentifier"], MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(

@@ -6,14 +6,15 @@ import Refusals
 import ServerProgram
 import WorkerSupervision
 
-/// `GET /v1/tokens/{name}/uses`: the content of an HSM token's counter or log, as the configured command prints it. The
-/// request is recorded before the command runs. If the caller disconnects, the command is ended.
+/// The handler of `GET /v1/tokens/{name}/uses`. It returns what the configured program prints: the HSM token's own counter
+/// or log of its keys' uses. The request is recorded before the program runs. If the caller disconnects, the program is
+/// killed.
 struct TokenUseRoutes: Sendable {
     let node: String
     let programs: [String: UseLogProgram]
     let reads: any AuditReadRecording
     let logger: Logger
-    /// Allows one run at a time: a command may cost its HSM much time.
+    /// Allows one run at a time, since a run may keep the HSM busy for long.
     private let isRunning = AsyncLock()
 
     init(node: String, hsmTokens: [HSMTokenSettings], reads: any AuditReadRecording, logger: Logger) {
@@ -46,7 +47,7 @@ struct TokenUseRoutes: Sendable {
             return time
         }
         let (since, until) = (try time("since"), try time("until"))
-        // The program may have changed since the configuration was read.
+        // The program is checked again, since its file may have changed after the configuration was read.
         let executable: TrustedExecutable
         do throws(TrustedExecutable.Objection) {
             executable = try TrustedExecutable(path: program.path)
@@ -70,7 +71,7 @@ struct TokenUseRoutes: Sendable {
         } catch {
             throw refusal(error, name)
         }
-        // No other command runs until this one is reaped.
+        // The lease lasts until the program has been reaped, so no other run starts before that.
         let pieces = run.pieces(keeping: lease)
         return EndpointAnswer(
             http: HTTPAnswer(

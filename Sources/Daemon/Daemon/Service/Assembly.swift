@@ -10,7 +10,7 @@ import ServerProgram
 import WorkerProtocol
 import WorkerSupervision
 
-/// Assembles the daemon's parts from a configuration. This is the only file that names all concrete types.
+/// Creates the parts of the daemon from a configuration, and connects them. Only this file names all concrete types.
 struct Assembly: Sendable {
     let hsmTokens: HSMTokenPool
     let ledger: any Ledger
@@ -18,7 +18,7 @@ struct Assembly: Sendable {
     let opening: FirstOpening
     let checkpoints: Checkpoints
     let recordCheck: RecordCheck
-    /// The archiving of old records; nil if records are kept for ever.
+    /// The archiving of old records; nil if the ledger keeps all records.
     let archiving: RecordArchiving?
     let lifeRecords: LifecycleRecords
     let refusalSummaries: RefusalSummaries
@@ -30,9 +30,9 @@ struct Assembly: Sendable {
     private let catalogue: KeyCatalogue
     private let clock: WallClock
 
-    /// Opens the ledger and finds the worker's program; starts no service.
+    /// Opens the ledger, finds the worker's program and creates all parts. Starts none of them.
     ///
-    /// - Parameter given: a ledger that replaces the configuration's; nil to open that one.
+    /// - Parameter given: a ledger to use instead of the configured one; nil to open the configured ledger.
     static func make(
         _ configuration: Configuration, logger: Logger, clock: WallClock = .system,
         ledger given: (any Ledger)? = nil
@@ -211,7 +211,8 @@ struct Assembly: Sendable {
         _ settings: [HSMTokenSettings], running executable: WorkerExecutable, catalogue: KeyCatalogue,
         lifeRecords: LifecycleRecords, instruments: Instruments, logger: Logger
     ) -> HSMTokenPool {
-        // One for all HSM tokens: an input that ended two workers must not end a third.
+        // All HSM tokens share the refused inputs. Otherwise an input that ended two workers could end those of another HSM
+        // token.
         let refusedInputs = RefusedInputs()
         let workers = settings.map { settings in
             let hsmToken = settings.name

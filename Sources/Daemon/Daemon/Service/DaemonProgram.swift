@@ -6,23 +6,23 @@ import Telemetry
 import UnixSignals
 import WorkerSupervision
 
-/// The program `paytokend`, from its configuration file to its exit status.
+/// The program `paytokend`: it runs a configuration file and returns an exit status.
 package enum DaemonProgram {
     package static func check(configurationFile: String) -> ExitStatus {
         ServingDaemon.check(configurationFile: configurationFile)
     }
 
-    /// Serves until SIGTERM or SIGINT.
+    /// Runs the daemon until SIGTERM or SIGINT.
     ///
     /// - Parameters:
-    ///   - awaitsRestore: true to keep running without releasing payments if the ledger is not the one that the HSM
-    ///     token remembers, until an operator accepts it. If false, the daemon then exits with status 78.
-    ///   - ledger: a ledger that replaces the configuration's, so that the cost of the latter can be measured.
+    ///   - awaitsRestore: the behaviour if the ledger is not the one that the HSM token remembers. If true, the daemon
+    ///     keeps running, and releases nothing until an operator accepts the ledger. If false, it exits with status 78.
+    ///   - ledger: a ledger to use instead of the configured one. Benchmarks use it to measure what the ledger costs.
     package static func run(
         configurationFile: String, awaitsRestore: Bool = false, ledger: (any Ledger)? = nil
     ) async -> ExitStatus {
         await ServingDaemon.run(configurationFile: configurationFile) { configuration, start throws(StartFailure) in
-            // Secrets have been read by now: the configuration's check reads the PIN files.
+            // Reading the configuration has read the PIN files, so the first secrets are already in memory.
             if SecretBytes.unlockedByteCount > 0 {
                 start.logger.warning(
                     "\(UnlockedMemory.warning)",
@@ -35,8 +35,8 @@ package enum DaemonProgram {
 }
 
 extension StartFailure {
-    /// - Parameter command: the verb of `paytokenctl ledger` that helps. While no daemon serves, that command is the
-    ///   operator's only tool.
+    /// - Parameter command: the subcommand of `paytokenctl ledger` that repairs the fault; nil if there is none. The
+    ///   message refers to its help, since it works while no daemon runs.
     init(_ exitStatus: ExitStatus, _ message: String, command: String?) {
         self.init(exitStatus, message + (command.map { "\nSee: paytokenctl help ledger \($0)" } ?? ""))
     }
@@ -44,8 +44,8 @@ extension StartFailure {
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
-            // An older schema is temporary too: a newer program that is started before the upgrade waits for it. Its
-            // callers wait in the socket, and no second start by hand is needed.
+            // An older schema is temporary too, since a newer program may be started before the schema is upgraded. With this
+            // status the service manager starts the program again, while its callers wait in the socket.
             case .inUse, .notNow, .unreachable, .nodeInUse, .olderSchema: .tryAgainLater
             default: .configuration
             }

@@ -2,14 +2,14 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// Makes requests wait for their key while the daemon opens its HSM tokens for the first time. A restart, for example
-/// for an upgrade, then delays callers instead of refusing them.
+/// Makes requests wait while the daemon opens its HSM tokens for the first time. A restart, for example after an upgrade,
+/// therefore delays callers instead of refusing them.
 ///
-/// This applies only then, and only for ``longest``. An HSM token that is unavailable after that, or is lost later, is
-/// reported at once.
+/// No request waits after that first opening, nor for more than ``longest``. If an HSM token is unavailable later, requests
+/// are refused at once.
 final class FirstOpening: Sendable {
-    /// The longest wait. SoftHSM takes a tenth of a second, a network HSM seconds. Callers that wait longer have often
-    /// given up.
+    /// The maximum time that requests wait. SoftHSM opens in a tenth of a second, a network HSM in seconds. A caller would
+    /// often not wait longer than this.
     static let longest = Duration.seconds(5)
     private static let pause = Duration.milliseconds(2)
 
@@ -27,13 +27,14 @@ final class FirstOpening: Sendable {
 
     private let state = Mutex(State())
 
-    /// - Parameter isOver: false if ``start(longest:isOver:)`` will be called.
+    /// - Parameter isOver: true if no request shall ever wait. False requires a call of ``start(longest:isOver:)``, since
+    ///   requests would otherwise wait for ever.
     init(isOver: Bool = false) { state.withLock { $0.isOver = isOver } }
 
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Returns once `isServed` returns true or the first opening is over.
-    /// - Parameter isServed: a function that returns true if the request's keys are available, and does not block.
+    /// Waits until `isServed` returns true, or until the first opening is over.
+    /// - Parameter isServed: a function that returns true if the keys of the request are available. It must not block.
     func pass(when isServed: @escaping @Sendable () -> Bool) async {
         guard !state.withLock({ $0.isOver }), !isServed() else { return }
         await withCheckedContinuation { continuation in
@@ -47,30 +48,31 @@ final class FirstOpening: Sendable {
         }
     }
 
-    /// Returns once an HSM token lists the key and the ledger was compared, or the first opening is over. Returns at
-    /// once for an unknown key.
+    /// Waits until an HSM token lists the key and the ledger has been compared, or until the first opening is over. For an
+    /// unknown key, waits only for the comparison.
     func pass(for key: PublicKeyHash, in keys: KeyIndex, _ gate: LedgerGate) async {
         await pass { keys.entry(key)?.condition != .missing && gate.position != .waiting }
     }
 
-    /// Returns once HSM tokens list all keys of the merchant, or the first opening is over.
+    /// Waits until HSM tokens list all keys of the merchant, or until the first opening is over.
     func pass(forKeysOf merchant: String, in keys: KeyIndex) async {
         guard !state.withLock({ $0.isOver }) else { return }
-        // One pass over all keys suffices: the ledger's keys are known before any caller is served.
+        // The list of keys is complete: the ledger's keys were read before any request was served.
         let awaited = keys.entries.filter { $0.merchantIdentifier == merchant && $0.condition == .missing }
             .map(\.publicKeyHash)
         await pass { awaited.allSatisfy { keys.entry($0)?.condition != .missing } }
     }
 
-    /// - Parameter isOver: a function that returns true if no HSM token is being opened any more.
-    /// - Returns: a task that resumes requests whose keys are available, and all requests when it ends. Cancelling ends
-    ///   it.
+    /// Starts the task that resumes waiting requests.
+    /// - Parameter isOver: a function that returns true once no HSM token is being opened any more.
+    /// - Returns: a task that resumes each request when its keys are available, and all requests when the task ends.
+    ///   Cancelling it ends it.
     func start(longest: Duration = longest, isOver: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             let end = ContinuousClock.now + longest
-            // No event reports when the last of several HSM tokens, and the ledger's comparison, are done.
+            // The task polls, since no event reports that the last HSM token is open and the ledger has been compared.
             while !isOver(), ContinuousClock.now < end, !Task.isCancelled {
-                // The conditions are evaluated without the lock, which every request takes.
+                // The conditions are evaluated without holding the lock, since every request takes it.
                 let served = Set(state.withLock { $0.waiting }.filter { $0.isServed() }.map(\.number))
                 let passing = state.withLock { state in
                     let boundary = state.waiting.partition { served.contains($0.number) }

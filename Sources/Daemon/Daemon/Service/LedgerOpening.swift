@@ -5,7 +5,7 @@ import SQLiteLedger
 import ServerProgram
 
 extension LedgerSettings {
-    /// Opens the ledger with the engine that the scheme of `ledger.url` names.
+    /// Opens the ledger with the engine that the scheme of `ledger.url` selects.
     ///
     /// - Parameter observe: a function that receives the events of the ledger's writer.
     func open(observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) -> any Ledger {
@@ -31,11 +31,11 @@ extension LedgerSettings {
     }
 }
 
-/// Makes a program that was started before the upgrade of the database's schema wait for it, so that callers waiting in
-/// the socket lose no time to another start. After ``longest`` the daemon exits with 75, and its service manager starts
-/// it again.
+/// Makes a program wait that was started before the upgrade of the database's schema. Callers then wait in the socket, and
+/// lose no time to another start. After ``longest`` the program exits with status 75, and its service manager starts it
+/// again.
 enum SchemaUpgrade {
-    /// The longest wait, short so that a start by hand does not appear to hang.
+    /// The maximum wait. It is short, so that a start by hand does not seem to hang.
     static let longest = Duration.seconds(10)
     private static let pause = Duration.milliseconds(100)
 

@@ -6,7 +6,7 @@ import Ledger
 import Logging
 import PaymentToken
 
-/// Removes claims that are no longer needed, once an hour.
+/// Prunes claims that are no longer needed, once an hour.
 struct ClaimPruning: Sendable {
     let ledger: any Ledger
     let live: LiveConfiguration
@@ -39,18 +39,19 @@ struct ClaimPruning: Sendable {
     }
 }
 
-/// Expires undecided approvals with an audit record, and removes old ended approvals from the list. Runs at start and
-/// then once a minute.
+/// Expires undecided approvals with an audit record, and removes old approvals that have ended from the list. It runs at
+/// the start, and then once a minute.
 ///
-/// The refusal of late approvals does not depend on this task: every decision checks the clock.
+/// Late approvals are refused even if this task fails, since each decision checks the clock.
 struct ApprovalExpiry: Sendable {
     let ledger: any Ledger
     let clock: WallClock
     let logger: Logger
 
-    /// The time for which an ended approval stays on the list after its expiry. The audit record keeps it for ever.
+    /// The time for which an approval that has ended stays on the list after its expiry. Its audit records stay in the
+    /// record.
     static let listed = DurationText.days(30)
-    /// The largest number of ended approvals on the list. Open ones are limited by account.
+    /// The maximum number of ended approvals on the list. The number of open ones is limited for each account.
     static let listedCount = 500
 
     func start() -> Task<Void, Never> {
@@ -67,8 +68,8 @@ struct ApprovalExpiry: Sendable {
                 keeping: Self.listedCount)
             if forgotten > 0 { logger.info("old approvals removed", metadata: ["approvals": "\(forgotten)"]) }
         } catch {
-            // The ledger's fault is logged elsewhere. An expired approval still cannot be granted, since decisions
-            // check the clock.
+            // The ledger's fault is logged elsewhere. An expired approval cannot be used in any case, since decisions check
+            // the clock.
             logger.info("approvals could not be checked for expiry", metadata: ["reason": "\(error)"])
         }
     }

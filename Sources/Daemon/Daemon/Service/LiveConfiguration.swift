@@ -8,12 +8,12 @@ import Synchronization
 import X509
 
 /// The configuration in force. SIGHUP replaces the parts that can change in a running daemon: access, trust, the
-/// signing-time window and the log level. Everything else needs a restart and stays unchanged.
+/// signing-time window and the log level. All other parts keep their values until a restart.
 final class LiveConfiguration: Sendable {
     let policies: CurrentPolicies
     let configuration: Current<Configuration>
-    /// True if the record's last values may belong to a configuration that did not take effect, since the outcome of
-    /// recording them is unknown.
+    /// True from the time at which a new configuration is recorded until it takes effect. If recording fails, it stays
+    /// true: the record may then end with values that never took effect.
     private let recordingInDoubt = Mutex(false)
     private let instruments: Instruments
 
@@ -26,7 +26,7 @@ final class LiveConfiguration: Sendable {
 
     var warnings: [ConfigurationWarning] { configuration.current.warnings }
 
-    /// The conditions under which claims may be removed; nil if never.
+    /// The conditions under which claims may be pruned; nil if claims must be kept for ever.
     var claimRetention: ClaimRetention? {
         let configuration = configuration.current
         return ClaimRetention(
@@ -34,14 +34,14 @@ final class LiveConfiguration: Sendable {
             windows: configuration.windows)
     }
 
-    /// The widest signing-time window of verification and all access rules; nil if one of them is off.
+    /// The widest signing-time window, of `verification` and all access rules; nil if one of them is off.
     var widestWindow: Duration? {
         configuration.current.windows.reduce(Duration.zero) { widest, window in
             widest.flatMap { widest in window.map { max(widest, $0) } }
         }
     }
 
-    /// Returns the reason why `new`, though valid, must not take effect; nil if it may.
+    /// Returns the reason why a configuration must not replace the one in force, although it is valid; nil if it may.
     func objection(to new: Configuration) -> String? {
         guard configuration.current.ledger.isShared, new.access.rules.contains(where: \.lacksName) else {
             return nil
@@ -51,10 +51,9 @@ final class LiveConfiguration: Sendable {
             + "since uids differ between hosts."
     }
 
-    /// Determines what to record before `new` takes effect, and marks the record as in doubt until then. The caller
-    /// records the result.
+    /// Returns the values that the caller must record before `new` takes effect. Sets ``recordingInDoubt`` until it has.
     ///
-    /// - Returns: the values that will be in force; nil if the record's last values and file are the same.
+    /// - Returns: the values that will be in force; nil if the record already ends with these values and this file.
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
         let old = configuration.current
         var next = old
@@ -62,14 +61,16 @@ final class LiveConfiguration: Sendable {
         let values = next.recordedValues
         let isRecorded = next.fileDigest == old.fileDigest && values == old.recordedValues
         return recordingInDoubt.withLock { inDoubt in
-            // The record is in doubt until the new configuration has taken effect.
+            // From now on the record may end with values that are not in force, until the new configuration takes effect.
             defer { inDoubt = true }
             return isRecorded && !inDoubt ? nil : values
         }
     }
 
-    /// - Parameter policies: the policies of `new`, made beforehand so that nothing can fail here.
-    /// - Returns: the sections, and `log.format`, that differ in `new` and keep their old values until a restart.
+    /// Puts a new configuration into force.
+    /// - Parameter policies: the policies of `new`. The caller makes them before, so that nothing can fail here.
+    /// - Returns: the names of the sections, and `log.format`, that differ in `new` but keep their old values until a
+    ///   restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
         recordingInDoubt.withLock { $0 = false }
@@ -80,7 +81,7 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Configuration {
-    /// The reach of each signing-time window to either side; nil for one that is off.
+    /// The duration of each signing-time window, which applies before and after the clock; nil for one that is off.
     fileprivate var windows: [Duration?] {
         ([signingTimeWindow] + access.rules.compactMap(\.signingTimeWindow)).map(\.duration)
     }
@@ -93,7 +94,7 @@ extension Configuration {
     }
 
     mutating func applyReloadableParts(from new: Configuration) {
-        // A section that keeps its values keeps its warnings too.
+        // A setting that keeps its value from the start keeps its warning too.
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
@@ -118,18 +119,18 @@ extension Policies {
     }
 }
 
-/// The parts that SIGHUP can replace: access, trust, and the age that a signature may have.
+/// The parts of the configuration that SIGHUP can replace and that requests use.
 struct Policies: Sendable {
     let access: AccessPolicy
     let trust: TrustPolicy
-    /// The certificates at which a chain may end. With `distrusted`, the number of certificates refused by fingerprint,
-    /// they are shown to people.
+    /// The trusted root certificates, for the status. ``distrusted`` has the number of certificates that are refused by
+    /// fingerprint.
     let roots: [Certificate]
     let distrusted: Int
     let signingTimeWindow: SigningTimeWindow
 }
 
-/// The policies in force. No request sees half of a reload.
+/// The policies in force. They are replaced as a whole, so no request sees a mixture of old and new ones.
 typealias CurrentPolicies = Current<Policies>
 
 extension Assembly: ReloadableParts {
@@ -138,10 +139,11 @@ extension Assembly: ReloadableParts {
     ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning]) {
         if let objection = live.objection(to: new) { throw StartFailure(.configuration, objection) }
         let policies = try Policies(new)
-        // The configuration is recorded before it takes effect: no decision uses rules that are not in the record.
+        // The new configuration is recorded before it takes effect, so that no decision uses rules that are not in the
+        // record.
         try await lifeRecords.reloaded(new.fileDigest, values: live.valuesToRecord(with: new))
         let pending = live.replace(with: new, policies: policies)
-        // A PIN that was refused is tried again now that its file may have changed.
+        // An HSM token that refused its PIN is tried again, since the PIN file may have changed.
         hsmTokens.retry()
         return (pending, live.warnings)
     }

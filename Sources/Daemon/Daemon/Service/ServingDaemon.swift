@@ -6,10 +6,10 @@ import Refusals
 import ServerProgram
 import WorkerSupervision
 
-/// A serving daemon: the listener, and the tasks that run alongside it until it is stopped.
+/// A daemon that serves: its listener, and the tasks that run until it is stopped.
 ///
-/// This is not a ServiceGroup of swift-service-lifecycle, whose services stop one after the other without a common time
-/// limit. Here all shutdown steps share 30 seconds, and later steps depend on the time that is left.
+/// It does not use ServiceGroup of swift-service-lifecycle, which stops services one after another without a common time
+/// limit. Here all steps of a shutdown share 30 seconds, and later steps depend on the time that is left.
 struct ServingDaemon: ServingProgram {
     static let name = "paytokend"
     static let socketNames = SocketKind.allCases.map(\.rawValue)
@@ -17,24 +17,26 @@ struct ServingDaemon: ServingProgram {
 
     let parts: Assembly
     let listener: Listener
-    /// True if the daemon keeps running when the ledger is not the one that the HSM token remembers.
+    /// True if the daemon keeps running with a ledger that is not the one that the HSM token remembers.
     private let awaitsRestore: Bool
-    /// Seals the record. It outlasts the other tasks, until the last record is written.
+    /// The task that seals the record. At a stop it continues longer than the other tasks, until the last record is
+    /// written.
     private let sealing: Task<Void, Never>
     private let tasks: [Task<Void, Never>]
     private let logger: Logger
 
-    /// The longest time that a stopping daemon lives, even if something hangs.
+    /// The maximum time from the request to stop until the daemon ends, even if something hangs.
     private static let drainTime = Duration.seconds(30)
-    /// The part of the drain time for which requests under way may wait for the HSM. After that, the daemon gives up
-    /// the HSM tokens, and the waiting requests are answered.
+    /// The part of ``drainTime`` for which requests under way may wait for the HSM. After that, all calls of HSM tokens
+    /// fail, so that these requests are answered.
     private static let hsmTime = Duration.seconds(20)
-    /// The time for sending the answers to those requests.
+    /// The time for sending those answers.
     private static let lastAnswers = Duration.seconds(2)
-    /// The part of the drain time reserved for the last records and their seal.
+    /// The minimum time for writing and sealing the last records.
     private static let endTime = Duration.seconds(5)
 
-    /// Records the start, opens the sockets and begins to open the HSM tokens. Closes the ledger on failure.
+    /// Records the start, opens the sockets, and starts the HSM tokens and all tasks. If the start cannot be recorded or a
+    /// socket cannot be opened, closes the ledger and throws.
     static func start(
         _ assembly: Assembly, _ configuration: Configuration, _ start: ProgramStart, awaitsRestore: Bool
     ) async throws(StartFailure) -> ServingDaemon {
@@ -53,8 +55,8 @@ struct ServingDaemon: ServingProgram {
         await assembly.hsmTokens.start()
         let first = assembly.hsmTokens.first
         let opening = assembly.opening.start { [hsmTokens = assembly.hsmTokens, gate = assembly.gate] in
-            // The opening is over when no HSM token is starting and the ledger has been compared with the first HSM
-            // token. While that HSM token is unavailable, the comparison is not awaited.
+            // Requests wait until no HSM token is starting, and the ledger has been compared with the first HSM token. They
+            // do not wait for the comparison if that HSM token is unavailable.
             hsmTokens.all.allSatisfy { $0.condition != .starting } && (gate.position != .waiting || !first.isServing)
         }
         let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
@@ -87,8 +89,8 @@ struct ServingDaemon: ServingProgram {
 
     /// Answers the requests under way, then writes and seals the last records.
     ///
-    /// - Parameter failure: the mismatch between the ledger and the HSM token's memory, if the daemon stops for it; the
-    ///   ledger is then not sealed. Otherwise nil.
+    /// - Parameter failure: the disagreement between ledger and HSM token, if the daemon stops because of it. The ledger is
+    ///   then not sealed, so that the HSM token keeps what it remembers. Nil for any other stop.
     func stop(after failure: StartFailure?) async {
         let started = ContinuousClock.now
         let patience = Task { [hsmTokens = parts.hsmTokens] in
@@ -113,7 +115,8 @@ struct ServingDaemon: ServingProgram {
         patience.cancel()
     }
 
-    /// Makes the audit checkpoint at shutdown. Without it the record's end is unsealed until the next start.
+    /// Makes the last audit checkpoint before the daemon ends. Without it, the end of the record would not be sealed until
+    /// the next start.
     private func seal() async {
         do throws(Refusal) {
             try await parts.checkpoints.seal()

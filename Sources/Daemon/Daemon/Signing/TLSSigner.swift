@@ -12,10 +12,10 @@ import WorkerSupervision
 
 /// Signs TLS handshakes with merchants' identity keys, for callers that request merchant sessions from Apple.
 ///
-/// The order is a matter of security. The HSM receives only handshakes of TLS clients, and a signature leaves only if
-/// its key is active in the transaction that recorded it. The purpose of a TLS 1.3 input cannot be seen (it is a hash),
-/// and the server name of a TLS 1.2 input is the caller's claim. A caller with the role `session` can therefore act as
-/// the merchant while it is connected.
+/// Security depends on the order of the checks. The HSM receives only handshakes of TLS clients. A signature leaves only if
+/// its key is active in the transaction that records it. The daemon cannot see the purpose of a TLS 1.3 input, which is a
+/// hash, and cannot verify the server name of a TLS 1.2 input. A caller with the role `session` can therefore act as the
+/// merchant while it is connected.
 struct TLSSigner: Sendable {
     let keys: KeyIndex
     let hsm: HSMTokenPool
@@ -25,9 +25,9 @@ struct TLSSigner: Sendable {
 
     private var faults: FaultLog { commit.faults }
 
-    /// Returns the merchant's active identities, newest first.
+    /// Returns the merchant's active identities, the newest first.
     ///
-    /// - Throws: `forbidden`.
+    /// - Throws: `forbidden` if the caller's rule does not allow the merchant.
     func identities(of merchant: String, for caller: Caller) async throws(Refusal) -> [TLSIdentity] {
         guard caller.allows(merchant: merchant) else { throw Self.merchantForbidden }
         await opening.pass(forKeysOf: merchant, in: keys)
@@ -45,7 +45,8 @@ struct TLSSigner: Sendable {
         }
     }
 
-    /// - Parameter draft: receives what is signed or refused, as soon as it is known.
+    /// Signs a TLS handshake.
+    /// - Parameter draft: collects the facts for the audit record as they become known.
     func sign(
         _ request: TLSSignatureRequest, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> TLSSignatureAnswer {
@@ -104,8 +105,8 @@ struct TLSSigner: Sendable {
 
     // MARK: Checks
 
-    /// Parses the input.
-    /// - Throws: malformed_request unless the input is one that a TLS client signs.
+    /// Parses the bytes to sign.
+    /// - Throws: malformed_request unless they are a handshake that a TLS client signs for one of Apple's session hosts.
     private static func read(
         _ bytes: [UInt8], _ algorithm: TLSSignatureAlgorithm
     ) throws(Refusal) -> ClientCertificateVerifyInput {
@@ -127,7 +128,8 @@ struct TLSSigner: Sendable {
         return input
     }
 
-    /// Requires that the handshake shows this key's certificate: no honest caller needs a signature with another one's.
+    /// Requires that the certificate in the handshake belongs to this key. No honest caller needs a signature for a
+    /// certificate of another key.
     private static func requireCertificate(_ transcript: TLS12Transcript, of key: PublicKeyHash) throws(Refusal) {
         let shown = try? CertificateFields(der: transcript.clientCertificate)
         guard let shown, PublicKeyHash.of(subjectPublicKeyInfo: Array(shown.subjectPublicKeyInfo)) == key else {
@@ -163,7 +165,7 @@ struct TLSSigner: Sendable {
     private static let merchantForbidden = Refusal(
         .forbidden, "No access rule lets this caller use this merchant's key.")
 
-    /// The component name of the HSM's signatures in fault log lines.
+    /// The component name, in fault log lines, for the HSM's signatures.
     private static let hsmComponent = "hsm signatures"
 
     // MARK: The record

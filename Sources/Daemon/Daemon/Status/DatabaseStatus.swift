@@ -2,7 +2,7 @@ import DaemonAPI
 import Ledger
 import Telemetry
 
-// The ledger's server, this daemon's node lease and all nodes, as `status` shows them.
+// The status of the database server, of this daemon's node lease and of all nodes, in the form of `GET /v1/status`.
 
 extension LedgerServerStatus {
     init(_ server: LedgerServer) {

@@ -1,21 +1,22 @@
 import Logging
 import Synchronization
 
-/// Logs why requests are answered with 503: at once when a fault begins, then at most every ten seconds with the number
-/// of requests, and once when the fault has ended, at the first success after an outage.
+/// Logs faults because of which requests are answered with 503. A fault is logged when it begins, then at most every ten
+/// seconds with the number of requests, and when it has ended.
 ///
-/// A thousand refused requests a second take one line. So does a fault that comes and goes within a second, for example
-/// when a disk's last blocks are used and freed: it has ended when it has been absent for a second.
+/// A thousand refused requests in a second therefore cause one line. A fault that has lasted for a second ends at the first
+/// success. A shorter fault ends only after a second without it. Thus a fault that comes and goes, for example on a disk that
+/// is almost full, causes one line too.
 ///
-/// A component has one fault at a time, for any reasons, which may differ between requests (a refusal may name the
-/// number of waiting calls). The line has the reason of the request that triggers it and counts all requests since the
+/// A component has at most one fault at a time. The reasons of its failures may differ between requests, for example in the
+/// number of waiting calls. A line has the reason of the request that causes the line, and counts all requests since the
 /// previous line.
 final class FaultLog: Sendable {
     private struct Fault {
         var loggedAt: ContinuousClock.Instant
-        /// The number of requests since the last log line, for any reason.
+        /// The number of failed requests since the last log line, for any reason.
         var unlogged = 0
-        /// The time of the first request since the last success.
+        /// The time of the first failure since the last success.
         var lastingSince: ContinuousClock.Instant
         /// The time of the first success since the last failure; nil while the fault lasts.
         var awaySince: ContinuousClock.Instant?
@@ -35,9 +36,10 @@ final class FaultLog: Sendable {
         self.now = now
     }
 
+    /// Notes that a request failed because of a component.
     /// - Parameters:
-    ///   - component: `ledger`, `token primary`.
-    ///   - reason: one sentence, never an untrusted caller's bytes.
+    ///   - component: the component's name, such as `ledger` or `token primary`.
+    ///   - reason: one sentence. It must not contain an untrusted caller's bytes.
     func began(_ component: String, _ reason: String) {
         let now = now()
         let count = faults.withLock { faults -> Int? in
@@ -55,15 +57,15 @@ final class FaultLog: Sendable {
             "unavailable", metadata: ["component": "\(component)", "reason": "\(reason)", "requests": "\(count)"])
     }
 
-    /// Returns true if the component had a fault when it was last used.
+    /// Returns true if the component's last use failed.
     func isOngoing(_ component: String) -> Bool {
         faults.withLock { faults in faults[component].map { $0.awaySince == nil } ?? false }
     }
 
-    /// Records that the component was used without a fault.
+    /// Notes that the component was used without a failure.
     func ended(_ component: String) {
         let hasEnded = faults.withLock { faults -> Bool in
-            // Without a fault, the usual case, this is a single lookup.
+            // In the usual case, without a fault, this look-up is all that happens.
             guard let fault = faults[component] else { return false }
             let now = now()
             if let since = fault.awaySince {

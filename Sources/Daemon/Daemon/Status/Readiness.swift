@@ -8,14 +8,14 @@ import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 
-/// Determines whether a payment token would be decrypted now and, if not, why. An expired certificate is not a reason:
-/// Apple stops encrypting to it, but its key still decrypts.
+/// Determines if a payment token would be decrypted now, and why not. An expired certificate is not a reason: Apple stops
+/// encrypting to its key, but the key still decrypts.
 final class Readiness: Sendable {
     /// The result of one check.
     struct Findings: Sendable {
         /// The reasons why payments are refused; empty when the daemon is ready.
         var reasons: [ReadinessAnswer.Reason] = []
-        /// Conditions that need attention and stop nothing, one sentence each.
+        /// Conditions that need an operator's attention but stop nothing, one sentence each.
         var warnings: [String] = []
     }
 
@@ -43,10 +43,11 @@ final class Readiness: Sendable {
         clockProbe = ClockProbe(faults: faults) { () throws(LedgerFailure) in try await ledgerClock.compare().reasons }
     }
 
-    /// The answer to `GET /readyz`.
+    /// Returns the answer to `GET /readyz`.
     ///
-    /// A peer that no access rule matches gets the last verdict without reasons, at most a few seconds old
-    /// (``ServiceStatus``), so it cannot cause a commit. Before the first check the daemon is not ready.
+    /// A peer that no access rule matches gets the last result, without reasons. Such a peer thus cannot cause a write to
+    /// the ledger. The result is at most a few seconds old, since ``ServiceStatus`` checks regularly. Before the first
+    /// check the daemon is not ready.
     ///
     /// - Parameter caller: the peer's caller; nil if no access rule matches the peer.
     func answer(for caller: Caller?) async -> ReadinessAnswer {
@@ -64,8 +65,8 @@ final class Readiness: Sendable {
     }
 
     private func check() async -> Findings {
-        // The ledger is probed first, since the probe handles what an HSM token showed while the ledger was
-        // unavailable.
+        // The ledger is probed first. If it has become available, the probe also indexes the keys that HSM tokens showed in
+        // the meantime.
         let ledgerFault = await ledgerProbe.fault()
         var findings = keptFindings.findings(
             hsmTokens.snapshots, generation: catalogue.index.generation, keys: { catalogue.index.entries },
@@ -82,43 +83,43 @@ final class Readiness: Sendable {
             findings.reasons.append(.init("ledger", .ledgerUnavailable, disagreement.description))
         }
         findings.warnings += gate.checkpoints.warnings
-        // An unreadable ledger says nothing about the clock.
+        // If the ledger cannot be read, its times cannot be compared with the clock.
         if ledgerFault == nil { findings.reasons += await clockProbe.reasons() }
         return findings
     }
 }
 
 extension Readiness {
-    /// The condition of one HSM token at the time of a check.
+    /// The condition of an HSM token at the time of a check.
     struct HSMTokenSnapshot: Sendable, Equatable {
         let name: String
         let condition: HSMTokenCondition
 
-        /// Returns true if the HSM token would decrypt a payment for this key now.
+        /// Returns true if the HSM token can decrypt payments for this key now.
         func opens(_ key: KeyEntry) -> Bool {
             key.hsmTokens.contains(name) && condition.tier(for: key.algorithm.scheme) != nil
         }
 
-        /// Returns true if the HSM token is open and lists the key, but cannot decrypt payments with it. The HSM
-        /// token's worker cannot test such a key and reports it as inconsistent, so ``KeyEntry/hsmTokens`` does not
-        /// contain this HSM token.
+        /// Returns true if the HSM token is open and shows the key, but has no tier for it. The worker cannot test such a
+        /// key, and lists it as inconsistent. Therefore ``KeyEntry/hsmTokens`` does not contain this HSM token.
         func lacksTier(for key: KeyEntry) -> Bool {
             guard case .ready = condition else { return false }
             return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
         }
 
-        /// Returns true if payments for the key might be decrypted again once this HSM token is available or correctly
-        /// configured. Call this only for a key with which no HSM token decrypts payments now.
+        /// Returns true if this HSM token may be the reason why payments for the key cannot be decrypted: it is unavailable
+        /// or wrongly configured. Call this only for a key with which no HSM token decrypts now.
         func isMissed(for key: KeyEntry) -> Bool {
             if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }
-            // A key that no HSM token lists may be in any that is unavailable.
+            // If no HSM token lists the key, it may be in any HSM token that is unavailable.
             return key.hsmTokens.isEmpty || key.hsmTokens.contains(name)
         }
 
         var opensNothing: Bool { condition.tier(for: .ecV1) == nil && condition.tier(for: .rsaV1) == nil }
 
-        /// The reason why the HSM token decrypts nothing, or payments of one version only; nil when it decrypts both.
+        /// The reason why the HSM token decrypts no payments, or those of one version only; nil if it decrypts both
+        /// versions.
         var fault: String? {
             switch condition {
             case .ready(let description):
@@ -129,21 +130,21 @@ extension Readiness {
             }
         }
 
-        /// The configuration change that would help, if there is one; precedes the reason.
+        /// Returns the beginning of ``fault``: the configuration change that would help; empty if there is none.
         private static func advice(on description: HSMTokenDescription) -> String {
             description.needsExtractableSecret
                 ? "Set allow_extractable_secret: true for this HSM token, or use another HSM token: " : ""
         }
     }
 
-    /// Determines what the conditions of the HSM tokens mean for readiness.
+    /// Determines what the conditions of the HSM tokens mean for the daemon's readiness.
     ///
-    /// An unavailable HSM token makes the daemon unready only if it may have a key that no other serves now. Suppose
-    /// that two HSM tokens have the same keys and one fails. A load balancer that then removed the host would turn half
-    /// an outage into a whole one, and on every host at once when the HSM tokens are shared. An HSM token that decrypts
-    /// payments of one version only counts as unavailable for its keys of the other type.
+    /// An unavailable HSM token makes the daemon unready only if it may have a key that no other HSM token serves now.
+    /// Suppose that two HSM tokens have the same keys, and one fails. A load balancer that removed the host would turn half
+    /// an outage into a whole one. If hosts share the HSM tokens, it would remove all of them at once. An HSM token that
+    /// decrypts payments of one version only counts as unavailable for its keys of the other type.
     static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
-        // Usually no HSM token has a fault. Then no key is read, however many there are.
+        // In the usual case, without a fault, the keys are not read. There may be thousands.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
         let unserved = keys().filter { key in
             key.decrypts(at: now) && !hsmTokens.contains { $0.opens(key) }
@@ -162,20 +163,21 @@ extension Readiness {
         return findings
     }
 
-    /// Caches the findings about the HSM tokens until the key index, an HSM token's condition or a cut-off changes
-    /// them: any peer may ask, and there may be thousands of keys.
+    /// Keeps the findings about the HSM tokens until the key index or an HSM token's condition changes, or a cut-off
+    /// passes. Any peer may cause a check, and without this each check could read thousands of keys.
     final class CachedFindings: Sendable {
         private struct Kept {
             let generation: Int
             let hsmTokens: [HSMTokenSnapshot]
-            /// The time of the check up to the next cut-off.
+            /// The times at which the findings are valid: from the check until the next cut-off.
             let times: Range<Date>
             let findings: Findings
         }
 
         private let kept = Mutex<Kept?>(nil)
 
-        /// - Parameter generation: the generation of `keys`, or an earlier one.
+        /// Returns the kept findings if they are still valid, else determines and keeps new ones.
+        /// - Parameter generation: the generation of the key index, read before `keys` is called.
         func findings(
             _ hsmTokens: [HSMTokenSnapshot], generation: Int, keys: () -> [KeyEntry], now: Date
         ) -> Findings {
@@ -198,9 +200,9 @@ extension Readiness {
         }
     }
 
-    /// Describes which tier each HSM token that lists the key lacks for the key's type, and the remedy where it is
-    /// known. nil if any of them has that tier, since the key itself is then at fault, and nil if no open HSM token
-    /// lists the key.
+    /// Returns, for each HSM token that shows the key, the tier that it lacks for the key's type, and the remedy if it is
+    /// known. Returns nil if one of them has that tier, since the key itself is then at fault. Also returns nil if no open
+    /// HSM token shows the key.
     static func missingTier(_ hsmTokens: [HSMTokenSnapshot], for key: KeyEntry) -> String? {
         let holders = hsmTokens.filter { key.shownBy.contains($0.name) }
         guard !holders.contains(where: { $0.condition.tier(for: key.algorithm.scheme) != nil }) else { return nil }
@@ -211,7 +213,7 @@ extension Readiness {
 }
 
 extension HSMTokenPool {
-    /// The present condition of every HSM token.
+    /// The current conditions of all HSM tokens.
     var snapshots: [Readiness.HSMTokenSnapshot] {
         all.map { Readiness.HSMTokenSnapshot(name: $0.name, condition: $0.condition) }
     }
@@ -225,11 +227,11 @@ extension ReadinessAnswer.Reason {
     }
 }
 
-/// Determines for readiness whether the ledger can be written now.
+/// Determines if the ledger can be written now, for the readiness check.
 ///
-/// Any peer may ask, and a probe writes to the ledger's disk. So one probe runs at a time, and its finding serves every
-/// request within a second. While a probe hangs, requests get ``slow`` as their answer. None starts another probe, and
-/// none waits longer than `patience` after the probe began.
+/// Any peer may cause a check, and each probe writes to the ledger's disk. Therefore only one probe runs at a time, and its
+/// result serves all requests within a second. While a probe hangs, no other starts, and requests get ``slow`` as the
+/// fault. No request waits longer than until `patience` after the start of the probe.
 final class LedgerProbe: Sendable {
     private struct State {
         var last: (at: ContinuousClock.Instant, fault: String?)?
@@ -240,15 +242,15 @@ final class LedgerProbe: Sendable {
         "The ledger does not respond. Check its disk and other programs that use its file, or its server and its "
         + "synchronous standby."
 
-    private static let lookLasts = Duration.seconds(1)
+    private static let findingLasts = Duration.seconds(1)
     private let patience: Duration
     private let check: @Sendable () async throws(LedgerFailure) -> Void
     private let faults: FaultLog
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - patience: the longest wait for a probe.
-    ///   - check: a write to the ledger, which throws when the ledger cannot be used.
+    ///   - patience: the maximum time from the start of a probe for which requests wait.
+    ///   - check: the probe: a write to the ledger, which throws if the ledger cannot be used.
     init(
         patience: Duration = .seconds(2), faults: FaultLog,
         check: @escaping @Sendable () async throws(LedgerFailure) -> Void
@@ -258,7 +260,7 @@ final class LedgerProbe: Sendable {
         self.check = check
     }
 
-    /// The ledger's fault; nil when it has none.
+    /// Returns the ledger's fault; nil if the ledger can be written.
     func fault() async -> String? {
         enum Found {
             case known(String?)
@@ -267,7 +269,7 @@ final class LedgerProbe: Sendable {
         let now = ContinuousClock.now
         let found = state.withLock { state -> Found in
             if let running = state.running { return .running(since: running.since, running.check) }
-            if let last = state.last, last.at.duration(to: now) < Self.lookLasts { return .known(last.fault) }
+            if let last = state.last, last.at.duration(to: now) < Self.findingLasts { return .known(last.fault) }
             let check = Task { await self.finding() }
             state.running = (now, check)
             return .running(since: now, check)
@@ -276,7 +278,7 @@ final class LedgerProbe: Sendable {
         case .known(let fault): return fault
         case .running(let since, let check):
             let left = patience - since.duration(to: now)
-            // The inner optional is the fault or nil; the outer is nil when nothing was found in time.
+            // `value(within:)` returns nil if the probe took too long. Its result itself is an optional: the fault, or nil.
             if left > .zero, let fault = await check.value(within: left) { return fault }
             faults.began(FaultLog.ledger, Self.slow)
             return Self.slow
@@ -300,13 +302,13 @@ final class LedgerProbe: Sendable {
     }
 }
 
-/// Evaluates the ledger's objections to the clock for readiness. Each evaluation reads the ledger, so one serves
-/// several requests (``SharedFinding``).
+/// Determines the reasons for which the clock makes the daemon refuse payments, for the readiness check. Each comparison
+/// reads the ledger, so one comparison serves several requests (``SharedFinding``).
 final class ClockProbe: Sendable {
     private static let component = "clock"
     private let found: SharedFinding<[ReadinessAnswer.Reason]>
 
-    /// - Parameter check: the comparison with the ledger's times, which throws when the ledger cannot be read.
+    /// - Parameter check: the comparison of the clock with the ledger's times, which throws if the ledger cannot be read.
     init(
         faults: FaultLog, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         check: @escaping @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
@@ -327,7 +329,7 @@ final class ClockProbe: Sendable {
         }
     }
 
-    /// The reasons why the clock makes the daemon refuse payments. If the ledger cannot be read, that is the reason
-    /// instead: the clock's condition is then unknown, and a clock fault known before has not ended.
+    /// Returns the reasons why the clock makes the daemon refuse payments. If the ledger cannot be read, that is the only
+    /// reason. The clock's condition is then unknown, so an earlier clock fault is not logged as ended.
     func reasons() async -> [ReadinessAnswer.Reason] { await found.value }
 }

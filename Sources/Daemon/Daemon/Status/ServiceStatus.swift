@@ -1,9 +1,9 @@
 import DaemonAPI
 import HostSystem
 
-/// The daemon's status for the service manager: whether it serves payments and, if not, why, as in `/readyz`.
+/// The daemon's status for the service manager. It has the same reasons as `/readyz`.
 extension ServiceStatus {
-    /// - Parameter servedKeys: a function that returns the number of keys that decrypt payments now.
+    /// - Parameter servedKeys: a function that returns the number of keys with which payments can be decrypted now.
     convenience init(
         service: ServiceNotification, findings: @escaping @Sendable () async -> Readiness.Findings,
         servedKeys: @escaping @Sendable () -> Int

@@ -1,9 +1,10 @@
 import Foundation
 import MerchantKeys
 
-/// Warnings in `status` about certificates that have expired or expire soon: at most two sentences. They stop nothing.
+/// The warnings in `status` about certificates that have expired or expire soon: at most two sentences. An expired
+/// certificate stops nothing here.
 enum ExpiryWarnings {
-    /// Thirty days, since renewing a certificate at Apple takes days, not hours.
+    /// The time before expiry from which a certificate is listed: thirty days, since renewing it at Apple takes days.
     static let ahead = 30.0 * 86_400
 
     static func of(_ entries: some Sequence<KeyEntry>, now: Date) -> [String] {
@@ -35,7 +36,7 @@ enum ExpiryWarnings {
 }
 
 extension KeyEntry {
-    /// False for a key that is retired or gone: its certificate is not renewed.
+    /// True if the key may still need its certificate; false for a retired, compromised or destroyed key.
     var needsCertificate: Bool {
         switch state {
         case .preActivation, .active, .suspended: true
