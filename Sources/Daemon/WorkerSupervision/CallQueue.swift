@@ -145,7 +145,7 @@ final class CallQueue: Sendable {
         } catch {
             let failure = WorkerFailure(.protocolViolation, "A field of the request is too long.")
             state.deferred.append {
-                continuation.resume(returning: .failure(CallFailure(failure: failure, reach: .queue)))
+                continuation.resume(returning: .failure(CallFailure(failure: failure, stage: .queue)))
             }
             return nil
         }
@@ -193,7 +193,7 @@ final class CallQueue: Sendable {
                     state.workers[worker]?.hsmTokenHasFailed = true
                     kill(worker, .hsmToken, &state)
                 }
-                call.finish(failure, reach: .worker, &state.deferred)
+                call.finish(failure, stage: .worker, &state.deferred)
             } else {
                 call.finish(.success(answer), &state.deferred)
             }
@@ -271,7 +271,7 @@ final class CallQueue: Sendable {
                     state.isRunningAlone = false
                     if !hsmTokenHasFailed { refusedInputs.insert(call.frame, now: .now) }
                 }
-                call.finish(call.failureAtEnd, reach: hsmTokenHasFailed ? .worker : .endedWorker, &state.deferred)
+                call.finish(call.failureAtEnd, stage: hsmTokenHasFailed ? .worker : .endedWorker, &state.deferred)
             }
             if state.serving == nil {
                 state.waiting.fail(

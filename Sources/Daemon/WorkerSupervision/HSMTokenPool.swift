@@ -203,7 +203,7 @@ extension HSMTokenCondition {
 
 /// The reason why a call failed, and the stage that it had reached. Both determine whether and where the call is repeated.
 struct CallFailure: Error, Sendable, Equatable {
-    enum Reach: Sendable {
+    enum Stage: Sendable {
         /// The call waited in the daemon: no worker received it.
         case queue
         /// A worker received the call and reported the failure, or ended because its HSM token failed. The input did not
@@ -214,7 +214,7 @@ struct CallFailure: Error, Sendable, Equatable {
     }
 
     let failure: WorkerFailure
-    let reach: Reach
+    let stage: Stage
 
     var kind: WorkerFailure.Kind { failure.kind }
     var message: String { failure.message }
@@ -297,9 +297,9 @@ extension CallQueue {
             case .failure(let reported): failure = reported
             case .success(let answer):
                 if let value = read(answer) { return (.success(value), queue) }
-                failure = CallFailure(failure: .wrongAnswer, reach: .worker)
+                failure = CallFailure(failure: .wrongAnswer, stage: .worker)
             }
-            let wasAttempted = failure.reach != .queue
+            let wasAttempted = failure.stage != .queue
             guard request.operation.isRepeatable, failure.isWorthRepeating, !(wasAttempted && terms.isRepetition) else {
                 return (.failure(failure), queue)
             }
@@ -312,7 +312,7 @@ extension CallQueue {
             // The other HSM token may have become unavailable since. In that case the call stays in this queue, and waits
             // for the next worker.
             terms.isRepetition = terms.isRepetition || wasAttempted
-            terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
+            terms.runsAlone = terms.runsAlone || failure.stage == .endedWorker
         }
     }
 }
@@ -337,7 +337,7 @@ extension CallFailure {
 
     /// True if a new worker replaces the one that this failure comes from.
     fileprivate var hasLostWorker: Bool {
-        switch reach {
+        switch stage {
         case .queue: false
         case .worker: failure.requiresNewWorker
         case .endedWorker: true

@@ -113,7 +113,7 @@ final class RunningWorkers: Sendable {
                 number: number,
                 send: { connection.send($0) },
                 close: {
-                    end.expect()
+                    end.markIntended()
                     connection.close()
                 },
                 kill: { reason in
@@ -336,7 +336,7 @@ final class WorkerEnd: Sendable {
     private let state = Mutex(State())
 
     /// Marks the worker's end as intended, so that it does not count as a restart. A reason that was already set remains.
-    func expect() {
+    func markIntended() {
         state.withLock { state in
             if state.reason == .died { state.reason = nil }
         }

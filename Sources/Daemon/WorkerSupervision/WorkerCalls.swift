@@ -109,7 +109,7 @@ struct WorkerCalls {
     ) -> Int {
         var answered = 0
         for (identifier, entry) in held where !entry.call.isAbandoned && condition(entry.call) {
-            entry.call.finish(failure, reach: .worker, &deferred)
+            entry.call.finish(failure, stage: .worker, &deferred)
             held[identifier]?.call.isAbandoned = true
             answered += 1
         }
@@ -144,7 +144,7 @@ struct WorkerCalls {
 /// worker therefore gets few calls in addition to those that its sessions process: only enough to keep them busy until the
 /// next call arrives. These are a few for an HSM token that takes 150 µs, and one for an HSM token that takes a second.
 struct CallPace {
-    /// The assumed seconds from an answer until the next call reaches a session, on a busy machine.
+    /// The assumed seconds from an answer until the next call stages a session, on a busy machine.
     private static let roundTrip = 0.005
     /// The weight of one call in the exponential moving average.
     private static let weight = 0.125
@@ -162,7 +162,7 @@ struct CallPace {
     /// Returns the number of calls that a worker may have at a time.
     /// - Parameters:
     ///   - sessions: the number of calls that the worker processes at a time.
-    ///   - most: the maximum, which a fast HSM token reaches.
+    ///   - most: the maximum, which a fast HSM token stages.
     func window(sessions: Int, atMost most: Int) -> Int {
         guard sessions < most else { return most }
         guard let average else { return sessions + 1 }
@@ -191,11 +191,11 @@ package struct PendingCall: Sendable {
     var hasHung = false
 
     func finish(
-        _ failure: WorkerFailure, reach: CallFailure.Reach = .queue, _ deferred: inout DeferredActions
+        _ failure: WorkerFailure, stage: CallFailure.Stage = .queue, _ deferred: inout DeferredActions
     ) {
         var failure = failure
-        failure.isUnsent = reach == .queue && !terms.isRepetition
-        finish(.failure(CallFailure(failure: failure, reach: reach)), &deferred)
+        failure.isUnsent = stage == .queue && !terms.isRepetition
+        finish(.failure(CallFailure(failure: failure, stage: stage)), &deferred)
     }
 
     func finish(_ result: CallResult, _ deferred: inout DeferredActions) {
@@ -272,7 +272,7 @@ struct WaitingCalls {
     }
 
     /// Removes and returns the next call: one that runs alone, else a second attempt, else a first attempt of the caller
-    /// whose turn it is. Fails calls on the way if their caller has closed its connection.
+    /// whose turn it is. Calls whose caller has closed its connection fail instead.
     mutating func popFirst(_ deferred: inout DeferredActions) -> PendingCall? {
         while let call = alone.popFirst() ?? repetitions.popFirst() ?? firstAttempts.popFirst() {
             guard call.terms.requester.hasLeft() else { return call }

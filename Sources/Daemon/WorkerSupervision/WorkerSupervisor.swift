@@ -24,8 +24,8 @@ final class WorkerSupervisor: Sendable {
 
     private struct State {
         var condition = HSMTokenCondition.starting
-        /// True if the HSM token refused a successor's login: the PIN in the file is wrong now. The old worker serves on
-        /// with its old login.
+        /// True if the HSM token refused a successor's login: the PIN in the file is wrong now. The old worker
+        /// continues with its old login.
         var isLoginRefused = false
         var hasWarnedOfSecrets = false
     }

@@ -20,15 +20,15 @@ import WorkerProtocol
         try await wait { worker.count == 2 && queue.load == 4 }
         queue.ended(1)
         #expect(queue.load == nil)
-        var reaches: [CallFailure.Reach] = []
+        var stages: [CallFailure.Stage] = []
         for call in calls {
             let failure = try #require(await call.value.failure)
             #expect(failure.kind == .hsmTokenUnavailable)
-            reaches.append(failure.reach)
+            stages.append(failure.stage)
         }
         // The worker held two of the four calls. The order of the tasks decides which two.
-        let held = reaches.filter { $0 == .endedWorker }.count
-        #expect((1...2).contains(held) && reaches.filter { $0 == .queue }.count == 3 - held)
+        let held = stages.filter { $0 == .endedWorker }.count
+        #expect((1...2).contains(held) && stages.filter { $0 == .queue }.count == 3 - held)
         // The last call waits for the next worker, because it has no other HSM token.
         let second = FakeWorker(2)
         queue.add(second.connected)
@@ -53,7 +53,7 @@ import WorkerProtocol
         let attempt = first.attempt(.input(66), CallTerms(waitsForNextWorker: false))
         try await wait { worker.count == 1 }
         first.ended(1)
-        #expect(await attempt.value.failure?.reach == .endedWorker)
+        #expect(await attempt.value.failure?.stage == .endedWorker)
         #expect(refusedInputs.isEmpty)
 
         let innocent = second.start(.input(1))

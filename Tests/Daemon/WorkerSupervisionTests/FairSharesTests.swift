@@ -163,7 +163,7 @@ import WorkerProtocol
         hasLeft.change { $0 = true }
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
-        #expect(await abandoned.value == .failure(CallFailure(failure: PendingCall.abandonedByCaller, reach: .queue)))
+        #expect(await abandoned.value == .failure(CallFailure(failure: PendingCall.abandonedByCaller, stage: .queue)))
         #expect(try worker.requests.map(\.request) == [Self.input(2, 0)])
         #expect(queue.received(.done, for: try worker.requests[0].identifier, from: 1))
         #expect(try await call.value.get() == .done)

@@ -217,7 +217,7 @@ struct UnixSocketClientTests {
             while true { _ = try await connect().get() }
         }
         let attempts = Shared(0)
-        let connected: any Channel = try await UnixSocketClient.repeated {
+        let connected: any Channel = try await UnixSocketClient.retryingWhileBusy {
             attempts.increment()
             if attempts.current == 3 {
                 server.read()

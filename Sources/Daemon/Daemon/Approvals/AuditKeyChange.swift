@@ -31,7 +31,7 @@ struct AuditKeyChange: Sendable {
     /// Allows one change at a time. The second of two concurrent changes thus sees the result of the first.
     private let lock = AsyncLock()
 
-    /// Returns the parameters that an approval covers: the replacement of this key, and not of the one that follows it.
+    /// Returns the parameters that an approval covers: the replacement of this audit key only, not of its successor.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)

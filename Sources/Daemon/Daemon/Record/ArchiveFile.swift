@@ -112,7 +112,7 @@ struct ArchiveFile: Sendable {
         let offset: Int
     }
 
-    /// The size of what has been written, and the end of the file by now.
+    /// The number of bytes written so far, and the last audit checkpoint among them.
     private struct Draft {
         var size = 0
         var end: End?

@@ -188,8 +188,8 @@ final class LedgerGate: Sendable {
         try await checkpoints.sealKnowingMemory()
     }
 
-    /// Gives its first audit key to a ledger that has none in service. Returns a disagreement if the HSM token shows that
-    /// there was another ledger.
+    /// Puts a first audit key into service for a ledger that has none. Returns a disagreement instead if the HSM token shows
+    /// that there was another ledger.
     private func begin(_ evidence: LedgerEvidence, serves: Bool) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherHSMToken(keyId: evidence.storedKeyId)

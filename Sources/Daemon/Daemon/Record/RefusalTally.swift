@@ -71,9 +71,9 @@ final class RefusalTally: Sendable {
         }
     }
 
-    /// Counts a refusal of an authorized caller, if it must not get a record of its own. That is so if it used no key, and
-    /// the caller already has ``maximumRecorded`` such records in this minute. Without the limit, a caller with one payment
-    /// token from Apple, even an old one, could cause any number of records.
+    /// Counts a refusal of an authorized caller, if the request used no key and ``maximumRecorded`` such refusals of this
+    /// caller already have records in this minute. Without this limit, a caller with one payment token from Apple, even an
+    /// old one, could cause any number of records.
     ///
     /// - Parameter facts: the facts that are known about the request.
     /// - Returns: true if the refusal was counted. It must then not be recorded.

@@ -55,7 +55,7 @@ public struct UnixSocketClient: Sendable {
         wire.head.headers.add(name: "Connection", value: "close")
         wire.delivery = delivery
         return try await connecting { [wire] destination, deadline in
-            try await framed { () throws(HTTPFault) in try await destination.send(wire, before: deadline) }
+            try await requiringFraming { () throws(HTTPFault) in try await destination.send(wire, before: deadline) }
         }
     }
 
@@ -71,11 +71,11 @@ public struct UnixSocketClient: Sendable {
             destination.prepare = { [checkPeer] channel in
                 channel.eventLoop.makeCompletedFuture { try checkPeer(channel) }
             }
-            return try await Self.repeated { try await connect(destination, ends) }
+            return try await Self.retryingWhileBusy { try await connect(destination, ends) }
         } catch { throw failure(of: error) }
     }
 
-    static func repeated<Value>(_ connect: () async throws -> Value) async throws -> Value {
+    static func retryingWhileBusy<Value>(_ connect: () async throws -> Value) async throws -> Value {
         for _ in 0..<10 {
             do { return try await connect() } catch let fault as HTTPFault where fault.errno == EAGAIN {
                 try? await Task.sleep(for: .milliseconds(20))
@@ -85,7 +85,7 @@ public struct UnixSocketClient: Sendable {
     }
 
     /// Returns the answer; throws if its head does not determine where the body ends.
-    func framed(_ answer: () async throws(HTTPFault) -> HTTPResponse) async throws -> HTTPResponse {
+    func requiringFraming(_ answer: () async throws(HTTPFault) -> HTTPResponse) async throws -> HTTPResponse {
         let answer = try await answer()
         guard answer.isFramed else { throw UnixSocketClientError.notHTTP(path: path) }
         return answer

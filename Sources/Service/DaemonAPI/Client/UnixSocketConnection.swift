@@ -29,7 +29,7 @@ public final class UnixSocketConnection: Sendable {
     {
         do {
             return ClientAnswer(
-                try await client.framed { () throws(HTTPFault) in
+                try await client.requiringFraming { () throws(HTTPFault) in
                     try await http.send(request.httpRequest(accept: "application/json"), before: .now + time)
                 })
         } catch {

@@ -71,8 +71,8 @@ public struct ApprovalDecisionRequest: StrictRequest {
     }
 }
 
-/// The body of an operation without parameters: an object without members. `POST /v1/keys/{key}/csr` and `POST
-/// /v1/ledger/backup` take it.
+/// The body of an operation without parameters: an object without members.
+/// `POST /v1/keys/{key}/csr` and `POST /v1/ledger/backup` take it.
 public struct EmptyRequest: StrictRequest {
     public init() {}
 
