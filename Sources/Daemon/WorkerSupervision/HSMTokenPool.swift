@@ -116,8 +116,8 @@ package final class HSMTokenPool: Sendable {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
         let hsmToken = next(among: holders, where: signs) ?? hsmTokenToWaitFor(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
-        // A signature is never repeated at another HSM token. Otherwise the signatures of a failing HSM token could exceed
-        // the share of the other one's sessions that is for signatures.
+        // A signature is never repeated at another HSM token. Otherwise the signatures of a failing HSM token could take
+        // more sessions of another HSM token than its SignatureShare permits.
         let signature = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
             () async throws(WorkerFailure) in
             try await hsmToken.call(.signTLS(signing), terms: terms) {

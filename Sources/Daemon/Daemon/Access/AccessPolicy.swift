@@ -31,8 +31,8 @@ struct AccessPolicy: Sendable, Equatable {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }
 
-    /// Returns the accounts with which this peer shares limits: those of the group that its rule names, or those that no
-    /// rule matches. Nil if its rule names the user.
+    /// Returns the accounts with which this peer shares limits: all accounts that its rule admits by a group alone, or all
+    /// that no rule matches. Nil if its rule names the user.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }

@@ -265,7 +265,8 @@ extension KeyAdministration {
 
     // MARK: Changes
 
-    /// Returns the refusal for an import that one HSM token did not accept, after removing the key from those that did.
+    /// Returns the refusal for an import that one HSM token did not accept, after removing a new key from the HSM tokens that
+    /// accepted it.
     ///
     /// - Parameter isNew: true if no HSM token had the key before, so that the key may be removed.
     private func refusal(

@@ -37,8 +37,8 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// A file of archived records. It has the form of an export, and only the daemon's account can read it.
 ///
-/// The daemon writes it under a temporary name, synchronizes it to disk, reads it back and verifies it. Only then the file
-/// gets its final name.
+/// The daemon writes it under a temporary name, synchronizes it to disk, reads it back and verifies it. Only then does the
+/// file get its final name.
 struct ArchiveFile: Sendable {
     let directory: String
     let name: String

@@ -5,13 +5,13 @@ import Ledger
 import Refusals
 import Synchronization
 
-/// Counts refusals that do not get a record each. These are refusals before a request was read completely. They are also
-/// those of an authorized caller that used no key, if there are too many of them.
+/// Counts the refusals that do not get a record each. Some of them happened before a request was read completely. The
+/// others are refusals of an authorized caller that used no key, beyond ``maximumRecorded`` in a minute.
 ///
-/// A flood of any size becomes one record for each uid and minute. There are several if different rules match the processes
-/// of a uid, because of their groups. Accounts that a rule admits by a group alone, or that no rule admits, are limited to
-/// ``maximumUnnamed`` such records in a minute. The rest of them share one record, since one account can have thousands of
-/// uids (subuid(5)).
+/// A flood of any size becomes one record for each uid and minute. A uid has several records if different rules match its
+/// processes, because their groups differ. Accounts that a rule admits by a group alone, or that no rule admits, are
+/// limited to ``maximumUnnamed`` such records in a minute. The rest of them share one record, since one account can have
+/// thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
     /// The maximum number of refusals without use of a key that get their own records, for each caller and minute. In quiet
     /// times a backend that forwards everything stays below it. Each of its refusals can then be found by its transaction.

@@ -52,7 +52,7 @@ struct MonitoringRoutes: Sendable {
         showDatabase()
         showMemory()
         showRecord()
-        // Both of these wait for a ledger that hangs. Running concurrently, they keep the scrape short.
+        // Both calls wait for a ledger that hangs, so they run concurrently to keep the scrape short.
         async let isReady = readiness.reasons().isEmpty
         await showLedger()
         showReadiness(await isReady)
