@@ -187,7 +187,7 @@ package struct PendingCall: Sendable {
     let terms: CallTerms
     /// True if the caller has already received a failure although the worker is still processing the call.
     var isAbandoned = false
-    /// True if the worker is ended because of this call.
+    /// True if the call exceeded its limit, so that the worker is ended because of it.
     var hasHung = false
 
     func finish(
@@ -210,7 +210,7 @@ package struct PendingCall: Sendable {
     static let deadlineExceeded = WorkerFailure(
         .deadlineExceeded, "The call was not answered within its deadline, including its repetition.")
 
-    /// The call's failure when its worker has ended.
+    /// The failure with which the call ends if its worker ends first.
     var failureAtEnd: WorkerFailure {
         if hasHung, operation.isOptional {
             return WorkerFailure(

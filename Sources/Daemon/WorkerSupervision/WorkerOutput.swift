@@ -2,19 +2,19 @@ import Foundation
 import Glibc
 import HostSystem
 
-/// The standard error of one worker process, to which PKCS#11 libraries write too. Some write a line for each call, so
-/// only some lines of each minute are kept, and only the beginning of a long one.
+/// The lines that a worker process and its PKCS#11 library write to standard error. Some libraries write a line for each
+/// call, so at most ``maximumLines`` are kept in each ``period``, and of each line the first ``maximumBytes``.
 enum WorkerOutput {
     struct Line: Sendable, Equatable {
         let text: String
-        /// The number of lines before this one that were not kept.
+        /// The number of lines that were dropped between the last kept line and this one.
         let dropped: Int
     }
 
     static let (maximumBytes, maximumLines, period) = (512, 20, Duration.seconds(60))
 
-    /// Reads on a thread of its own until every process has closed the other end.
-    /// - Parameter take: receives each line that is kept.
+    /// Starts a thread that reads lines until all processes have closed the other end of the pipe.
+    /// - Parameter take: receives each line that is kept, on that thread.
     static func read(from descriptor: OwnedDescriptor, _ take: @escaping @Sendable (Line) -> Void) {
         let thread = Thread {
             var lines = BoundedLines()
@@ -32,11 +32,11 @@ enum WorkerOutput {
         thread.start()
     }
 
-    /// Cuts bytes into lines, and drops what exceeds the limits.
+    /// Divides bytes into lines, and drops lines and bytes that exceed the limits.
     struct BoundedLines {
         private var begun: [UInt8] = []
         private var dropped = 0
-        /// The number of lines that were kept since `since`.
+        /// The number of lines that were kept since the beginning of the current period, ``since``.
         private var kept = 0
         private var since: ContinuousClock.Instant?
 
@@ -52,7 +52,7 @@ enum WorkerOutput {
             return lines
         }
 
-        /// Ends the line that has begun.
+        /// Ends the current line. Returns it; nil if the line is empty or dropped.
         mutating func end(at now: ContinuousClock.Instant) -> Line? {
             guard !begun.isEmpty else { return nil }
             defer { begun.removeAll(keepingCapacity: true) }

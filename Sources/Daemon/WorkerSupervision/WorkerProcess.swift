@@ -44,8 +44,8 @@ final class WorkerProcess: Sendable {
     ]
 
     /// Starts a worker. It does not inherit this process's environment.
-    /// - Parameter wrote: receives the lines that the worker and its library write to standard error, on a thread of
-    ///   their own, until both have closed it.
+    /// - Parameter wrote: receives the lines that the worker and its library write to standard error. It is called on a
+    ///   thread of its own, until both have closed their standard error.
     /// - Returns: the process, and the daemon's end of the socket pair, which the caller must close.
     static func spawn(
         _ executable: WorkerExecutable, environment: [String: String],

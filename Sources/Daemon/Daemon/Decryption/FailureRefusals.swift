@@ -30,8 +30,8 @@ func refusing<Answer>(
     }
 }
 
-/// Returns the HSM's answer to a call for the key-usage record; throws a refusal that names the HSM's reason. Only
-/// operators and auditors receive it.
+/// Returns the HSM's answer to a call for the key-usage record. If the call fails, throws a refusal with the HSM's reason.
+/// Only operators and auditors make such requests, so the reason need not be hidden.
 @discardableResult
 func refusing<Answer>(
     record call: @autoclosure () async throws(WorkerFailure) -> Answer
@@ -89,7 +89,7 @@ extension WorkerFailure {
         }
     }
 
-    /// The refusal of an operation for the key-usage record, with the HSM's reason.
+    /// The refusal for a failed call for the key-usage record, with the HSM's reason in its details.
     var recordRefusal: Refusal {
         let refusal = refusal
         guard kind != .protocolViolation else { return refusal }

@@ -170,7 +170,7 @@ final class KeyCatalogue: Sendable {
     private static let maximumWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {
-        // A key that no opened HSM token shows may be in one that is still opening.
+        // While an HSM token has not been opened yet, it may hold the keys that all others lack.
         let areAllOpen = state.withLock { $0.unopened.isEmpty }
         let unserved = entries.filter { entry in
             entry.condition.explanation != nil && entry.state != .destroyed

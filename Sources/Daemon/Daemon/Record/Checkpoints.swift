@@ -90,7 +90,7 @@ final class Checkpoints: CheckpointSealing {
     }
 
     /// Seals the record if an audit checkpoint is due.
-    /// - Returns: the code with which the HSM token or the ledger failed; nil if neither did.
+    /// - Returns: the code with which the HSM token or the ledger failed; nil if neither failed.
     private func sealIfDue() async -> RefusalCode? {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return nil }
         // The record is sealed even if the check finds a fault. Only an audit checkpoint can later prove the records from
@@ -114,8 +114,8 @@ final class Checkpoints: CheckpointSealing {
     @discardableResult
     func seal() async throws(Refusal) -> SignedCheckpoint? { try await seal(within: patience) }
 
-    /// Seals like ``seal()`` and waits as long for it as a call to remember the head may take, including the start of
-    /// a worker. The result shows whether that call hung.
+    /// Seals like ``seal()``, but waits up to a minute. The call that stores the head in the HSM token may hang, and fails
+    /// only after `call_timeout` and the start of another worker. This wait is long enough to learn that it has hung.
     func sealKnowingMemory() async throws(Refusal) { _ = try await seal(within: max(patience, .seconds(60))) }
 
     private func seal(within patience: Duration) async throws(Refusal) -> SignedCheckpoint? {
@@ -204,7 +204,7 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    /// For `status`: what is lost if the HSM token does not remember the end of the record.
+    /// A sentence for `status` if the HSM token does not remember the end of the record; else empty.
     var warnings: [String] { state.withLock { $0.memory.warnings } }
 
     /// Returns the public halves of all keys that have signed this ledger's audit checkpoints.
@@ -225,14 +225,14 @@ final class Checkpoints: CheckpointSealing {
     }
 }
 
-/// The HSM token's memory for the newest audit checkpoint, as the daemon has found it since its start.
+/// The HSM token's ability to remember the newest audit checkpoint, as the daemon has found it since its start.
 struct HSMTokenMemory {
-    /// True if the HSM token has remembered a head, in this process or before.
+    /// True if the HSM token has ever stored a head, in this process or before.
     var hasRemembered = false
-    /// The reason why the newest head was not stored; nil if it was.
+    /// The reason why the HSM token did not store the newest head; nil if it did.
     private(set) var fault: String?
-    /// True if storing a head hung in an HSM token that never remembered one. It is not tried again, since each attempt
-    /// costs a worker.
+    /// True if the call to store a head hung in an HSM token that has never stored one. The call is not repeated until the
+    /// daemon's next start, since each one that hangs costs a worker.
     private(set) var hasHung = false
 
     mutating func stored() {
@@ -242,12 +242,13 @@ struct HSMTokenMemory {
 
     /// Notes a failure to store a head.
     ///
-    /// Some HSM tokens (NSS) keep no data objects, and in some libraries the attempt hangs (the YubiHSM's). The audit
-    /// key still reveals that a ledger was lost. A rollback is detected by comparison with a head that an auditor keeps.
-    /// An HSM token that has remembered a head is out of order instead if it hangs. Otherwise one time-out would switch
-    /// off the detection of a rolled-back ledger.
+    /// Some HSM tokens (NSS) store no data objects, and some libraries (the YubiHSM's) hang in the call. The audit key in
+    /// them still shows that a ledger was lost. A rollback is found only by comparison with a head that an auditor keeps.
     ///
-    /// - Returns: true if the record is sealed without it; false if storing the head must be tried again.
+    /// If an HSM token that has stored a head before hangs, it is out of order, and the call is repeated. Otherwise a single
+    /// time-out would end the detection of a ledger that was rolled back.
+    ///
+    /// - Returns: true if the record counts as sealed without a stored head; false if the call must be repeated.
     mutating func failed(_ failure: WorkerFailure) -> Bool {
         switch failure.kind {
         case .auditRefused: break
@@ -358,9 +359,9 @@ final class UnsealedRecords: Sendable {
     func finish() { wake.finish() }
 }
 
-/// Determines when a failed seal is retried. While the HSM token is unavailable, every record makes an audit checkpoint
-/// due again, and each attempt costs a log line. The pauses between attempts are therefore one second, then two, up to
-/// ten; a minute after a call that hung, since each attempt then costs a worker.
+/// Determines when a failed seal is retried: after one second, then two, and up to ten. Without these pauses, each record
+/// would cause an attempt and a log line while the HSM token is unavailable. After a call that hung, the pause is a minute,
+/// since each further attempt costs a worker.
 struct SealRetry {
     static let longestPause = Duration.seconds(10)
     private static let pauseAfterHang = Duration.seconds(60)
@@ -370,7 +371,8 @@ struct SealRetry {
 
     func isDue(at now: ContinuousClock.Instant) -> Bool { notBefore.map { now >= $0 } ?? true }
 
-    /// - Parameter fault: the code with which the seal failed; nil if it did not.
+    /// Notes the result of an attempt.
+    /// - Parameter fault: the code with which the seal failed; nil if it succeeded.
     mutating func tried(_ fault: RefusalCode?, at now: ContinuousClock.Instant) {
         guard let fault else {
             (pause, notBefore) = (.zero, nil)

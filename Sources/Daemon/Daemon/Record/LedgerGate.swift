@@ -79,9 +79,10 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares the ledger with the HSM token each time that the HSM token has been opened, until there is a verdict.
-    /// If a comparison fails, it is retried after a pause (``ComparisonRetry``), since no event reports that the ledger
-    /// can be read again or that the HSM token's fault has ended.
+    /// Starts a task that compares the ledger with the HSM token whenever a worker has opened the HSM token, until a
+    /// comparison succeeds. If one fails, the task retries after a pause (``ComparisonRetry``). No event reports that the
+    /// ledger can be read again, or that the HSM token's fault has ended. Afterwards the task watches the other nodes'
+    /// findings.
     ///
     /// - Parameters:
     ///   - openings: a stream that yields an element each time a worker has opened the HSM token.
@@ -100,8 +101,8 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares once. A ledger that was accepted in the meantime stays in service.
-    /// - Returns: the code of the failure; nil if there is a verdict.
+    /// Compares once, unless a position has already been determined.
+    /// - Returns: the code of the failure; nil if there is a position.
     @discardableResult
     func compare() async -> RefusalCode? {
         guard position == .waiting else { return nil }
@@ -114,7 +115,7 @@ final class LedgerGate: Sendable {
             firstVerdict.finish()
             return nil
         } catch {
-            // The failure of a retry is logged only when the reason changes.
+            // Comparisons are repeated until one succeeds, so a failure is logged only when the reason changes.
             let reason = error.reason
             let isNew = lastFailure.withLock { last in
                 defer { last = reason }
@@ -233,18 +234,18 @@ final class LedgerGate: Sendable {
     }
 }
 
-/// The pauses between failed comparisons. A comparison makes calls to the HSM token, some of which leave objects in
-/// some HSM tokens (a TPM's library did, until every login failed). So the pauses double up to a minute, also when the
-/// HSM token is opened again in between. A comparison that the ledger fails costs the HSM token little, and is retried
-/// soon.
+/// Determines the pauses after failed comparisons. A comparison makes calls to the HSM token, and some HSM tokens keep objects
+/// of such calls (a TPM's library did, until every login failed). The pauses therefore double up to a minute, even if the HSM
+/// token is opened again in between. If the ledger failed, the pause is one second, since the HSM token was hardly used.
 struct ComparisonRetry {
     static let longestPause = Duration.seconds(60)
     private static let ledgerPause = Duration.seconds(1)
 
     private var next = Duration.milliseconds(100)
 
-    /// - Parameter fault: the code with which the comparison failed. After a call that hung, the pause is the longest
-    ///   one: each attempt costs a worker.
+    /// Returns the pause before the next comparison.
+    /// - Parameter fault: the code with which the comparison failed. After a call that hung the pause is ``longestPause``,
+    ///   since each further attempt costs a worker.
     mutating func pause(after fault: RefusalCode?) -> Duration {
         switch fault {
         case .ledgerUnavailable: return Self.ledgerPause

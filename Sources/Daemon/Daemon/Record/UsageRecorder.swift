@@ -170,7 +170,7 @@ struct LifecycleRecords: Sendable {
             AuditRecord(time: AuditTime(clock.now()), event: event, hsmToken: AuditText(hsmToken)))
     }
 
-    /// Records key pairs for self-tests that a worker has made and the HSM token keeps.
+    /// Records that a worker generated key pairs for its self-tests, which the HSM token keeps.
     func madeTestKeys(_ count: Int, hsmToken: String) {
         guard count > 0 else { return }
         recorder.ledger.note(

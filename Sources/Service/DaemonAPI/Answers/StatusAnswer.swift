@@ -56,8 +56,8 @@ public struct ProgramsStatus: Codable, Sendable, Equatable {
 public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// The HSM token's name in the configuration.
     public var name: String
-    /// `starting`, `ready` or `unavailable`. An HSM token that is open and serves nothing is `unavailable` too, and has
-    /// its description and shortcomings.
+    /// `starting`, `ready` or `unavailable`. An HSM token that is open but can serve nothing is `unavailable` too. Its
+    /// description and shortcomings are present.
     public var condition: String
     /// The reason why the HSM token is unavailable; absent otherwise.
     public var message: String?
@@ -65,7 +65,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     public var serialNumber: String?
     public var manufacturer: String?
     public var model: String?
-    /// The device's hardware version as `major.minor`; absent while the HSM token is not ready.
+    /// The device's hardware version as `major.minor`; absent while the HSM token is not open.
     public var hardwareVersion: String?
     public var firmwareVersion: String?
     /// The description and version that the PKCS#11 library reports about itself.
@@ -78,7 +78,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// performs the bare RSA operation. Absent if the HSM token makes no such signatures.
     public var pss: String?
     /// The algorithms with which this HSM token's identity keys sign TLS handshakes, in order of preference:
-    /// `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`. Absent while the HSM token is not ready.
+    /// `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`. Absent while the HSM token is not open.
     public var tlsAlgorithms: [String]?
     public var shortcomings: [String]
     /// The stored key pairs that the self-tests use: `EC_v1`, `RSA_v1`, `TLS`; absent if there are none.
@@ -86,7 +86,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// The worker's public key, for which private keys are sealed for an import: base64 of the uncompressed P-256 point, 65
     /// bytes. New at each start of the worker.
     public var importKey: String?
-    /// The number of keys that the HSM token holds; absent while it is not ready.
+    /// The number of keys that the HSM token holds; absent while it is not open.
     public var keys: Int?
     /// SHA-256 of the PKCS#11 library's file, 64 lower-case hexadecimal digits; absent if the file cannot be read.
     public var moduleSha256: String?
