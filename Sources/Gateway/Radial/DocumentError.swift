@@ -4,7 +4,7 @@ public struct DocumentError: Error, Sendable, Equatable {
     public enum Reason: Sendable, Equatable {
         /// The text is not an XML document.
         case notXML(XMLReadError.Reason)
-        /// The root is an element other than this one, or in another namespace.
+        /// The root element has a name other than the last part of ``DocumentError/element``, or another namespace.
         case otherRoot
         /// A required element or attribute is absent.
         case missing
@@ -33,7 +33,8 @@ public struct DocumentError: Error, Sendable, Equatable {
         case notBase64OfBytes(Int)
         /// The text is not this many hexadecimal digits.
         case notHexadecimal(digits: Int)
-        /// The payment token is encrypted for an RSA key: it has a wrappedKey, for which the document has no element.
+        /// The payment token is encrypted for an RSA key: it has a wrappedKey, for which Radial's documents have no
+        /// element.
         case formatWithoutElements
         /// The payment token's format is unknown.
         case unknownFormat
@@ -41,8 +42,8 @@ public struct DocumentError: Error, Sendable, Equatable {
         case notAnAmount
         /// The text is not three letters of ISO 4217.
         case notACurrency
-        /// `isToken` is not `true`, or the element has a text of a card number's form although `isToken` is `true`. The
-        /// text is not kept.
+        /// `isToken` is not `true`, or it is `true` and the text nevertheless has the form of a card number. The error
+        /// does not contain the text.
         case accountNumberNotTokenized
     }
 

@@ -11,15 +11,16 @@ public import SecretMemory
 ///   isRequestToCorrectCVVOrAVSError, SecureVerificationData. CardSecurityCode is omitted, since a payment token has
 ///   none.
 /// - `Payment-Datatypes-1.0.xsd`: PaymentContext (OrderId, PaymentAccountUniqueId with isToken), Amount's currencyCode,
-///   and SecureVerificationData. It describes 3-D Secure. The payment token's cryptogram and ECI are written in its
-///   elements CavvUcaf and ECI; AuthenticationAvailable and AuthenticationStatus are `Y`; TransactionId (3-D Secure's
-///   XID) and PayerAuthenticationResponse are required there, and empty here, since a payment token has neither.
+///   and SecureVerificationData. The elements of SecureVerificationData describe 3-D Secure. The message has the
+///   payment token's cryptogram and ECI in CavvUcaf and ECI; AuthenticationAvailable and AuthenticationStatus are `Y`.
+///   The schema also requires TransactionId (3-D Secure's XID) and PayerAuthenticationResponse. The message leaves them
+///   empty, since a payment token has neither.
 /// - `Checkout-Datatypes-1.0.xsd`: the address's parts, lengths of e-mail addresses and requestId, IPv4 addresses, and
 ///   the rule that an amount has at most two decimals.
 /// - SchemaVersion is in no published schema. Radial's page "Credit Card Authorization (card not present)" has it after
-///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it, a reply has no
-///   ResponseCode. Except for this element, and for cities of 36 to 40 characters, which the newer page permits, the
-///   document is valid according to the published schemas.
+///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData. Without SchemaVersion, a reply has
+///   no ResponseCode. Except for SchemaVersion, and for cities of 36 to 40 characters, which the newer page permits,
+///   the document is valid according to the published schemas.
 public struct CreditCardAuthMessage: Sendable, Equatable {
     /// The identifier by which Radial recognises a repeated request, 1 to 40 characters.
     public let requestId: String

@@ -6,12 +6,12 @@ public enum AuthorizationOutcome: Sendable, Equatable {
     /// payment.
     case timeout
     case declined(Decline)
-    /// Any other outcome: unknown codes, an approval with a code that is not an approval's, contradictory codes, or
-    /// codes that leave open whether the bank has authorized the payment (`AVS`, `CSC`, `AVSCSC` and
-    /// `AcceptOrderWithException` occur with approvals and are not declines). A person must decide.
+    /// Any other outcome: unknown codes, an approval whose AuthorizationResponseCode is not that of approvals,
+    /// contradictory codes, or codes that leave open whether the bank has authorized the payment (`AVS`, `CSC`,
+    /// `AVSCSC` and `AcceptOrderWithException` occur with approvals and are not declines). A person must decide.
     case other
 
-    /// Radial's codes of declines.
+    /// The AuthorizationResponseCodes with which Radial reports that a payment was declined.
     public enum Decline: String, Sendable, CaseIterable {
         case declined = "DECL"
         /// The account lacks funds or credit.
@@ -24,9 +24,9 @@ public enum AuthorizationOutcome: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - responseCode: ResponseCode, as described on Radial's page "Credit Card Authorization Response Codes" and the
-    ///     published schema (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil if there is none for the
-    ///     request's SchemaVersion.
-    ///   - authorizationResponseCode: AuthorizationResponseCode, of which the SDK names three (ICreditCardAuth.php).
+    ///     published schema (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil if the reply has none, as
+    ///     for a request whose SchemaVersion is below 1.1.
+    ///   - authorizationResponseCode: AuthorizationResponseCode. The SDK names three values (ICreditCardAuth.php).
     init(responseCode: String?, authorizationResponseCode: String) {
         let stated = Self(authorizationResponseCode: authorizationResponseCode)
         guard let responseCode else {
@@ -34,12 +34,12 @@ public enum AuthorizationOutcome: Sendable, Equatable {
             return
         }
         let outcome = Self(responseCode: responseCode)
-        // The SDK names a single code for approvals. An approval with an unknown code may be a decline, so it does not
-        // count.
+        // The SDK names a single code for approvals. An approval with an unknown AuthorizationResponseCode may be a
+        // decline, so its outcome is `other`.
         self = stated == outcome || stated == nil && outcome != .approved ? outcome : .other
     }
 
-    /// The ResponseCodes of ``timeout``.
+    /// The ResponseCodes that mean ``timeout``.
     public static let timeoutCodes = ["TIMEOUT", "PaymentProcessorTimeout"]
 
     private init(responseCode: String) {

@@ -14,7 +14,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
     public var bankAuthorizationCode: String
     public var cvv2ResponseCode: String
     public var avsResponseCode: String
-    /// A code that only American Express uses, like the next two.
+    /// A code that only replies about American Express cards contain, like the two codes that follow.
     public var phoneResponseCode: String?
     public var nameResponseCode: String?
     public var emailResponseCode: String?
@@ -61,8 +61,8 @@ public struct CreditCardAuthReply: Sendable, Equatable {
         self.paymentAccountInformation = paymentAccountInformation
     }
 
-    /// The meaning of the reply's codes. An approval without the bank's code does not count, since Radial accepts no
-    /// order without that code.
+    /// The meaning of the reply's codes. An approval without ``bankAuthorizationCode`` is
+    /// ``AuthorizationOutcome/other``, since Radial accepts no order without that code.
     public var outcome: AuthorizationOutcome {
         let outcome = AuthorizationOutcome(
             responseCode: responseCode, authorizationResponseCode: authorizationResponseCode)
@@ -115,10 +115,10 @@ extension CreditCardAuthReply {
     ]
 
     init(_ root: XMLElement) throws(DocumentError) {
-        let fields = try ElementFields(root, path: Self.name, children: Self.children, unknown: .passedOver)
+        let fields = try ElementFields(root, path: Self.name, children: Self.children, unknown: .skipped)
         let context = try ElementFields(
             fields.required("PaymentContext"), path: fields.path("PaymentContext"),
-            children: ["OrderId", "PaymentAccountUniqueId"], unknown: .passedOver)
+            children: ["OrderId", "PaymentAccountUniqueId"], unknown: .skipped)
         _ = try context.required("PaymentAccountUniqueId")
         guard context.attribute("isToken", of: "PaymentAccountUniqueId") == "true" else {
             throw context.fault(.accountNumberNotTokenized, "PaymentAccountUniqueId")
@@ -143,7 +143,7 @@ extension CreditCardAuthReply {
             element throws(DocumentError) in
             let fields = try ElementFields(
                 element, path: fields.path("PaymentAccountInformation"),
-                children: ["BinPrefix", "PanSuffix", "OriginalPanSuffix"], unknown: .passedOver)
+                children: ["BinPrefix", "PanSuffix", "OriginalPanSuffix"], unknown: .skipped)
             return PaymentAccountInformation(
                 binPrefix: Self.optional("BinPrefix", 0...10, fields),
                 panSuffix: Self.optional("PanSuffix", 0...10, fields),
@@ -177,8 +177,8 @@ extension CreditCardAuthReply {
             throw DocumentError(
                 .notACurrency, "\(fields.path(name))/@currencyCode", line: fields.element(name)?.line)
         }
-        // The schema writes every amount with two decimals, even 1000.00 yen. The currency is next to it, so zeros
-        // beyond its decimals have no other meaning.
+        // The schema writes every amount with two decimals, even 1000.00 yen. `Amount` refuses more decimals than the
+        // currency has, so `.00` is removed first.
         if decimal.hasSuffix(".00") { decimal.removeLast(3) }
         guard let amount = Amount(decimal: decimal, currency: currency) else { throw fields.fault(.notAnAmount, name) }
         return amount

@@ -37,7 +37,8 @@ public enum RadialReply: Sendable, Equatable {
     /// A Fault document: the request was not processed, or a time-out occurred.
     case fault(ProcessorFault)
 
-    /// Parses either document. Unknown elements and attributes are skipped, as the schema's `xsd:any` requires.
+    /// Parses a CreditCardAuthReply or a Fault document. Unknown elements and attributes are skipped, as the schema's
+    /// `xsd:any` requires.
     ///
     /// - Throws: ``DocumentError``, including for ``DocumentError/Reason/accountNumberNotTokenized``.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
@@ -57,7 +58,7 @@ public struct ProcessorFault: Sendable, Equatable {
     public let code: String?
 
     init(_ root: XMLElement) throws(DocumentError) {
-        let fields = try ElementFields(root, path: "Fault", children: ["Code"], unknown: .passedOver)
+        let fields = try ElementFields(root, path: "Fault", children: ["Code"], unknown: .skipped)
         let code = try fields.text("Code", atMost: 256)?.trimmingXMLWhiteSpace ?? ""
         let letters = code.utf8.allSatisfy { (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) }
         self.code = letters && (1...64).contains(code.utf8.count) ? code : nil

@@ -4,7 +4,7 @@
 /// A merchant's backend must see CVV2ResponseCode and AVSResponseCode before it ships, even if it repeats the request
 /// because a reply was lost. The only card data in the line are the tender type.
 public struct ReplyCodes: Sendable, Equatable {
-    /// The elements in the order of the line, by their names in the line.
+    /// The codes in the order of ``text``. A raw value is the code's name in ``text``.
     private enum Field: String, CaseIterable {
         case response = "Code"
         case authorization = "Auth"
@@ -92,7 +92,7 @@ public struct ReplyCodes: Sendable, Equatable {
         }
     }
 
-    /// The line; empty if no code is known.
+    /// The codes on one line; empty if no code is known.
     public var text: String {
         Field.allCases.compactMap { field in values[field].map { "\(field.rawValue)=\($0)" } }.joined(separator: " ")
     }

@@ -1,11 +1,11 @@
 /// A backend's request to pay with an encrypted payment token: CreditCardAuthRequest of Radial's single-request flow.
 ///
-/// It is parsed according to the page's table of request elements, with all its restrictions. Required values must not
-/// be blank; elements that neither the table nor the schema names are refused. The amount is not in the document, but
-/// in the payment token.
+/// The parser applies all restrictions in the table of request elements on Radial's page. Required values must not be
+/// blank; elements that neither the table nor the schema names are refused. The amount is not in the document, but in
+/// the payment token.
 public struct CreditCardAuthRequest: Sendable, Equatable {
-    /// The attribute requestId, 1 to 40 characters. The schema requires it but the table does not mention it, so it may
-    /// be omitted.
+    /// The attribute requestId, 1 to 40 characters. A backend may omit the attribute: the schema requires it, but
+    /// Radial's table does not mention it.
     public let requestId: String?
     public let wallet: WalletPaymentInformation
     /// 1 to 20 characters.
@@ -16,7 +16,7 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
     /// A dotted quad.
     public let customerIPAddress: String
     public let shipTo: Party
-    /// ``SchemaVersion/absent`` if the request states none, as in the page's example.
+    /// ``SchemaVersion/absent`` if the request states none, as in the example on Radial's page.
     public let schemaVersion: SchemaVersion
     /// Features/IncludePaymentAccountInformation: true to include the BIN prefix and the PAN suffixes in the reply.
     public let includesPaymentAccountInformation: Bool

@@ -45,7 +45,7 @@ public struct PhysicalAddress: Sendable, Equatable {
 enum Length {
     static let orderId = 1...20
     static let addressLine = 1...70
-    /// The limit in the published schema, which is older than the table, is 35.
+    /// The limit in Radial's table. The published schema, which is older, permits only 35.
     static let city = 1...40
     static let mainDivision = 1...35
     static let countryCode = 2...40
@@ -53,6 +53,6 @@ enum Length {
     static let email = 1...70
     /// The limit in the schema (RequestId).
     static let requestId = 1...40
-    /// The limit for names and telephone numbers, for which the table has no limit; no real value is longer.
+    /// The limit for names and telephone numbers, for which Radial's table has no limit; no real value is longer.
     static let name = 1...256
 }

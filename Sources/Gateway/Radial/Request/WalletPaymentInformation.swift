@@ -31,7 +31,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     /// The permitted lengths of base64; the largest document of ``CreditCardAuthRequest`` could not contain more.
     private static let maximumBase64 = 1...(128 << 10)
 
-    /// Parses a document with this root.
+    /// Parses a document whose root element is WalletPaymentInformation.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         try self.init(ElementFields.root(bytes, Self.name, limits: limits), path: Self.name)
     }

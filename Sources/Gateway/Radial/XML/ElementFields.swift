@@ -16,7 +16,7 @@ struct ElementFields {
         case refused
         /// Unknown elements and attributes are skipped. This is for a service's response, whose schema permits elements
         /// that it does not list (`xsd:any`).
-        case passedOver
+        case skipped
     }
 
     init(
@@ -28,7 +28,7 @@ struct ElementFields {
         var children: [String: XMLElement] = [:]
         for child in element.children {
             guard names.contains(child.name), child.namespace == radialNamespace else {
-                if unknown == .passedOver { continue }
+                if unknown == .skipped { continue }
                 throw DocumentError(.unknownElement, path, line: child.line)
             }
             guard children.updateValue(child, forKey: child.name) == nil else {
@@ -54,7 +54,7 @@ struct ElementFields {
         return root
     }
 
-    /// Parses a document.
+    /// Parses a document of any root and returns the root element.
     ///
     /// - Parameter name: the element to name in errors.
     static func document(_ bytes: [UInt8], _ name: String, _ limits: XMLLimits) throws(DocumentError) -> XMLElement {

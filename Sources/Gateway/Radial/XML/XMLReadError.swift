@@ -9,7 +9,8 @@ public struct XMLReadError: Error, Sendable, Equatable {
         case notUTF8
         /// The document declares an XML version other than 1.0.
         case version
-        /// `<!DOCTYPE`: no document here needs one, and entities are declared in it.
+        /// The document has a document type (`<!DOCTYPE`), which can declare entities. None of Radial's documents needs
+        /// one.
         case documentType
         /// An entity other than the five of XML 1.0 §4.6.
         case entity

@@ -3,9 +3,9 @@ import CLibxml2
 extension XMLElement {
     /// Parses a whole document: XML 1.0 with namespaces, in UTF-8.
     ///
-    /// While libxml2 parses, the reader counts what it finds. The reader stops libxml2 at the first error, at the first
-    /// element over the limit, and at a document type before any of its declarations is read. So no declaration exists
-    /// that could be expanded or fetched. libxml2 prints nothing.
+    /// While libxml2 parses, the reader counts elements and their depth. The reader stops libxml2 at
+    /// the first error, at the first element over the limit, and at a document type before any of its declarations is
+    /// read. So no declaration exists that could be expanded or fetched. libxml2 prints nothing.
     ///
     /// - Throws: ``XMLReadError``, the first fault in the document.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(XMLReadError) {
