@@ -9,7 +9,7 @@ public struct PaymentListRequest: StrictRequest {
     public var states: String?
     /// The time at or after which the payments were received.
     public var since: Date?
-    /// The largest number of payments, 1 to 1000, in digits.
+    /// The maximum number of payments in the list, 1 to 1000, as decimal digits.
     public var limit: String?
 
     public enum CodingKeys: CodingKey, CaseIterable {

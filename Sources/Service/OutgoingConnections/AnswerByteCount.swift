@@ -26,20 +26,21 @@ package final class AnswerByteCount: ChannelInboundHandler {
 
     /// Returns a handler for use before TLS. It counts all bytes that arrive while an answer is awaited, even those
     /// that belong to no answer, such as session tickets (RFC 8446 §4.6.1). 256 KiB are enough for a handshake and the
-    /// largest answer in records of any usual size.
+    /// largest answer, in TLS records of any usual size.
     package static func ofConnection() -> AnswerByteCount {
         AnswerByteCount(maximumHeadBytes: 256 << 10, maximumBodyBytes: 0)
     }
 
-    /// Starts the count of another answer.
+    /// Sets the count to zero for the next answer, and restores the bound for a head.
     package func begin() {
         bytes = 0
         most = maximumHeadBytes
     }
 
-    /// Called when the final head has arrived.
+    /// Raises the bound, so that it includes the body. The caller calls it when the final head, after any interim
+    /// answers, has arrived.
     package func headHasEnded() {
-        // Twice the body leaves room for trailers and for the chunk sizes of the smallest sensible chunks.
+        // Twice the body's bound leaves room for trailers and for the chunk sizes of the smallest sensible chunks.
         most = maximumHeadBytes + 2 * maximumBodyBytes
     }
 

@@ -13,7 +13,8 @@ package final class HTTPConnection: Sendable {
         self.channel = channel
     }
 
-    /// Sends a request, once. The previous one must have been answered. After a failure the connection is closed.
+    /// Sends a request and returns its answer, without repeating the request. The previous request must have been
+    /// answered. After a failure the connection is closed.
     ///
     /// - Parameter deadline: the time after which nothing is sent.
     package func send(
@@ -29,27 +30,28 @@ package final class HTTPConnection: Sendable {
         return whole
     }
 
-    /// Sends a request. Call on the connection's event loop.
+    /// Sends a request, and completes the promise with its answer. Must be called on the connection's event loop.
     func ask(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPResponse>
     ) {
         exchange.value.ask(request, before: deadline, answer)
     }
 
-    /// The time of the last answer.
+    /// The time at which the last request was answered or failed; before the first, the time at which the connection
+    /// was made.
     package var lastUse: ContinuousClock.Instant { used.withLock { $0.last } }
 
     /// The number of answers received.
     package var answers: Int { used.withLock { $0.answers } }
 
-    /// Returns true until the end of the connection has been noticed.
+    /// True until this host notices that the connection has ended.
     package var isOpen: Bool { channel.isActive }
 
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     package func isAlive() async -> Bool {
         // The event loop polls its sockets, and then runs the waiting tasks. The first task makes it poll. When the
-        // second task has run, the loop has noticed if the connection had already ended. Only a loop that other tasks
-        // kept busy all the time may not have polled.
+        // second task has run, the loop has noticed the end of a connection that had already ended. Only a loop that
+        // other tasks kept busy all the time may not have polled.
         for _ in 0..<2 {
             guard (try? await channel.eventLoop.submit {}.get()) != nil else { return false }
         }

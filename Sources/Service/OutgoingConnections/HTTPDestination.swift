@@ -3,8 +3,8 @@ import NIOPosix
 
 /// A server to which this program sends HTTP/1.1 requests, and the proxy and TLS layers of the connections to it.
 ///
-/// It never repeats a request, has no connection pool, and follows no redirects. A caller that may
-/// repeat a request does so itself: ``HTTPFault/phase`` tells if any byte of the request may have been sent.
+/// It never repeats a request, has no connection pool, and follows no redirects. A caller that may repeat a request
+/// does so itself: ``HTTPFault/phase`` shows if any byte of the request may have been sent.
 package struct HTTPDestination: Sendable {
     package enum Place: Sendable {
         case host(String, port: Int)
@@ -14,7 +14,7 @@ package struct HTTPDestination: Sendable {
     }
 
     package let place: Place
-    /// The maximum size of a body that is gathered.
+    /// The maximum size in bytes of a body that is gathered (``HTTPRequest/Delivery/gathered``).
     package let maximumBodyBytes: Int
     /// Resolves the host's name.
     package var names = HostNames.shared

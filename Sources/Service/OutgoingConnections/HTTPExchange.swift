@@ -3,9 +3,10 @@ import NIOHTTP1
 import NIOPosix
 import NIOTLS
 
-/// The last handler of a connection's pipeline. When the connection is chosen for use, this handler adds those for TLS
-/// and HTTP in front of itself. It then sends one request after another and delivers each answer within its bounds.
-/// Anything unexpected closes the connection.
+/// The last handler of a connection's pipeline. NIO may open several connections to one destination, of which one is
+/// chosen for use. On the chosen connection, this handler adds the handlers for TLS and HTTP in front of itself. It
+/// then sends one request after another and delivers each answer within its bounds. Anything unexpected closes the
+/// connection.
 final class HTTPExchange: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
@@ -15,7 +16,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     private enum State {
-        /// The promise is nil until the connection is chosen.
+        /// The promise is nil until ``open(before:_:)`` chooses the connection.
         case opening(EventLoopPromise<HTTPConnection>?)
         case idle
         case asked(Query)
@@ -120,7 +121,8 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // NIO tried several connections, and these bytes came on one that was not chosen.
+        // The HTTP handlers are not in place yet. Raw bytes that arrive now belong to a connection that was not chosen
+        // for use.
         if case .opening = state { return }
         switch (unwrapInboundIn(data), state) {
         case (.head(let head), .asked(let query)): begin(head, of: query, context)
@@ -253,7 +255,7 @@ package struct HTTPBodyReader: NIOAsyncSequenceProducerDelegate {
 }
 
 extension HTTPResponseHead {
-    /// Returns true if the head says where its body ends.
+    /// True if the head determines the end of the body, by a length or by chunks.
     fileprivate var isFramed: Bool {
         headers.contains(name: "content-length")
             || headers[canonicalForm: "transfer-encoding"].last?.lowercased() == "chunked"

@@ -14,7 +14,7 @@ package struct HTTPRequest: Sendable {
     }
 
     package var head: HTTPRequestHead
-    /// The body, which is sent with its length; nil for none.
+    /// The body, which is sent with a Content-Length header; nil if the request has no body.
     package var body: ByteBuffer?
     package var delivery = Delivery.gathered
     /// Runs once on the event loop if the request was sent and the deadline passes before the answer. Returns the additional
@@ -75,7 +75,7 @@ package enum HTTPBody: Sendable {
     case pieces(Pieces)
 }
 
-/// The reason why there is no answer.
+/// The reason why a request has no answer, or why a streamed body ended early.
 package struct HTTPFault: Error, Sendable {
     /// The stage that the connection had reached. Before ``asked`` no byte of the request was written; from then on the
     /// request may have arrived.

@@ -5,9 +5,9 @@ import Synchronization
 
 /// Looks up the addresses of the hosts that this process connects to.
 ///
-/// NIO's own resolver calls getaddrinfo(3) on one serial queue per event loop. If a name server does not answer for one host,
-/// the connections to all others wait. Here each name has at most one look-up at a time, on its own thread. Found addresses
-/// are cached, so that most connections need no look-up.
+/// NIO's own resolver calls getaddrinfo(3) on one serial queue per event loop. If a name server does not answer for one
+/// host, the connections to all others wait. This type looks up each name at most once at a time, on a thread for that
+/// look-up. Found addresses are cached, so that most connections need no look-up.
 ///
 /// No name comes from a request: those of Apple, the proxy and the processors are configuration. Literal addresses are never
 /// looked up.

@@ -16,8 +16,8 @@ package protocol ServerConfiguration: Sendable {
     /// Settings that are allowed but weaken the service, or deserve attention for another reason.
     var warnings: [ConfigurationWarning] { get set }
 
-    /// Returns the parts that only a restart can change, each with its section's name, and true if `new` leaves the
-    /// part unchanged.
+    /// Compares the parts that only a restart can change with those of `new`. Each element has the name of a part's
+    /// section, and true if the part is unchanged.
     func fixedParts(in new: Self) -> [(name: String, isUnchanged: Bool)]
     /// Copies the parts that can change while the program runs.
     mutating func applyReloadableParts(from new: Self)
@@ -81,8 +81,8 @@ extension Current where Value: ServerConfiguration {
 package protocol ReloadableParts: Sendable {
     associatedtype Configuration: ServerConfiguration
 
-    /// Puts into force the parts that may change, all of them or none. On open connections they apply from the next request
-    /// on.
+    /// Puts into force the parts that may change, all of them or none. Open connections use the new parts from their
+    /// next request on.
     ///
     /// - Returns: the sections whose changes need a restart, and the warnings to log.
     func reload(

@@ -4,10 +4,11 @@ package import Telemetry
 
 /// The sender of a request, as far as it is known.
 package protocol RequestSender: Sendable {
-    /// The source whose refused requests share log lines. Requests that are refused for their heads with the same code
-    /// have one line together. Nil if each request has its own line.
+    /// The source whose refused requests share log lines. One line covers all requests from this source that are
+    /// refused for their heads with the same code. Nil if each refused request has its own line.
     var sharedLines: ConnectionSource? { get }
-    /// Adds identifiers and times for the log. It adds nothing from a body or a query, and of the headers only the trace.
+    /// Adds identifiers and times for the log. From the request itself it adds only the trace in the headers, and no
+    /// part of a body or a query.
     ///
     /// - Parameter took: the time from the request's head to its answer.
     func describe(in metadata: inout Logger.Metadata, took: Duration)
@@ -20,8 +21,8 @@ package struct RequestLog: Sendable {
         package let endpoint: String
         package var sender: Sender
         let started = ContinuousClock.now
-        /// The time that the program itself took. It is set for a streamed answer, whose total time depends on its
-        /// reader.
+        /// The time that the program itself took. It is set for a streamed answer, whose total time depends on how fast
+        /// the client reads.
         package var took: Duration?
 
         package init(endpoint: String, sender: Sender) {
@@ -32,7 +33,7 @@ package struct RequestLog: Sendable {
         package var elapsed: Duration { took ?? started.duration(to: .now) }
     }
 
-    /// A key for the refusals that share a log line.
+    /// The source and the code of the refusals that share a log line.
     private struct CheapRefusal: Hashable {
         let source: ConnectionSource
         let code: String

@@ -17,17 +17,17 @@ package protocol RouterRules: Sendable {
     /// Returns true if the route is on the peer's socket.
     func offers(_ route: Row, to peer: Peer) -> Bool
     func sender(of head: RequestHead, from peer: Peer) -> Sender
-    /// The first check, which identifies the sender. An untrusted sender does not learn which routes exist.
+    /// Identifies the sender, as the first check of a request. An untrusted sender does not learn which routes exist.
     ///
     /// - Parameters:
-    ///   - here: the routes of the path.
-    ///   - route: the route of the method.
+    ///   - here: the routes at the request's path.
+    ///   - route: the route among them for the request's method; nil if there is none.
     func identify(
         _ sender: inout Sender, by head: RequestHead, from peer: Peer, here: [Row], route: Row?
     ) throws(Refused)
     /// Returns the end of the sentence that refuses an unknown path, such as ` on the admin socket`.
     func place(of peer: Peer) -> String
-    /// The last check before the body is read.
+    /// Refuses a request that the sender may not make. This is the rules' last check before the body is read.
     func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)
     /// Called after a request was refused for its head, or by the listener itself. The listener does not know the
     /// sender, which is then nil.
@@ -127,7 +127,8 @@ package struct Router<Rules: RouterRules>: Sendable {
 
 /// One method on one path: the right that it needs, and its handler.
 ///
-/// A class, because each request passes its route on several times, and would otherwise copy it each time.
+/// A class, because several functions receive the route of each request. Each of these calls would otherwise copy the
+/// route.
 package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRefusal>: Sendable {
     package let method: String
     /// A path whose segments are literal, except `{…}`, which matches any one segment. It is also the label in metrics and
@@ -139,7 +140,7 @@ package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRe
     /// The right that a caller needs, in the program's terms.
     package let access: Access
     package let form: DocumentForm
-    /// The maximum size of the body, which must be in ``form``; 0 for a route without a body.
+    /// The maximum size in bytes of the body, which must be in ``form``; 0 for a route without a body.
     package let bodyLimit: Int
     package let respond: @Sendable (Request) async throws(Refused) -> EndpointAnswer
 
@@ -207,7 +208,7 @@ package protocol ServerRefusal: Error, Sendable {
     func answer(as form: DocumentForm) -> HTTPAnswer
 }
 
-/// The form of a request's body and of its refusals.
+/// The document format of a request's body and of the refusals that answer the request.
 package enum DocumentForm: Sendable {
     case json
     case xml
@@ -266,8 +267,8 @@ extension HTTPAnswer {
     /// - Parameter retryAfter: seconds for the Retry-After header.
     package init(refusing body: [UInt8], status: Int, headers: [Header], retryAfter: Int?) {
         let again = retryAfter.map { [Header(name: "Retry-After", value: String($0))] } ?? []
-        // After 408 and 413 the rest of the request may still arrive, and would be read as the next one. An unknown caller
-        // (401) keeps no connection.
+        // After 408 and 413 the rest of the request may still arrive, and would be read as the next request. The
+        // connection of an unknown caller (401) is also closed.
         self.init(status: status, headers: headers + again, body: body, closes: [401, 408, 413].contains(status))
     }
 }
