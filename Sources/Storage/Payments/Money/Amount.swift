@@ -1,9 +1,9 @@
 /// An amount of money as a whole number of its currency's minor units. It is never a floating-point number, since 0.1
 /// has no binary representation.
 ///
-/// Apple's payment data also contain such a number (`transactionAmount`). Only for currencies with two decimals is it
-/// known that this number counts minor units of ISO 4217: Apple's reference has no example with zero or three decimals
-/// (``isAppleUnitVerified``).
+/// Apple's payment data also contain such a number (`transactionAmount`). For currencies with two decimals, that number
+/// is known to count minor units of ISO 4217. For others, the unit is unknown, since Apple's reference has no example
+/// with zero or three decimals (``isAppleUnitVerified``).
 public struct Amount: Sendable, Hashable {
     /// From 0 to ``most``.
     public let minorUnits: Int64
@@ -12,7 +12,7 @@ public struct Amount: Sendable, Hashable {
     /// The largest number with twelve digits, the size of ISO 8583's field 4 and EMV's tag 9F02.
     public static let most: Int64 = 999_999_999_999
 
-    /// Nil if the amount is negative, or more than ``most``.
+    /// Returns nil if `minorUnits` is negative, or more than ``most``.
     public init?(minorUnits: Int64, currency: Currency) {
         guard (0...Self.most).contains(minorUnits) else { return nil }
         (self.minorUnits, self.currency) = (minorUnits, currency)
@@ -39,7 +39,7 @@ public struct Amount: Sendable, Hashable {
     }
 
     /// The amount in major units with all of the currency's decimals: `10.90`, and `1000` for a currency without
-    /// decimals. It is also a JSON number.
+    /// decimals. The text is also a valid JSON number.
     public var decimal: String {
         let digits = String(minorUnits)
         guard currency.decimals > 0 else { return digits }

@@ -55,13 +55,14 @@ final class SQLitePaymentConnections: Sendable {
             try DurableSQLite.requireDurability(db, path: path)
             try SQLitePaymentSchema.prepare(db, path: path)
             do {
-                // The lock proves that the gateway which made these attempts has ended, so there is no need to wait for
-                // their deadlines or to trust a clock.
+                // This process has the lock file's lock, so the gateway that made these attempts has ended. Their
+                // deadlines can therefore be set to 0, without waiting for them or trusting a clock.
                 try db.durably {
                     try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
                 }
             } catch let error as DatabaseError where error.isLackOfRoom {
-                // If there is no room for this change, the attempts keep their deadlines.
+                // If there is no room for this change, the attempts keep their deadlines, and count as abandoned only
+                // later.
                 try db.leaveTransaction()
             }
         }
@@ -74,7 +75,7 @@ final class SQLitePaymentConnections: Sendable {
 
     /// Opens the file only for reading, because there is no room to write.
     ///
-    /// - Throws: if the file cannot be read, or has the tables of another schema.
+    /// - Throws: an error if the file cannot be read, or if its tables have another schema version.
     private static func withoutRoom(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let reader = try DurableSQLite.readingAlone(path, label: "payments.reader", busyTimeout: busyTimeout)
         try reader.read { db in
@@ -109,7 +110,7 @@ final class SQLitePaymentConnections: Sendable {
     private static let noRoom = PaymentStoreError.unavailable(
         reason: "Its file system is full, so it can only be read; free some space.")
 
-    /// Opens the file for writing if there was no room for it before.
+    /// Opens the file for writing if it is open only for reading, because the disk was full.
     func openForWriting() async throws(PaymentStoreError) {
         guard case .withoutRoom = state.withLock({ $0 }) else { return }
         try await onThread { [self] () throws(PaymentStoreError) in
@@ -134,8 +135,8 @@ final class SQLitePaymentConnections: Sendable {
         }
     }
 
-    /// Blocks until the current operations have ended. If a connection cannot be closed, it is closed when the process
-    /// ends.
+    /// Closes the connections; blocks until the current operations have ended. If a connection cannot be closed, it is
+    /// closed when the process ends.
     func close() {
         let last = state.withLock { state in
             defer { state = .closed }
@@ -152,7 +153,7 @@ final class SQLitePaymentConnections: Sendable {
     }
 }
 
-/// Changes of payments share no state within a batch.
+/// Batches of changes that share no state: each change of a payment depends only on the rows that it reads.
 struct PaymentBatches: SQLiteBatches {
     typealias Failure = PaymentStoreError
 

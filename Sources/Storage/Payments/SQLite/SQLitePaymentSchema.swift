@@ -6,7 +6,7 @@ enum SQLitePaymentSchema {
     /// change, because existing files were made with them.
     static let steps = [version1, version2]
 
-    /// Incremented with every change of a table.
+    /// The current version of the tables, incremented with every change of a table.
     static let version = steps.count
 
     /// Creates the tables in an empty file, upgrades older ones in one transaction, or checks that they exist.
@@ -32,8 +32,8 @@ enum SQLitePaymentSchema {
     }
 
     /// The triggers protect against defects of this program and against manual changes: history can only be appended
-    /// to, a payment's name never changes once assigned, and a payment that may have been sent never returns to a state
-    /// in which it may be sent.
+    /// to, a payment's transaction identifier never changes once assigned, and a payment that may have been sent never
+    /// returns to a state in which it may be sent.
     private static let version1 = """
         CREATE TABLE payment_store (schema_version INTEGER NOT NULL) STRICT;
         INSERT INTO payment_store VALUES (1);

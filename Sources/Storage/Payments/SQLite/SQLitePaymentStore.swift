@@ -19,7 +19,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
     ///
     /// - Parameters:
     ///   - path: absolute. Its directory must exist, and no other account may be able to write to it.
-    ///   - timeout: the limit of each change and each query.
+    ///   - timeout: the time limit of each change and each query.
     public init(path: String, timeout: Duration = .seconds(10)) throws(PaymentStoreOpeningError) {
         let lock: DatabaseFileLock
         do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }
@@ -33,8 +33,8 @@ public final class SQLitePaymentStore: StoredPaymentStore {
         self.lock = Mutex(lock)
     }
 
-    /// Checks the file's location as opening it would, but creates nothing. Do not call it in a process that has the
-    /// store open.
+    /// Makes the same checks of the file's location as opening the store, but creates nothing. Do not call it in a
+    /// process that has the store open.
     public static func examine(path: String) throws(PaymentStoreOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw PaymentStoreOpeningError(error)

@@ -19,7 +19,7 @@ public enum PaymentState: String, Sendable, CaseIterable {
     case pending
     /// It is certain that nothing reached the processor. The same client may try again.
     case notSent = "not_sent"
-    /// The decrypted data went to the caller. It can never be submitted from here.
+    /// The decrypted data went to the caller. The gateway never submits this payment itself.
     case released
     /// The payment token or the request was refused before anything was sent. The same client may try again, but will
     /// be refused again unless the cause is fixed.
@@ -29,7 +29,7 @@ public enum PaymentState: String, Sendable, CaseIterable {
     ///
     /// `submitting` can only follow `decrypted`. `pending` leads to an outcome and never to `notSent`: a payment that
     /// may have been sent is not sent again. `notSent` and `refused` end an attempt and lead to `received` of the next
-    /// attempt. So does `received` of an abandoned attempt.
+    /// attempt. The `received` of an abandoned attempt also leads to the `received` of the next attempt.
     public var successors: Set<PaymentState> {
         switch self {
         case .received: [.received, .decrypted, .notSent, .refused]

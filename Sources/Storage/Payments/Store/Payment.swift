@@ -1,8 +1,8 @@
 import Encodings
 public import Foundation
 
-/// One client's payment token and the payment's progress, which is everything that is stored. It contains no card data
-/// and no contact data.
+/// The stored data of one payment: a client's payment token, identified by a digest, and the payment's progress. The
+/// store keeps nothing else, and so no card data and no contact data.
 public struct Payment: Sendable, Equatable {
     /// The key that identifies a client's payment token in the store.
     public struct Key: Sendable, Hashable {
@@ -31,12 +31,12 @@ public struct Payment: Sendable, Equatable {
     /// The SHA-256 of the order and the expectations in the client's request. A different digest means a different
     /// request.
     public let requestDigest: [UInt8]
-    /// The client's identifier of the order; nil if it gave none.
+    /// The client's identifier of the order; nil if the request has none.
     public let orderId: String?
     public var state: PaymentState
     /// The attempt that wrote the state.
     public var attempt: PaymentAttempt
-    /// The transaction, known once paytokend has answered.
+    /// The transaction; nil until paytokend has released the payment token.
     public var transaction: PaymentTransaction?
     public var outcome: PaymentOutcome?
     public let receivedAt: Date
@@ -72,9 +72,11 @@ public struct Payment: Sendable, Equatable {
     /// The largest expected difference in seconds between the clocks of two hosts.
     public static let clockMargin: TimeInterval = 5
 
-    /// The number of attempts that may end without sending anything before further ones have to wait.
+    /// The number of attempts that may end without sending anything before further attempts have to wait
+    /// ``attemptInterval``.
     public static let maximumFreeAttempts = 100
-    /// Seconds from the end of the last attempt to the next one, after ``maximumFreeAttempts``.
+    /// The minimum time in seconds from the end of the last attempt to the next one, once there were
+    /// ``maximumFreeAttempts``.
     public static let attemptInterval: TimeInterval = 60
 
     /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days. A
@@ -123,7 +125,7 @@ public struct PaymentTransaction: Sendable, Equatable {
     /// The processor's name in the configuration; nil if nothing is submitted.
     public let processor: String?
     /// A keyed digest of the card's account number, 33 bytes, with which the gateway recognises that number in the
-    /// processor's later responses. It is kept until the outcome is known; nil if the gateway has no key for it.
+    /// processor's later responses. Nil once the outcome is known, or if the gateway has no key for the digest.
     public internal(set) var accountDigest: [UInt8]?
 
     public static let accountDigestByteCount = 33

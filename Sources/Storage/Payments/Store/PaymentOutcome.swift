@@ -3,7 +3,7 @@ public import Foundation
 /// The result that ended an attempt, or a payment.
 ///
 /// Its texts come from a processor, which may include a card's account number. The initialiser masks every text that
-/// has the form of one, so that none reaches the store, a client or the log.
+/// has the form of an account number, so that no such number reaches the store, a client or the log.
 public struct PaymentOutcome: Sendable, Equatable {
     /// The reason, as a word from a closed list or from the processor's documentation: 1 to 100 printable ASCII
     /// characters; nil for a payment that needs no reason.
@@ -37,8 +37,8 @@ public struct PaymentOutcome: Sendable, Equatable {
             processedAt: processedAt)
     }
 
-    /// Returns this outcome, with its missing values taken from the earlier one. A person needs these values to find
-    /// the payment at the processor.
+    /// Returns this outcome. If it has no processor reference or no authorization code, the result has that of the
+    /// earlier outcome. A person needs these values to find the payment at the processor.
     func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self
         outcome.processorReference = processorReference ?? earlier?.processorReference
@@ -46,7 +46,7 @@ public struct PaymentOutcome: Sendable, Equatable {
         return outcome
     }
 
-    /// The outcome, in which texts whose digits contain an account number are masked.
+    /// Returns the outcome, with every text masked whose digits contain an account number.
     ///
     /// - Parameter isAccountNumberIn: receives all ASCII digits of a text, in order, regardless of the characters
     ///   between them.

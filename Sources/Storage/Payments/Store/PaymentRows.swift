@@ -53,7 +53,7 @@ struct PaymentRows {
             prepared: "find_transaction")
     }
 
-    /// Writes the whole row, replacing one with the same key.
+    /// Writes the whole row, and replaces an existing row with the same key.
     static func put(_ payment: Payment) -> StoredStatement {
         let (transaction, outcome) = (payment.transaction, payment.outcome)
         return StoredStatement(

@@ -57,7 +57,7 @@ struct SettledRow {
     /// The time of the history lines.
     let at: Date
 
-    /// The payment whose attempt and time the history lines contain.
+    /// The payment for the history lines: ``payment``, with ``at`` as the time of its change.
     var noted: Payment {
         var noted = payment
         noted.changedAt = at
@@ -66,13 +66,13 @@ struct SettledRow {
 }
 
 extension PaymentArrival {
-    /// The payment's key with the digest of the client's original spelling; nil if that digest is the same.
+    /// The payment's key with the digest of the client's original spelling; nil if ``key`` already has that digest.
     var spelledKey: Payment.Key? {
         spelled.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap { $0 == key ? nil : $0 }
     }
 
-    /// Returns the payment token's payment. If there are several, returns the one that paytokend has released, since no
-    /// other can have been sent.
+    /// Returns the payment token's payment. If there are several payments, returns the one whose payment token
+    /// paytokend has released, since no other can have been sent.
     ///
     /// - Parameter found: the client's own payments by the payment token's digests and by the transaction that it
     ///   states.
@@ -97,8 +97,8 @@ extension Payment {
     fileprivate func secondsToNextAttempt(after attempts: [[UInt8]], at now: Date) -> Int? {
         guard attempts.count >= Self.maximumFreeAttempts else { return nil }
         let waited = now.timeIntervalSince(changedAt)
-        // A change whose time is further in the future was written with a wrong clock, so it does not delay the
-        // attempt.
+        // A change whose time is more than `clockMargin` in the future was written with a wrong clock, so it does not
+        // delay the attempt.
         guard (-Self.clockMargin..<Self.attemptInterval).contains(waited) else { return nil }
         return Int((Self.attemptInterval - waited).rounded(.up))
     }
@@ -125,7 +125,8 @@ extension Payment {
     ///
     /// - Parameters:
     ///   - row: this payment's row.
-    ///   - other: the payment that has the transaction's name, which may be this one, from an earlier attempt.
+    ///   - other: the payment with this transaction identifier; nil if there is none. It is this payment if an earlier
+    ///     attempt already claimed the transaction.
     func claimed(
         in row: Payment?, nameOwner other: Payment?, _ transaction: PaymentTransaction, as state: PaymentState,
         _ outcome: PaymentOutcome?, at now: Date
@@ -142,12 +143,13 @@ extension Payment {
             claim: .claimed(changed), payment: changed, history: [(.decrypted, nil), (state, outcome?.reason)])
     }
 
-    /// The payment after its attempt ended while it was `submitting`.
+    /// Returns the payment as `pending`, since its attempt ended while it was `submitting`.
     func interrupted(at now: Date) throws(PaymentStoreError) -> Payment {
         try changed(in: self, to: .pending, from: [.submitting], PaymentOutcome(reason: "interrupted"), at: now)
     }
 
-    /// The payment after its processor's response, which may arrive late, more than once, or as the result of a query.
+    /// Returns the payment after its processor's response, which may arrive late, more than once, or as the result of a
+    /// query.
     ///
     /// A stored outcome is kept, even if a person set it; a response with a different outcome becomes a line of the
     /// history. If the row does not contain the claim, the database has lost its last commits, for example in a
@@ -155,7 +157,7 @@ extension Payment {
     ///
     /// - Parameters:
     ///   - row: this payment's row; nil if its arrival was lost as well.
-    ///   - other: the payment that has the transaction's name.
+    ///   - other: the payment with this transaction identifier; nil if there is none.
     func settled(
         in row: Payment?, nameOwner other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) throws(PaymentStoreError) -> SettledRow {

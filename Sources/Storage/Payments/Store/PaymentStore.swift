@@ -26,18 +26,18 @@ public protocol PaymentStore: Sendable {
         at now: Date
     ) async throws(PaymentStoreError) -> PaymentClaim
 
-    /// Ends an attempt that certainly sent nothing: `notSent` or `refused`.
+    /// Ends an attempt that certainly sent nothing. The payment becomes `notSent` or `refused`.
     ///
     /// The payment must be `received` or `submitting`, and the caller's attempt must be the one working on it.
     func end(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// Stores the processor's response: `authorized`, `captured`, `declined` or `error`; or `pending` if there was
-    /// none.
+    /// Stores the processor's response: `authorized`, `captured`, `declined` or `error`; or `pending` if the processor
+    /// gave no response.
     ///
-    /// The payment may also be `pending`, if the response is late or the result of a query about the payment. The same
-    /// outcome twice counts once.
+    /// A `pending` payment is accepted as well as a `submitting` one, since the response may be late, or the answer to
+    /// a query about the payment. Storing an outcome a second time changes nothing.
     ///
     /// - Returns: the payment as it is stored. If a different outcome was stored before, for example by a person, it is
     ///   kept, and the response becomes a line of the history (``PaymentChange/isContradiction``).
@@ -48,8 +48,8 @@ public protocol PaymentStore: Sendable {
     /// Stores the outcome of a pending payment as stated by a person.
     ///
     /// - Parameters:
-    ///   - person: the person, for the record.
-    ///   - reason: the reason, for the record.
+    ///   - person: the person's name, for the history.
+    ///   - reason: the person's reason, for the history.
     func resolve(
         transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
     ) async throws(PaymentStoreError) -> Payment
@@ -83,8 +83,8 @@ public protocol PaymentStore: Sendable {
     /// The number of pending payments, and the age of the oldest one.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Checks that the store accepts changes. In a file, it makes and syncs the same writes as a payment's arrival, and
-    /// undoes them in the same commit. A server commits a log record that changes no row, and acknowledges it.
+    /// Checks that the store accepts changes. A store in a file makes and syncs the same writes as a payment's arrival,
+    /// and undoes them in the same commit. A database server commits and acknowledges a log record that changes no row.
     func probe() async throws(PaymentStoreError)
 
     /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows contain values
@@ -105,16 +105,17 @@ public struct PaymentArrival: Sendable {
     public let purpose: Payment.Purpose
     /// The digest of the request's normal form, 32 bytes.
     public let requestDigest: [UInt8]
-    /// The digests of the client's original spelling, while ``key`` and ``requestDigest`` have the digests of the
-    /// normal form. Earlier versions stored only the digests of the original spelling. With these, payments of earlier
-    /// versions are found. Nil if the two spellings are equal.
+    /// The digests of the request as the client spelled it; nil if the client used the normal form, whose digests are
+    /// in ``key`` and ``requestDigest``. Earlier versions stored only the digests of the original spelling. The store
+    /// uses them to find the payments of those versions.
     public let spelled: SpellingDigests?
     public let orderId: String?
-    /// The transaction identifier that the payment token states, 32 bytes, not verified yet. It finds the client's own
-    /// payment if the same payment token arrives in a different form. Nil if it states none.
+    /// The transaction identifier that the payment token states, 32 bytes, not verified yet. The store uses it to find
+    /// the client's own payment if the same payment token arrives in a different form. Nil if the payment token states
+    /// no identifier.
     public let statedTransaction: [UInt8]?
-    /// The time before which payments under the client's name belong to a former client of this name; nil if there was
-    /// none.
+    /// The time before which payments under the client's name belong to a former client of this name; nil if the name
+    /// had no former client.
     public let since: Date?
     public let attempt: PaymentAttempt
 

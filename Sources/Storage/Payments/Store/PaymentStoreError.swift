@@ -16,7 +16,7 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
     /// Another attempt has the payment, or the payment's state no longer permits this change. The value is the state
     /// that was found.
     case superseded(PaymentState)
-    /// No payment has this name.
+    /// No payment has this key or this transaction identifier.
     case notFound
     /// A row has values that this version does not write.
     case damaged(reason: String)
@@ -75,7 +75,7 @@ public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringCo
     case notPrivate(path: String, why: String)
     case inUse(path: String)
     case notDurable(place: String, why: String)
-    /// The place has a database without a store of payments, or no database at all.
+    /// The database at `place` has no store of payments, or `place` has no database.
     case notAStore(place: String)
     case newerSchema(place: String, found: Int, known: Int)
     case cannotOpen(place: String, reason: String)

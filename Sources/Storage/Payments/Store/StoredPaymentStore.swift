@@ -108,7 +108,7 @@ extension StoredPaymentStore {
 
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        // There is almost never an abandoned payment, so they are first read without locks.
+        // Usually no payment is abandoned, so the search first runs without locks.
         let found = try await read(PaymentRows.findAbandoned(before: latest)) { try $0.map(PaymentRows.listed) }
         guard !unreadable.readable(found).isEmpty else { return 0 }
         return try await change(arriving: nil, [Self.rows.abandoned(before: latest)]) { [unreadable] results in
@@ -141,7 +141,7 @@ extension StoredPaymentStore {
         }
     }
 
-    /// The payment that was read, if any.
+    /// Parses the first row; returns nil if there is none.
     private static func payment(_ rows: [any StoredRow]) throws -> Payment? { try rows.first.map(PaymentRows.payment) }
 
     private static func writing(_ changed: Payment, by person: String? = nil, reason: String?) -> [StoredStatement] {

@@ -10,7 +10,7 @@ struct ListedPayment {
 /// The rows that lists and maintenance skip because they have values that this version does not know. Such a row
 /// therefore affects no other payment.
 final class UnreadablePayments: Sendable {
-    /// The maximum number of rows that are remembered individually.
+    /// The maximum number of rows that are counted. Further unreadable rows are skipped, but not counted.
     private static let most = 10_000
 
     private let keys = Mutex<Set<Payment.Key>>([])
@@ -30,7 +30,7 @@ final class UnreadablePayments: Sendable {
     /// Returns the payments that match the filter, up to its limit. Further rows are read in place of unreadable ones.
     /// After a list that is shorter than the limit, no further payment matches.
     ///
-    /// - Parameter page: reads the rows of a filter, at most as many as its limit.
+    /// - Parameter page: reads the rows that match a filter, at most as many as the filter's limit.
     func list(
         _ filter: PaymentFilter,
         _ page: (PaymentFilter) async throws(PaymentStoreError) -> [ListedPayment]
