@@ -11,8 +11,8 @@ import Synchronization
 /// such a connection, and refuses every change until there is room.
 final class SQLitePaymentConnections: Sendable {
     private enum State {
-        case whole(Writer, Reader, DatabaseFilePlace)
-        case withoutRoom(Reader, DatabaseFilePlace)
+        case writable(Writer, Reader, DatabaseFilePlace)
+        case readOnly(Reader, DatabaseFilePlace)
         case closed
     }
 
@@ -29,7 +29,7 @@ final class SQLitePaymentConnections: Sendable {
     private static let checkpointPages = 1000
     /// The number of free bytes below which the file is not opened for writing: enough for the shared memory and a
     /// payment's commits.
-    private static let leastRoom: Int64 = 256 << 10
+    private static let minimumFreeBytes: Int64 = 256 << 10
 
     /// The maximum number of waiting changes. A longer queue would only wait for a disk that hangs.
     private static let capacity = 1024
@@ -41,14 +41,14 @@ final class SQLitePaymentConnections: Sendable {
         self.path = path
         self.deadlines = deadlines
         do {
-            state = Mutex(try Self.whole(path, deadlines))
+            state = Mutex(try Self.openWritable(path, deadlines))
         } catch let error as DatabaseError where error.isLackOfRoom {
-            guard let reading = try? Self.withoutRoom(path, deadlines) else { throw error }
+            guard let reading = try? Self.openReadOnly(path, deadlines) else { throw error }
             state = Mutex(reading)
         }
     }
 
-    private static func whole(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
+    private static func openWritable(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let connection = try DurableSQLite.writing(
             path, label: "payments.writer", checkpointPages: checkpointPages, busyTimeout: busyTimeout)
         try connection.writeWithoutTransaction { db in
@@ -70,19 +70,19 @@ final class SQLitePaymentConnections: Sendable {
         let place = DatabaseFilePlace(path: path)
         let writer = Writer(
             connection, place: place, writes: CommitQueue(capacity: capacity, deadlines: deadlines), PaymentBatches())
-        return .whole(writer, Reader(reader, deadlines: deadlines), place)
+        return .writable(writer, Reader(reader, deadlines: deadlines), place)
     }
 
     /// Opens the file only for reading, because there is no room to write.
     ///
     /// - Throws: an error if the file cannot be read, or if its tables have another schema version.
-    private static func withoutRoom(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
+    private static func openReadOnly(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let reader = try DurableSQLite.readingAlone(path, label: "payments.reader", busyTimeout: busyTimeout)
         try reader.read { db in
             guard try Int.fetchOne(db, sql: "SELECT schema_version FROM payment_store") == SQLitePaymentSchema.version
             else { throw PaymentStoreOpeningError.notAStore(place: path) }
         }
-        return .withoutRoom(Reader(reader, deadlines: deadlines), DatabaseFilePlace(path: path))
+        return .readOnly(Reader(reader, deadlines: deadlines), DatabaseFilePlace(path: path))
     }
 
     /// The connection for writing.
@@ -91,8 +91,8 @@ final class SQLitePaymentConnections: Sendable {
     var writer: Writer {
         get throws(PaymentStoreError) {
             switch state.withLock({ $0 }) {
-            case .whole(let writer, _, _): return writer
-            case .withoutRoom: throw Self.noRoom
+            case .writable(let writer, _, _): return writer
+            case .readOnly: throw Self.noRoom
             case .closed: throw .unavailable(reason: "It is closed.")
             }
         }
@@ -101,7 +101,7 @@ final class SQLitePaymentConnections: Sendable {
     var reader: (Reader, DatabaseFilePlace) {
         get throws(PaymentStoreError) {
             switch state.withLock({ $0 }) {
-            case .whole(_, let reader, let place), .withoutRoom(let reader, let place): return (reader, place)
+            case .writable(_, let reader, let place), .readOnly(let reader, let place): return (reader, place)
             case .closed: throw .unavailable(reason: "It is closed.")
             }
         }
@@ -112,7 +112,7 @@ final class SQLitePaymentConnections: Sendable {
 
     /// Opens the file for writing if it is open only for reading, because the disk was full.
     func openForWriting() async throws(PaymentStoreError) {
-        guard case .withoutRoom = state.withLock({ $0 }) else { return }
+        guard case .readOnly = state.withLock({ $0 }) else { return }
         try await onThread { [self] () throws(PaymentStoreError) in
             try state.withLock { state in Result { try openForWriting(&state) }.mapError { PaymentStoreError($0) } }
                 .get()
@@ -120,17 +120,17 @@ final class SQLitePaymentConnections: Sendable {
     }
 
     private func openForWriting(_ state: inout State) throws {
-        guard case .withoutRoom(let reader, let place) = state else { return }
+        guard case .readOnly(let reader, let place) = state else { return }
         try place.requireUnchanged()
         let found = try FileManager.default.attributesOfFileSystem(forPath: path)[.systemFreeSize] as? NSNumber
-        guard (found?.int64Value ?? .max) >= Self.leastRoom else { throw Self.noRoom }
+        guard (found?.int64Value ?? .max) >= Self.minimumFreeBytes else { throw Self.noRoom }
         // The reader has exclusive access to the file, and must be closed before two connections can open it.
         try reader.close()
         state = .closed
         do {
-            state = try Self.whole(path, deadlines)
+            state = try Self.openWritable(path, deadlines)
         } catch {
-            state = try Self.withoutRoom(path, deadlines)
+            state = try Self.openReadOnly(path, deadlines)
             throw error
         }
     }
@@ -143,11 +143,11 @@ final class SQLitePaymentConnections: Sendable {
             return state
         }
         switch last {
-        case .whole(let writer, let reader, _):
+        case .writable(let writer, let reader, _):
             writer.writes.close()
             try? reader.close()
             try? writer.close()
-        case .withoutRoom(let reader, _): try? reader.close()
+        case .readOnly(let reader, _): try? reader.close()
         case .closed: break
         }
     }
