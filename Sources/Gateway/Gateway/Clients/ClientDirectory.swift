@@ -25,7 +25,7 @@ struct ClientDirectory: Sendable {
     }
 
     /// Compares the hash with every client's hashes, all 32 bytes of each. The time taken reveals neither how much of a
-    /// guess was correct nor which client's hash it resembles.
+    /// guess was correct nor which client's hash the guess resembles.
     private func client(bearerKey sha256: [UInt8]) -> GatewayClient? {
         var found = -1
         for (index, client) in clients.enumerated() {

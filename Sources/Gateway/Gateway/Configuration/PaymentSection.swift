@@ -27,7 +27,7 @@ struct ProcessorSettings: Sendable, Equatable {
     enum Kind: String, CaseIterable, Sendable {
         case simulator, radial
 
-        /// Returns true if money is moved.
+        /// True if a processor of this kind moves money.
         var isReal: Bool { self != .simulator }
     }
 

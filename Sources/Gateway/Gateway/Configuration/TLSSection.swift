@@ -58,7 +58,8 @@ extension TLSFiles {
         configuration.restrictAlgorithms()
         configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
-        // The time is short, because a peer that does not answer the TLS closure alert keeps its place until then.
+        // The time is short, because a peer that does not answer the TLS closure alert occupies a connection until
+        // then.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateVerification = requestsCertificates ? .optionalVerification : .none
         return configuration

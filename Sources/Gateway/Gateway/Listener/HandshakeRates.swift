@@ -3,11 +3,11 @@ import Synchronization
 
 /// Limits the TLS handshakes of unknown clients for each address and network. A handshake costs its sender little, but
 /// costs this host a signature. Each source has a token bucket. A handshake that identifies a client is given back to
-/// the bucket, so only the others count.
+/// the bucket, so only handshakes of unknown clients count.
 final class HandshakeRates: Sendable {
-    /// The number of sources that have their own bucket; all others share one.
+    /// The maximum number of sources with their own bucket. Further sources share one bucket.
     static let maximumSources = 16_384
-    private static let others = ConnectionSource.network("others")
+    private static let sharedSource = ConnectionSource.network("others")
 
     private struct State {
         var buckets: [ConnectionSource: TokenBucket] = [:]
@@ -24,7 +24,7 @@ final class HandshakeRates: Sendable {
     /// Counts one handshake against each source.
     ///
     /// - Parameter sources: narrowest first.
-    /// - Returns: false, without counting the handshake, if any source has none left.
+    /// - Returns: false, without counting the handshake, if the bucket of any source is empty.
     func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { state in
             clear(&state, now)
@@ -56,7 +56,7 @@ final class HandshakeRates: Sendable {
     }
 
     private func key(of source: ConnectionSource, in state: State) -> ConnectionSource {
-        state.buckets[source] == nil && state.buckets.count >= Self.maximumSources ? Self.others : source
+        state.buckets[source] == nil && state.buckets.count >= Self.maximumSources ? Self.sharedSource : source
     }
 
     /// Removes buckets that are full again. Does so at most once a second, because it reads all buckets.

@@ -4,9 +4,9 @@ import NIOCore
 import NIOSSL
 import NIOTLS
 
-/// The connections of merchants' backends, over TLS if it is configured. Each connection counts for its address until
-/// its client is known. An IPv6 address counts for its networks of 64, 56 and 48 bits. Each wider network may have
-/// twice as many connections as the narrower one.
+/// The connections of merchants' backends, over TLS if it is configured. Each connection counts against the limit of
+/// its address until its client is known. A connection from an IPv6 address counts against the limits of its networks
+/// of 64, 56 and 48 bits. Each wider network may have twice as many connections as the narrower one.
 struct NetworkConnections: ConnectionService {
     let router: MerchantRouter
     /// The TLS settings; nil for HTTP without TLS.
@@ -17,7 +17,8 @@ struct NetworkConnections: ConnectionService {
     let instruments: GatewayInstruments
     let handshakes: HandshakeLog
 
-    /// The owner of the turns that all unknown clients share. These turns rotate among the clients' addresses.
+    /// The source under which all unknown clients together get one client's share of the processing. Their addresses
+    /// take turns within that share.
     private static let unknownClients = ConnectionSource.network("unknown")
 
     func accept(_ connection: CInt, from arriving: ArrivingPeer) throws -> AcceptedConnection {
@@ -96,7 +97,7 @@ struct NetworkRequests: RequestHandler {
 }
 
 /// Ends a connection whose client is not identified in time. The TLS handshake and the head of the first request share
-/// one time-out. Peers that send nothing, or send slowly, therefore occupy a place only briefly. This handler also
+/// one time-out. Peers that send nothing, or send slowly, therefore occupy a connection only briefly. This handler also
 /// counts handshakes.
 ///
 /// All methods run on the channel's event loop.
@@ -157,8 +158,8 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         }
     }
 
-    /// Sends the alert that BoringSSL has written for an invalid record. swift-nio-ssl sends what BoringSSL has written
-    /// when a read ends, but closes the connection before that. This method therefore reports the end of a read.
+    /// Sends the alert that BoringSSL has written for an invalid record. swift-nio-ssl sends such an alert only at the
+    /// end of a read, but closes the connection before that. This method therefore signals the end of a read.
     private func sendAlert(_ context: ChannelHandlerContext) {
         guard let tls, let place = try? context.pipeline.syncOperations.context(handler: tls) else { return }
         tls.channelReadComplete(context: place)

@@ -25,7 +25,7 @@ final class TLSTermination: Sendable {
     }
 
     /// The minimum time between two calls of ``endSessions(of:now:)`` that end all sessions. An unknown client can
-    /// cause such a call. After each, every client must make a full handshake.
+    /// cause such a call. After each such call, every client must make a full handshake.
     static let sessionEndInterval = Duration.seconds(60)
 
     private let state: Mutex<State>
@@ -58,7 +58,8 @@ final class TLSTermination: Sendable {
 }
 
 extension TLSTermination.Settings {
-    /// - Throws: BoringSSL's error for the files; the configuration check has already created the same context.
+    /// - Throws: BoringSSL's error for the files. It is unlikely, because the configuration check has already created
+    ///   the same context.
     init(_ files: TLSFiles, clients: ClientDirectory) throws {
         requestsCertificates = clients.usesCertificates
         configuration = files.serverConfiguration(requestsCertificates: clients.usesCertificates)

@@ -79,8 +79,9 @@ struct AccountNumberKeyFile: Sendable, Equatable {
 }
 
 extension AccountNumberKey {
-    /// Returns the configured key, whose file is made if that is configured. Returns nil if no key is configured, or if
-    /// the file cannot be made now, for example because the disk is full. Payments then continue without a key.
+    /// Returns the key in the configured file, and makes a missing file if ``isMadeIfMissing`` is true. Returns nil if
+    /// no file is configured, or if the file cannot be made now, for example because the disk is full. Payments then
+    /// continue without a key.
     static func made(_ file: AccountNumberKeyFile?, logger: Logger) throws(StartFailure) -> AccountNumberKey? {
         guard let file else { return nil }
         if file.isMadeIfMissing, !file.exists {

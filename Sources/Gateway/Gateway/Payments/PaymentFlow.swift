@@ -6,7 +6,7 @@
 //     PaymentRefusals.swift       the tables that map faults to responses
 //     TokenDisclosure.swift       the alternative: the payment token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
-//     PaymentOutcomes.swift           storing a payment's result
+//     PaymentOutcomes.swift       storing a payment's result
 //     PaymentUpkeep.swift         finding the result of pending payments
 //
 // Guarantees: a payment token is submitted at most once. The state `submitting` is durable before the first byte goes
@@ -29,7 +29,7 @@ struct PaymentFlow: Sendable {
     /// This gateway's name in the store.
     let owner: String
     let metrics: PaymentMetrics
-    let underWay: ClientPlaces
+    let underWay: ClientSlots
     let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
@@ -144,7 +144,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Returns the payment of an earlier, equal request of this client if it may have been sent, and otherwise nil.
+    /// Returns the payment of an earlier, equal request of this client. Returns nil if there is none, or if it was
+    /// certainly not sent to a processor.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
             client.owns(found), request.digest(for: .payment).matches(found.requestDigest), found.state.mayHaveBeenSent

@@ -50,8 +50,8 @@ extension PaymentFlow {
     /// Ends an attempt that certainly sent nothing. Tries a failing store three times, and once more when the store
     /// works again.
     ///
-    /// - Returns: the payment as `pending` if another caller had treated it as abandoned, since its result is then
-    ///   unknown; otherwise nil.
+    /// - Returns: the payment as `pending` if another gateway or task has already treated the attempt as abandoned,
+    ///   since the payment's result is then unknown; otherwise nil.
     @discardableResult
     func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
         for isLast in [false, false, true] {

@@ -103,8 +103,8 @@ struct DecryptionFailure: Error, Sendable {
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
             self.init(passed, isFinal: true)
-        // paytokend's rule requires an expectation that the client's entry here does not require. The client cannot
-        // know that, so the operator has to change one of the two settings.
+        // paytokend's rule requires an expectation that the client's entry in the gateway's configuration does not
+        // require. The client cannot know that, so the operator has to change one of the two settings.
         case .malformedRequest where DecryptRequest.isMissingExpected(known, details: details):
             self.init(
                 GatewayRefusal(
@@ -141,7 +141,7 @@ struct DecryptionFailure: Error, Sendable {
         self.operatorFault = operatorFault.map { ($0, details) }
     }
 
-    /// No place for the call to paytokend became free in time.
+    /// The maximum number of calls to paytokend was in progress, and none ended in time.
     static let busy = DecryptionFailure(
         GatewayRefusal(
             .daemon(.overloaded),

@@ -15,7 +15,7 @@ struct PaymentRequest: Sendable {
     let orderId: String?
     let customer: Customer
     let expected: PaymentExpectations
-    /// True if the request's form has a place for expectations. Otherwise the client's `require_expected` does not
+    /// True if a request of this form can contain expectations. Otherwise the client's `require_expected` does not
     /// apply.
     let canStateExpectations: Bool
 }

@@ -10,7 +10,7 @@ struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
     let upkeep: PaymentUpkeep
-    let underWay: ClientPlaces
+    let underWay: ClientSlots
     let readiness = StoreReadiness()
     let unstored = UnstoredChanges()
     let routes: [GatewayRoute]
@@ -23,7 +23,7 @@ struct PaymentService: Sendable {
     ) {
         self.store = store
         metrics = PaymentMetrics()
-        underWay = ClientPlaces(configuration.limits.maxPaymentsPerClient)
+        underWay = ClientSlots(configuration.limits.maxPaymentsPerClient)
         upkeep = PaymentUpkeep(store, processors, metrics, readiness, unstored, logger, accountNumbers: accountNumbers)
         let flow = PaymentFlow(
             store: store, decryption: PaytokendDecryption(paytokend: paytokend), processors: processors,

@@ -5,9 +5,9 @@ import Processors
 import Synchronization
 
 /// The background work for payments. It probes the store, stores changes that could not be stored earlier, makes
-/// payments of stopped gateways pending, removes refused ones after some days, and updates the metric of pending
-/// payments. Concurrently, in separate rounds, it asks processors that support this about pending payments
-/// (``PendingQuestions``).
+/// payments of stopped gateways pending, removes payments without a result some days after their last change, and
+/// updates the metric of pending payments. Concurrently, in separate rounds, it asks processors about their pending
+/// payments, if they can report results (``PendingQuestions``).
 ///
 /// It sends no payment.
 final class PaymentUpkeep: Sendable {

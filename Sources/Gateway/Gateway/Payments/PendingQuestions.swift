@@ -7,7 +7,7 @@ import Synchronization
 /// Questions to one processor about the result of its pending payments.
 ///
 /// Each processor has its own rounds with a bounded number of questions, and a processor that does not respond is asked
-/// less and less often. It therefore delays neither other processors' payments nor the store's upkeep.
+/// less and less often. Such a processor therefore delays neither other processors' payments nor the store's upkeep.
 final class PendingQuestions: Sendable {
     let processorName: String
     private let processor: any Processor
@@ -26,7 +26,7 @@ final class PendingQuestions: Sendable {
         /// The payments found in the current pass.
         var found: Set<Payment.Key> = []
         /// The position after which the next page begins.
-        var place: PaymentFilter.Place?
+        var position: PaymentFilter.Place?
         /// The number of consecutive rounds in which the processor answered no question.
         var silentRounds = 0
         /// The time before which no round begins.
@@ -49,11 +49,11 @@ final class PendingQuestions: Sendable {
 
         mutating func end(_ page: [Payment], isLast: Bool) {
             guard isLast else {
-                place = page.last.map { PaymentFilter.Place(of: $0) }
+                position = page.last.map { PaymentFilter.Place(of: $0) }
                 return
             }
             due = due.filter { found.contains($0.key) }
-            (found, place) = ([], nil)
+            (found, position) = ([], nil)
         }
 
         /// Counts a round of `count` questions, and begins a pause if none was answered.
@@ -98,7 +98,7 @@ final class PendingQuestions: Sendable {
         let page = try await store.payments(
             PaymentFilter(
                 states: [.pending], processor: processorName, limit: Self.maximumFound, oldestFirst: true,
-                after: state.withLock { $0.place }))
+                after: state.withLock { $0.position }))
         let due = state.withLock { $0.take(page, at: now) }
         let answered = await withTaskGroup(of: Bool.self) { group in
             for payment in due { group.addTask { await self.ask(about: payment) } }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Limits the number of concurrent calls. Waiting clients are served round robin, so a client with many calls delays
 /// another by only one call.
-final class CallPlaces: Sendable {
+final class CallSlots: Sendable {
     private struct Waiting {
         let number: UInt64
         let continuation: CheckedContinuation<Bool, Never>
@@ -25,11 +25,11 @@ final class CallPlaces: Sendable {
 
     init(_ count: Int) { state = Mutex(State(free: count)) }
 
-    /// Waits for a place until `deadline`, or until the task is cancelled.
+    /// Waits for a slot until `deadline`, or until the task is cancelled.
     ///
     /// - Parameter client: the client for which the call is made; nil for the gateway's own calls, which together count
     ///   as one client.
-    /// - Returns: false if no place became free in time; otherwise the caller must release the place with ``leave()``.
+    /// - Returns: false if no slot became free in time; otherwise the caller must free its slot with ``leave()``.
     func take(for client: String?, until deadline: ContinuousClock.Instant) async -> Bool {
         let number: UInt64? = state.withLock { state in
             if state.takeFree() { return nil }
@@ -38,7 +38,7 @@ final class CallPlaces: Sendable {
         }
         guard let number else { return true }
         var alarm: Task<Void, any Error>?
-        let hasPlace = await withTaskCancellationHandler {
+        let hasSlot = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isFree = state.withLock { state in
                     if state.takeFree() { return true }
@@ -58,7 +58,7 @@ final class CallPlaces: Sendable {
             giveUp(number)
         }
         alarm?.cancel()
-        return hasPlace
+        return hasSlot
     }
 
     private func giveUp(_ number: UInt64) {
@@ -66,7 +66,7 @@ final class CallPlaces: Sendable {
         late.first?.continuation.resume(returning: false)
     }
 
-    /// Passes the place to the next client in turn.
+    /// Frees the caller's slot, or passes it to a waiting call of the next client in turn.
     func leave() {
         let next = state.withLock { state in
             let next = state.waiting.popFirst()

@@ -1,6 +1,6 @@
 // The gateway's requests to paytokend:
 //     PaytokendCalls.swift       this file: all of them except GET /readyz
-//     CallPlaces.swift           the number of concurrent calls, and their order
+//     CallSlots.swift            the number of concurrent calls, and their order
 //     PaytokendReadiness.swift   GET /readyz, on its own connection
 // Connections are kept by the pool that also keeps those to Apple's host (Sessions/ConnectionPool.swift).
 
@@ -15,7 +15,7 @@ import Telemetry
 final class PaytokendCalls: Sendable {
     let metrics = PaytokendMetrics()
     private let settings: PaytokendSettings
-    private let places: CallPlaces
+    private let slots: CallSlots
     private let pool: ConnectionPool<UnixSocketConnection, Owner>
 
     /// The owner of all connections in the pool, which paytokend counts for one account.
@@ -25,7 +25,7 @@ final class PaytokendCalls: Sendable {
 
     init(_ settings: PaytokendSettings) {
         self.settings = settings
-        places = CallPlaces(settings.maxConnections)
+        slots = CallSlots(settings.maxConnections)
         pool = ConnectionPool(
             ConnectionPoolLimits(
                 most: settings.maxConnections, maximumOfOwner: settings.maxConnections,
@@ -42,14 +42,14 @@ final class PaytokendCalls: Sendable {
     ///     itself.
     ///   - deadline: the limit for waiting and sending together, each of which takes at most `paytokend.timeout`.
     /// - Returns: the response, and true if the request was sent twice.
-    /// - Throws: `busy` if no place became free in time; nothing was sent.
+    /// - Throws: `busy` if no slot for the call became free in time; nothing was sent.
     func send(
         _ request: ClientRequest, for client: String?, before deadline: ContinuousClock.Instant
     ) async throws(UnixSocketClientError) -> (answer: ClientAnswer, isSecond: Bool) {
-        guard await places.take(for: client, until: min(.now + settings.timeout, deadline)) else {
+        guard await slots.take(for: client, until: min(.now + settings.timeout, deadline)) else {
             throw .busy(path: settings.socket)
         }
-        defer { places.leave() }
+        defer { slots.leave() }
         let ends = min(.now + settings.timeout, deadline)
         var request = request
         request.onBehalfOf = client.flatMap { ClientName($0) }
@@ -89,8 +89,8 @@ final class PaytokendCalls: Sendable {
         return left
     }
 
-    /// The number of requests waiting for a place.
-    var waitingCount: Int { places.waitingCount }
+    /// The number of requests that wait because the maximum number of calls is in progress.
+    var waitingCount: Int { slots.waitingCount }
 
     /// Closes idle connections; the others end with their requests.
     func close() { pool.close() }

@@ -4,11 +4,11 @@ import Radial
 import StrictJSON
 
 extension PaymentRequest {
-    /// Converts Radial's request. Its addresses become contacts. It has no element for expectations, so none are
-    /// stated.
+    /// Converts Radial's request. Its addresses become contacts. Radial's request has no element for expectations, so
+    /// the result contains none.
     init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
-        // This is stricter than Radial's table, since the identifier is compared with the one in the response and is
-        // displayed.
+        // This check is stricter than Radial's table, since the identifier is compared with the one in the response and
+        // is displayed.
         guard Self.isOrderId(request.orderId) else {
             var refusal = GatewayRefusal(
                 .daemon(.malformedRequest), "The OrderId must be printable ASCII characters without blanks.")
@@ -93,8 +93,8 @@ extension CreditCardAuthReply {
             && AuthorizationOutcome.timeoutCodes.contains(code ?? "")
     }
 
-    /// Creates the reply for a payment in one of the two states of success, for `declined`, and for a `pending` payment
-    /// if ``canExpress(_:)`` returns true. Any other state throws ``GatewayRefusal/defect``.
+    /// Creates the reply for a payment that is `authorized`, `captured` or `declined`, and for a `pending` payment if
+    /// ``canExpress(_:)`` returns true. Any other state throws ``GatewayRefusal/defect``.
     ///
     /// A value that the payment's processor did not return is omitted if the element is optional in Radial's table. It
     /// is empty if the element is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a

@@ -7,8 +7,8 @@ import ServerProgram
 /// `POST /radial/credit-card-auth`, Radial's single-request flow with any processor, and `POST /radial/decrypt`, the
 /// first step of the two-request flow, in which the client itself submits the payment.
 ///
-/// The first makes the same payment as `POST /payments/apple-pay`, in another form: the same store, the same rules, and
-/// its status is available at the same path. Refusals are Radial's Fault documents.
+/// `POST /radial/credit-card-auth` makes the same payment as `POST /payments/apple-pay`, from a request in another
+/// form. Store, rules and the path of the payment's status are the same. Refusals are Radial's Fault documents.
 struct RadialRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int

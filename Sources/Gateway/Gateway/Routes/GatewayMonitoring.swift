@@ -12,7 +12,7 @@ struct GatewayMonitoring: Sendable {
     let paytokend: PaytokendReadiness
     let paytokendSocket: String
     let instruments: GatewayInstruments
-    /// Values whose properties are metrics, from parts of the gateway that define their own.
+    /// Values whose properties are metrics, from parts of the gateway that define their own metrics.
     let otherInstruments: [any Sendable]
     /// The readiness of the store of payments; nil if no client can pay.
     let store: StoreReadiness?

@@ -8,13 +8,13 @@ import StrictJSON
 
 /// The reason why a backend's request is refused: PaymentError of the merchant server's API.
 ///
-/// Both texts are shown to the caller and logged. They consist of fixed sentences, names of members, sizes and times.
-/// They contain no part of a body, no key and no header value.
+/// The caller receives `message` and `details`, and the log contains them. Both consist of fixed sentences, names of
+/// members, sizes and times. Neither contains a part of a body, a key or a header value.
 struct GatewayRefusal: Error, Sendable, Equatable {
     let code: GatewayCode
     /// One sentence for display.
     let message: String
-    /// A more precise reason, if it reveals nothing.
+    /// A more precise reason; nil if there is none that the caller may know.
     let details: String?
     /// The seconds for the Retry-After header, if this refusal has a more precise value than the table of codes.
     let retryAfter: Int?
@@ -128,7 +128,7 @@ extension GatewayRefusal: ServerRefusal {
 }
 
 extension RequestHead {
-    /// Checks a rule that applies to every path on both sockets.
+    /// Refuses a request with a query, which no path on either socket has.
     func requireNoQuery() throws(GatewayRefusal) {
         guard query.isEmpty else {
             throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")

@@ -9,8 +9,8 @@ import Telemetry
 ///
 /// Before a byte of the body is read, this type ensures that the client is identified by its bearer key or its
 /// certificate, and that its rate and its connections are within their limits. Once the path is known
-/// (`ServerProgram/Router.swift`), it also ensures that the client has the route's operation. Merchant and domain are
-/// in the body, so the route itself checks them.
+/// (`ServerProgram/Router.swift`), it also ensures that the client may use the route's operation. The route itself
+/// checks merchant and domain, because they are in the body.
 struct MerchantRules: RouterRules {
     let clients: CurrentClients
     let rates: RequestRates

@@ -44,7 +44,8 @@ struct GatewayInstruments: Sendable {
 
     /// Returns the body of `GET /metrics`, of content type `MetricsText.contentType`.
     ///
-    /// - Parameter others: values whose properties are metrics, from parts of the gateway that define their own.
+    /// - Parameter others: values whose properties are metrics, from parts of the gateway that define their own
+    ///   metrics.
     func exposition(with others: [any Sendable] = []) -> String {
         var text = MetricsText()
         for owner in [self as any Sendable] + others {

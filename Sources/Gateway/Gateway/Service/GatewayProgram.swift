@@ -37,8 +37,8 @@ struct ServingGateway: ServingProgram {
     private let paytokend: PaytokendCalls
     private let upkeep: Task<Void, Never>?
 
-    /// The longest time that a stopping gateway waits for requests, even if one hangs. The remainder of its 30 s is for
-    /// the log.
+    /// The longest time that a stopping gateway waits for requests, even if one hangs. The remainder of the 30 s that a
+    /// stop may take is for the log.
     private static let drainTime = Duration.seconds(28)
 
     static func start(

@@ -16,7 +16,7 @@ extension GatewayConfiguration {
     }
 
     mutating func applyReloadableParts(from new: GatewayConfiguration) {
-        // A section that keeps its values keeps its warnings.
+        // Sections that only a restart replaces keep their old values, and therefore their old warnings.
         warnings = warnings.filter { !$0.setting.isReloadable } + new.warnings.filter(\.setting.isReloadable)
         (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
@@ -40,7 +40,7 @@ extension GatewayAssembly: ReloadableParts {
                 .configuration,
                 "\(client.name) authenticates with a certificate, which needs a restart with listener.tls.")
         }
-        // Nothing can fail from here on. A handshake that takes place between these lines is verified with the
+        // Nothing can fail from here on. A handshake that takes place between the two replacements is verified with the
         // authorities of one generation but checked against the other, so its certificate is not accepted.
         if let settings { tls?.replace(with: settings) }
         clients.replace(with: directory)

@@ -11,7 +11,7 @@ struct AppleEndpoint: Sendable {
     /// The roots of the server's certificate; nil for the system's roots.
     let trustRoots: [NIOSSLCertificate]?
     let route: Route
-    /// The resolver of the name of the host or the proxy.
+    /// Resolves the name of Apple's host, or of the proxy.
     var names = HostNames.shared
 
     /// The route to the host.

@@ -40,8 +40,8 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         var open = 0
         var openByOwner: [Owner: Int] = [:]
         var isClosed = false
-        /// True while a task closes connections that were idle for too long.
-        var isSwept = false
+        /// True while a task exists that closes connections once they are idle for too long.
+        var isSweepScheduled = false
 
         mutating func count(_ owner: Owner) {
             open += 1
@@ -54,7 +54,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     init(_ limits: ConnectionPoolLimits) { self.limits = limits }
 
-    /// Returns an idle connection, most recently used first, or nil if there is none.
+    /// Returns the owner's most recently used idle connection that is still usable; nil if there is none.
     func take(_ owner: Owner) async -> Connection? {
         while let connection = state.withLock({ $0.idle[owner]?.popLast() }) {
             if connection.http.began + limits.age > .now, await connection.isAlive() { return connection }
@@ -65,7 +65,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     /// Counts a connection that is about to be opened. Returns false if there are too many in total or for this owner.
     ///
-    /// - Parameter mayUseReserve: true for a connection that may take one of the reserved places.
+    /// - Parameter mayUseReserve: true for a connection that may be one of the ``ConnectionPoolLimits/reserved`` ones.
     func reserve(for newcomer: Owner, mayUseReserve: Bool = false) -> Bool {
         let more = mayUseReserve ? limits.reserved : 0
         let (isFree, victim) = state.withLock { state -> (Bool, Connection?) in
@@ -74,8 +74,8 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
                 state.count(newcomer)
                 return (true, nil)
             }
-            // Closing an idle connection makes room for the new one. The closing connection counts until it has closed;
-            // the new one counts from now on.
+            // Closing an idle connection makes room for the new one. The idle connection still counts until it has
+            // closed; the new one counts from now on.
             guard let owner = state.idle.first(where: { !$0.value.isEmpty })?.key else { return (false, nil) }
             state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())
@@ -93,15 +93,16 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         }
     }
 
-    /// Keeps a connection for the owner's next request.
+    /// Keeps a connection for the owner's next request, or closes it if the pool is closed or has enough idle
+    /// connections of the owner.
     func give(_ connection: Connection, to owner: Owner) {
         let (isKept, beginsToSweep) = state.withLock { state -> (Bool, Bool) in
             guard !state.isClosed, state.idle[owner, default: []].count < limits.maximumIdle else {
                 return (false, false)
             }
             state.idle[owner, default: []].append(connection)
-            defer { state.isSwept = true }
-            return (true, !state.isSwept)
+            defer { state.isSweepScheduled = true }
+            return (true, !state.isSweepScheduled)
         }
         guard isKept else { return connection.http.close() }
         guard beginsToSweep else { return }
@@ -117,7 +118,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     /// Closes connections that have not been used for too long.
     ///
-    /// - Returns: the time when the next one may be due, or nil if none is idle.
+    /// - Returns: the time at which the next connection may have to be closed; nil if no connection is idle.
     private func sweep() -> ContinuousClock.Instant? {
         let (late, next) = state.withLock { state -> ([Connection], ContinuousClock.Instant?) in
             let late = state.idle.values.flatMap { $0 }.filter { $0.http.lastUse + limits.idle <= .now }
@@ -126,7 +127,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
                 return kept.isEmpty ? nil : kept
             }
             let oldest = state.idle.values.flatMap { $0 }.map(\.http.lastUse).min()
-            state.isSwept = oldest != nil
+            state.isSweepScheduled = oldest != nil
             return (late, oldest.map { $0 + limits.idle })
         }
         for connection in late { connection.http.close() }

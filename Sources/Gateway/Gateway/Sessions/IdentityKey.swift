@@ -42,7 +42,8 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
         return signature.futureResult
     }
 
-    /// Fails: without RSA key exchange, TLS never asks a client's key to decrypt, and an identity key never decrypts.
+    /// Always fails. Without RSA key exchange, TLS never asks a client's key to decrypt, and paytokend never decrypts
+    /// with an identity key.
     func decrypt(channel: any Channel, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         channel.eventLoop.makeFailedFuture(IdentityFailure.unreadable)
     }
@@ -68,7 +69,7 @@ struct IdentityTLS: Sendable {
         // TLS 1.3 accepts no PKCS#1 signature (RFC 8446 §4.2.3), so an HSM token without PSS can sign only for TLS 1.2.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none
-        // The time is short, because a connection counts until it is closed.
+        // The time is short, because a connection counts against the pool's limits until it is closed.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateChain = try identity.certificateChain.map {
             .certificate(try NIOSSLCertificate(bytes: $0, format: .der))

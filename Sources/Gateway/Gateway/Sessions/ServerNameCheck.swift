@@ -52,8 +52,9 @@ final class ServerNameCheck {
     }
 }
 
-/// NIOSSL has deprecated this initializer, because its callback is per certificate. Its successors replace BoringSSL's
-/// verification instead of adding to it. Calling it through a protocol avoids the deprecation warning.
+/// The initializer of NIOSSL that ``ServerNameCheck`` calls. NIOSSL has deprecated it, because NIOSSL calls its
+/// callback for each certificate. The successors of the initializer replace BoringSSL's verification instead of adding
+/// to it. A call through this protocol avoids the deprecation warning.
 private protocol VerifyingTLS {
     static func handler(
         _ context: NIOSSLContext, _ host: String, _ verify: @escaping NIOSSLVerificationCallback

@@ -45,7 +45,7 @@ enum SessionFailure: Error, Sendable, Equatable {
     case appleUnavailable(status: Int)
     /// Apple's successful response is not a JSON object, or has no length.
     case unexpectedContent
-    /// Apple responded with a status that is none of the above.
+    /// Apple responded with a status for which there is no other case.
     case unexpectedStatus(Int)
 }
 

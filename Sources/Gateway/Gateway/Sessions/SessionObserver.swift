@@ -11,7 +11,7 @@ protocol SessionObserver: Sendable {
     /// Reports a request to paytokend for a signature.
     func signatureEnded(outcome: String, after: Duration)
     func connectionTaken(isNew: Bool)
-    /// Reports a session with an identity whose certificate expires at this time.
+    /// Reports a session that used an identity whose certificate expires at `ends`.
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date)
 }
 

@@ -5,7 +5,7 @@ import Synchronization
 package struct SessionOrigin: Sendable {
     /// The client of the gateway; nil for the gateway's own requests.
     package let client: String?
-    /// The trace that each request continues (W3C Trace Context §3.2); nil for none.
+    /// The trace that each request continues (W3C Trace Context §3.2); nil if there is no trace.
     package let traceparent: String?
     /// The session's deadline.
     package let deadline: NIODeadline

@@ -6,7 +6,7 @@ import ServerProgram
 /// `POST /merchant-sessions`, and the check on the admin socket.
 struct SessionRoutes: Sendable {
     let sessions: MerchantSessions
-    private let places = ClientPlaces(maximumOfClient)
+    private let slots = ClientSlots(maximumOfClient)
     private let bodyLimit: Int
 
     /// The maximum number of sessions of one client in progress: a quarter of the connections to Apple's host. At a
@@ -51,13 +51,13 @@ struct SessionRoutes: Sendable {
                 .daemon(.forbidden), "This client may not use this domain: clients[].domains does not list it.",
                 details: "initiativeContext")
         }
-        guard places.take(request.client.name) else {
+        guard slots.take(request.client.name) else {
             throw GatewayRefusal(
                 .rateLimited,
                 "This client requests too many merchant sessions at once; wait until one of them is finished.",
                 details: "\(Self.maximumOfClient) at once")
         }
-        defer { places.leave(request.client.name) }
+        defer { slots.leave(request.client.name) }
         do throws(SessionFailure) {
             let session = try await sessions.session(
                 wanted, for: request.client.name, traceparent: request.trace.traceparent)

@@ -77,13 +77,13 @@ import Testing
     }
 
     @Test func aPlaceThatIsFreedIsOne() {
-        let places = ClientPlaces(2)
-        for _ in 0..<2 { #expect(places.take("shop")) }
-        #expect(!places.take("shop"))
-        #expect(places.take("other"))
-        places.leave("shop")
-        #expect(places.take("shop"))
-        #expect(!places.take("shop"))
+        let slots = ClientSlots(2)
+        for _ in 0..<2 { #expect(slots.take("shop")) }
+        #expect(!slots.take("shop"))
+        #expect(slots.take("other"))
+        slots.leave("shop")
+        #expect(slots.take("shop"))
+        #expect(!slots.take("shop"))
     }
 
     @Test func aClientHasSoManySessionsAtOnceAndAnotherHasItsOwn() async throws {
@@ -102,7 +102,7 @@ import Testing
         }
         gateway.identities.latch.open()
         for session in held + [other] { #expect(try await session.value() == 200) }
-        // The completed sessions have freed their places.
+        // The completed sessions have freed their slots.
         #expect(try await gateway.post(Self.body).status == 200)
         await gateway.stop()
     }
