@@ -27,7 +27,7 @@ package final class HostNames: Sendable {
 
     /// The reason why a name has no addresses.
     package enum Failure: Error, Equatable {
-        /// getaddrinfo's code.
+        /// getaddrinfo(3) failed with this code.
         case notFound(Int32)
         case tooManyLookUps
         /// The connection is no longer needed.
@@ -174,7 +174,7 @@ package final class HostNames: Sendable {
     }
 }
 
-/// The look-ups of one connection.
+/// Passes NIO's look-ups for one connection to ``HostNames``, and cancels them if NIO no longer needs them.
 private final class ConnectionResolver: Resolver, Sendable {
     private let names: HostNames
     private let eventLoop: any EventLoop

@@ -112,7 +112,7 @@ package struct Router<Rules: RouterRules>: Sendable {
         }
     }
 
-    /// The answer to input that the listener itself refuses.
+    /// Returns the answer to input that the listener itself refuses.
     package func answer(to condition: HTTPCondition, from peer: Rules.Peer) -> HTTPAnswer {
         let refusal = Rules.Refused(Refusal(condition))
         log.count(refusal, of: "listener")

@@ -39,7 +39,7 @@ package struct ProgramStart: Sendable {
     package let inherited: InheritedSockets
     package let logger: Logger
 
-    /// Opens the sockets in their order, on the event loops that the whole program shares.
+    /// Opens the sockets in the given order, on the event loops that the whole program shares.
     package func listen(
         on sockets: () throws(ListenerError) -> [ListeningSocket]
     ) async throws(StartFailure) -> Listener {

@@ -11,7 +11,7 @@ import Foundation
 struct BearerKey: Sendable {
     static let prefix = "ptgw_"
     static let randomBytes = 32
-    /// The length of the longest header value that is read as a key.
+    /// The maximum length in bytes of a header value that is read as a key.
     static let maximumBytes = 256
 
     let text: String

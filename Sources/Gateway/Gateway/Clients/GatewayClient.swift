@@ -22,9 +22,10 @@ struct GatewayClient: Sendable, Equatable {
     /// The credentials, each of which identifies the client. There are several during a change of key or certificate.
     let credentials: [ClientCredential]
     let operations: Set<ClientOperation>
-    /// Patterns in which `*` matches any characters.
+    /// The patterns of the merchant identifiers for which the client may act; `*` matches any characters.
     let merchants: [MerchantPattern]
-    /// Host names in lower case; `*.` at the beginning matches one or more labels.
+    /// The domains for which the client may request merchant sessions: host names in lower case. `*.` at the beginning
+    /// matches one or more labels.
     let domains: [String]
     /// The members of `expected` that each payment must state.
     var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard

@@ -21,7 +21,7 @@ struct GatewayListenerSettings: Sendable, Equatable {
 extension GatewayListenerSettings {
     static let keys = ["address", "tls", "max_request_bytes", "mode", "group"]
 
-    /// Returns nil after a reported problem.
+    /// Reads the section; returns nil if it has reported a problem.
     init?(_ section: ConfigurationSection) {
         let tls = section.node("tls") == nil ? nil : TLSFiles(section.section("tls", keys: TLSFiles.keys))
         if section.isEmpty("tls") {

@@ -29,7 +29,7 @@ struct TLSFiles: Sendable, Equatable {
 }
 
 extension TLSFiles {
-    /// Returns nil after a reported problem.
+    /// Reads the section; returns nil if it has reported a problem.
     init?(_ section: ConfigurationSection) {
         let certificates = section.certificates("certificate")
         let key = section.tlsPrivateKey("private_key")

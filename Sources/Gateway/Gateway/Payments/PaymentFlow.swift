@@ -45,7 +45,7 @@ struct PaymentFlow: Sendable {
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
-        try await toItsEnd(for: client) { payment in
+        try await runToEnd(for: client) { payment in
             payment.state
         } _: { began throws(GatewayRefusal) in
             try await make(request, for: client, traceparent: traceparent, since: began)
@@ -56,7 +56,7 @@ struct PaymentFlow: Sendable {
     /// state.
     ///
     /// - Throws: `rate_limited` if the client already has the maximum number of payments in progress.
-    func toItsEnd<Value: Sendable>(
+    func runToEnd<Value: Sendable>(
         for client: GatewayClient, in state: @Sendable (Value) -> PaymentState,
         _ body: @escaping @Sendable (ContinuousClock.Instant) async throws(GatewayRefusal) -> Value
     ) async throws(GatewayRefusal) -> Value {

@@ -60,7 +60,7 @@ struct PaymentMetrics: Sendable {
 extension Logger {
     /// Warns if a processor's texts contained digits of an account number. The warning names the texts but never
     /// contains the digits.
-    func noteMasked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) {
+    func warnOfMaskedDigits(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) {
         let texts = outcome.maskedTexts
         guard !texts.isEmpty else { return }
         warning(
@@ -73,7 +73,7 @@ extension Logger {
 
     /// Logs a processor's response that differs from the stored result, which came from a person or an earlier
     /// response.
-    func noteContradiction(_ payment: Payment, by answered: PaymentState) {
+    func logContradiction(_ payment: Payment, by answered: PaymentState) {
         guard answered != .pending, payment.state != answered else { return }
         error(
             "a processor's answer contradicts the stored status, which stays; ask the processor which is right, and correct the order where the status is wrong (paytoken-gateway payment show)",

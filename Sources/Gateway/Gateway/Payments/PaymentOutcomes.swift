@@ -24,7 +24,7 @@ extension PaymentFlow {
         _ credential: PaymentCredential
     ) async -> Payment {
         let outcome = answer.outcome.masked(credential.accountNumber)
-        logger.noteMasked(outcome, of: transaction)
+        logger.warnOfMaskedDigits(outcome, of: transaction)
         return await settle(payment, as: answer.state, outcome)
     }
 
@@ -33,7 +33,7 @@ extension PaymentFlow {
     func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
             let settled = try await store.settle(payment, as: state, outcome, at: Date())
-            logger.noteContradiction(settled, by: state)
+            logger.logContradiction(settled, by: state)
             return settled
         } catch {
             note(error)

@@ -132,10 +132,10 @@ final class PendingQuestions: Sendable {
             metrics.asked(answer.state.rawValue)
             guard answer.state != .pending else { break }
             let outcome = accountNumbers?.masked(answer.outcome, of: transaction) ?? answer.outcome
-            logger.noteMasked(outcome, of: transaction)
+            logger.warnOfMaskedDigits(outcome, of: transaction)
             do throws(PaymentStoreError) {
                 let settled = try await store.settle(payment, as: answer.state, outcome, at: Date())
-                logger.noteContradiction(settled, by: answer.state)
+                logger.logContradiction(settled, by: answer.state)
                 guard settled.state == answer.state else { break }
                 logger.notice(
                     "the processor reported the outcome of a payment",

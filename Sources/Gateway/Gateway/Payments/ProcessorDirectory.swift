@@ -3,7 +3,7 @@ import NIOSSL
 import Processors
 import ServerProgram
 
-/// A processor with its name and merchants.
+/// A processor, its name in the configuration, and the merchants whose payments go to it.
 struct ConfiguredProcessor: Sendable {
     let name: String
     let merchants: [MerchantPattern]

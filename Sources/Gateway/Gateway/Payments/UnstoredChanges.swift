@@ -42,7 +42,7 @@ final class UnstoredChanges: Sendable {
                     _ = try await store.end(change.payment, as: change.state, change.outcome, at: Date())
                 } else {
                     let settled = try await store.settle(change.payment, as: change.state, change.outcome, at: Date())
-                    logger.noteContradiction(settled, by: change.state)
+                    logger.logContradiction(settled, by: change.state)
                 }
                 count += 1
             } catch {

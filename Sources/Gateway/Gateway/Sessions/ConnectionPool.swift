@@ -84,7 +84,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return isFree
     }
 
-    /// Counts a connection as closed.
+    /// Removes a connection that has closed from the counts.
     func release(of owner: Owner) {
         state.withLock { state in
             state.open -= 1

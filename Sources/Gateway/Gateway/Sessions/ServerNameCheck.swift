@@ -17,7 +17,7 @@ final class ServerNameCheck {
         self.handshake = handshake
     }
 
-    /// Returns the TLS handler of one connection to the host. It belongs to the connection's event loop.
+    /// Returns the TLS handler of one connection to the host. The handler belongs to the connection's event loop.
     func tls(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
         let maker: any VerifyingTLS.Type = CallbackTLS.self
         let handler = try maker.handler(context, host) { [self] result, certificate in

@@ -16,7 +16,7 @@ struct SessionRoutes: Sendable {
     /// Bodies have about 200 bytes; the limit leaves room for a URL and a name of four-byte characters.
     static let bodyLimit = 4 << 10
 
-    /// - Parameter maxRequestBytes: `listener.max_request_bytes`; a value below the usual limit still applies.
+    /// - Parameter maxRequestBytes: `listener.max_request_bytes`. It replaces ``bodyLimit`` if it is lower.
     init(sessions: MerchantSessions, maxRequestBytes: Int) {
         self.sessions = sessions
         bodyLimit = min(Self.bodyLimit, maxRequestBytes)

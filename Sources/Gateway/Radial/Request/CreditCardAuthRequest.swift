@@ -13,7 +13,7 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
     public let billing: Party
     /// 1 to 70 characters.
     public let customerEmail: String
-    /// A dotted quad.
+    /// An IPv4 address, such as `192.0.2.1`.
     public let customerIPAddress: String
     public let shipTo: Party
     /// ``SchemaVersion/absent`` if the request states none, as in the example on Radial's page.
@@ -75,7 +75,7 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
             lastName: try fields.requiredText("ShipToLastName", Length.name),
             phoneNumber: phone.flatMap { $0.isXMLBlank ? nil : $0 },
             address: try PhysicalAddress(fields.required("ShippingAddress"), path: fields.path("ShippingAddress")))
-        if let stated = try fields.filledText("SchemaVersion", 1...32) {
+        if let stated = try fields.nonblankText("SchemaVersion", 1...32) {
             guard let version = SchemaVersion(stated) else { throw fields.fault(.notASchemaVersion, "SchemaVersion") }
             schemaVersion = version
         } else {

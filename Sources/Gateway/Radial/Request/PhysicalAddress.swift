@@ -31,13 +31,13 @@ public struct PhysicalAddress: Sendable, Equatable {
     init(_ element: XMLElement, path: String) throws(DocumentError) {
         let fields = try ElementFields(element, path: path, children: Self.children, unknown: .refused)
         line1 = try fields.requiredText("Line1", Length.addressLine)
-        line2 = try fields.filledText("Line2", Length.addressLine)
-        line3 = try fields.filledText("Line3", Length.addressLine)
-        line4 = try fields.filledText("Line4", Length.addressLine)
+        line2 = try fields.nonblankText("Line2", Length.addressLine)
+        line3 = try fields.nonblankText("Line3", Length.addressLine)
+        line4 = try fields.nonblankText("Line4", Length.addressLine)
         city = try fields.requiredText("City", Length.city)
-        mainDivision = try fields.filledText("MainDivision", Length.mainDivision)
+        mainDivision = try fields.nonblankText("MainDivision", Length.mainDivision)
         countryCode = try fields.requiredText("CountryCode", Length.countryCode)
-        postalCode = try fields.filledText("PostalCode", Length.postalCode)
+        postalCode = try fields.nonblankText("PostalCode", Length.postalCode)
     }
 }
 

@@ -15,7 +15,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     /// Base64 of 32 bytes: SHA-256 of the merchant key's SubjectPublicKeyInfo. (Radial's table describes
     /// EphemeralPublicKey in these words, by mistake.)
     public let publicKeyHash: String
-    /// `EC_v1`.
+    /// The payment token's format, which is always `EC_v1`.
     public let version: String
     /// The encrypted payment data in base64.
     public let data: String
@@ -70,7 +70,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     }
 
     private static func hexadecimal(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String? {
-        guard let text = try fields.filledText(name, maximumBase64)?.removingXMLWhiteSpace else { return nil }
+        guard let text = try fields.nonblankText(name, maximumBase64)?.removingXMLWhiteSpace else { return nil }
         guard let bytes = Hexadecimal.decode(text), bytes.count == 32 else {
             throw fields.fault(.notHexadecimal(digits: 64), name)
         }

@@ -67,7 +67,7 @@ struct ElementFields {
 
     func path(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// Returns the child of that name, if there is one.
+    /// Returns the child element of this name; nil if there is none.
     func element(_ name: String) -> XMLElement? { children[name] }
 
     func required(_ name: String) throws(DocumentError) -> XMLElement {
@@ -94,12 +94,12 @@ struct ElementFields {
     /// Returns the text of an element that must be present and not blank.
     func requiredText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String {
         _ = try required(name)
-        guard let text = try filledText(name, length) else { throw fault(.missing, name) }
+        guard let text = try nonblankText(name, length) else { throw fault(.missing, name) }
         return text
     }
 
     /// Returns the text of an element that may be omitted, but must not be blank if present.
-    func filledText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String? {
+    func nonblankText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String? {
         guard let text = try text(name, atMost: .max) else { return nil }
         guard !text.isXMLBlank else { throw fault(.blank, name) }
         guard length.contains(text.unicodeScalars.count) else { throw fault(.length(length), name) }

@@ -53,7 +53,7 @@ public struct XMLWriter: ~Copyable {
         end()
     }
 
-    /// Writes an element, or nothing for nil.
+    /// Writes an element with this text; writes nothing if `text` is nil.
     public mutating func element(_ name: StaticString, ifPresent text: String?) {
         if let text { element(name, text) }
     }

@@ -161,7 +161,7 @@ struct PaymentBatches: SQLiteBatches {
 }
 
 extension DatabaseError {
-    /// True if a full disk may be the cause. It may also cause an I/O error, if SQLite cannot enlarge its shared
+    /// True if a full disk may be the cause. A full disk also causes an I/O error if SQLite cannot enlarge its shared
     /// memory.
     fileprivate var isLackOfRoom: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(resultCode)

@@ -91,8 +91,8 @@ enum SQLitePaymentSchema {
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 
-    /// Adds the account digest, and permits the removal of payments that paytokend never released, with their history,
-    /// seven days after their last change. The triggers refuse an earlier removal.
+    /// Adds the account digest. Permits the removal of payments, with their history, if paytokend never released their
+    /// payment tokens. The triggers refuse a removal within seven days after the last change.
     private static let version2 = """
         ALTER TABLE payment ADD COLUMN account_digest BLOB CHECK (length(account_digest) = 33);
         CREATE INDEX payment_removable ON payment (changed_at)

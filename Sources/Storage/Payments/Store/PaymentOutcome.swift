@@ -25,7 +25,7 @@ public struct PaymentOutcome: Sendable, Equatable {
         self.processedAt = processedAt
     }
 
-    /// Reads the stored form; nil if all of it is absent.
+    /// Reads the stored values; returns nil if all of them are absent.
     init?(
         storedReason reason: String?, authorizationCode: String?, processorReference: String?, processedAt: Date?
     ) {

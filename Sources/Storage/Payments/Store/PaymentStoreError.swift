@@ -18,7 +18,7 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
     case superseded(PaymentState)
     /// No payment has this key or this transaction identifier.
     case notFound
-    /// A row has values that this version does not write.
+    /// A row has values that this version does not know.
     case damaged(reason: String)
 
     public var description: String {
