@@ -29,8 +29,8 @@ package protocol RouterRules: Sendable {
     func place(of peer: Peer) -> String
     /// Refuses a request that the sender may not make. This is the rules' last check before the body is read.
     func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)
-    /// Called after a request was refused for its head, or by the listener itself. The listener does not know the
-    /// sender, which is then nil.
+    /// Called after a request was refused for its head, or by the listener itself. `sender` is nil for a refusal by the
+    /// listener, which does not know the sender.
     func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer)
     /// Answers a request that was read completely, and logs it.
     func respond(
@@ -125,7 +125,7 @@ package struct Router<Rules: RouterRules>: Sendable {
     }
 }
 
-/// One method on one path: the right that it needs, and its handler.
+/// One method on one path, with the right that a caller needs for it.
 ///
 /// A class, because several functions receive the route of each request. Each of these calls would otherwise copy the
 /// route.
@@ -204,7 +204,7 @@ package protocol ServerRefusal: Error, Sendable {
     /// Creates a refusal with a code that all programs have.
     init(_ refusal: Refusal)
 
-    /// The only place that turns the program's refusals into answers.
+    /// Returns the answer for this refusal. No other code turns the program's refusals into answers.
     func answer(as form: DocumentForm) -> HTTPAnswer
 }
 

@@ -1,9 +1,8 @@
-// The frame of a program that serves HTTP, shared by `paytokend` and `paytoken-gateway`:
-//     ServingProgram.swift         the program's life, from the configuration file to the exit status
-//     LiveConfiguration.swift      the configuration in force, and SIGHUP
-//     Router.swift                 from a request's head to the route that answers it; refusals and their answers
-//     RequestLog.swift             one line and one count for each request
-// A program adds the parts that it opens, its routes, the rights that they need, and the parts that a reload replaces.
+// The common parts of the programs that serve HTTP, `paytokend` and `paytoken-gateway`: ServingProgram.swift
+// the program's life, from the configuration file to the exit status LiveConfiguration.swift      the configuration in
+// force, and SIGHUP Router.swift                 from a request's head to the route that answers it; refusals and their
+// answers RequestLog.swift             one line and one count for each request A program adds the parts that it opens,
+// its routes, the rights that they need, and the parts that a reload replaces.
 
 package import DaemonAPI
 import Foundation
@@ -21,7 +20,7 @@ package protocol ServingProgram: Sendable {
     static var name: String { get }
     /// The names that the service manager gives the program's sockets (FileDescriptorName=).
     static var socketNames: [String] { get }
-    /// The first status text for the service manager (`STATUS=`), until more is known.
+    /// The status text for the service manager (`STATUS=`) from the start until the program reports another one.
     static var firstStatus: String { get }
 
     var parts: Parts { get }

@@ -13,7 +13,7 @@ import Telemetry
 /// Each section has its own file: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection,
 /// SessionSettings. Start reading at ``read(_:_:)``.
 struct GatewayConfiguration: Sendable {
-    /// The absolute path of the file.
+    /// The absolute path of the configuration file.
     var file: String
     var listener: GatewayListenerSettings
     var limits: LimitSettings

@@ -11,7 +11,7 @@ struct LimitSettings: Sendable, Equatable {
     /// The rate of TLS handshakes from one address that do not identify a client. The burst is twice the rate, or the
     /// number of connections per address if that is higher.
     var handshakes: RequestRates.Rate
-    /// The maximum number of connections of one client, once it is identified.
+    /// The maximum number of connections of one client. A connection counts once its client is identified.
     var maxConnectionsPerClient: Int
     var requests: RequestRates.Rate
     /// The maximum number of one client's payments in progress. A payment counts even if the client no longer waits for

@@ -42,7 +42,8 @@ extension TLSFiles {
         notAfter = leaf.x509.notValidAfter
         clientAuthorities = authorities?.map(\.x509)
         section.warnOfExpiry(notAfter, now: Date())
-        // The server creates the same context at each start. Here it detects a key that does not match the certificate.
+        // The server creates the same context at each start. Creating it here reports a key that does not match the
+        // certificate as a problem of the configuration.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
             section.problem("private_key", "is not the key of the certificate; give the two that belong together")
             return nil

@@ -76,7 +76,7 @@ struct NetworkRequests: RequestHandler {
     let router: MerchantRouter
     let connection: any Channel
     let connectionLimits: ConnectionLimits
-    /// The rates of handshakes; nil if the connection has no handshake.
+    /// The limits of handshake rates; nil if the connection does not use TLS.
     let handshakeRates: HandshakeRates?
     let perClient: Int
 

@@ -34,7 +34,6 @@ struct AccountNumberKeyFile: Sendable, Equatable {
         return AccountNumberKey(key)
     }
 
-    /// Returns true if the file exists.
     var exists: Bool { unsafe access(path, F_OK) == 0 }
 
     /// Makes the file with a random key, completely or not at all. The gateway already has the store's lock, so no

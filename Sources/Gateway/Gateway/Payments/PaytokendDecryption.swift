@@ -10,7 +10,8 @@ struct ReleasedToken: Sendable {
     /// The transaction identifier, 32 bytes.
     let transaction: [UInt8]
     let merchantIdentifier: String
-    /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
+    /// The decrypted dictionary. Its strings are in ordinary memory rather than secret memory; the process is not
+    /// dumpable.
     let paymentData: JSONObject
     /// The JSON text of ``paymentData``.
     let bytes: [UInt8]

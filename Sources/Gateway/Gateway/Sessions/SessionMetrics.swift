@@ -71,6 +71,6 @@ final class SessionMetrics: SessionObserver {
 
     private static let day: TimeInterval = 86_400
 
-    /// Bounds that range from a request on an open connection to the deadline of a session, 10 s.
+    /// The bucket bounds in seconds, from a request on an open connection to the deadline of a session, 10 s.
     private static let latencies: [Double] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 }

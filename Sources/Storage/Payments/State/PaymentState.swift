@@ -2,8 +2,8 @@
 public enum PaymentState: String, Sendable, CaseIterable {
     /// A client sent a payment token, identified by the SHA-256 of its paymentData. Nothing is decrypted.
     case received
-    /// paytokend released the payment token, and its transaction identifier became this payment's name. Nothing has
-    /// been sent.
+    /// paytokend released the payment token. From now on, its transaction identifier identifies the payment in the
+    /// store. Nothing has been sent.
     case decrypted
     /// The first byte may have been sent to the processor. This state is stored before the byte is sent.
     case submitting

@@ -171,7 +171,8 @@ public enum PaymentBeginning: Sendable, Equatable {
 public enum PaymentClaim: Sendable, Equatable {
     /// The payment is durably in the requested state.
     case claimed(Payment)
-    /// Another payment has this transaction's name. The claimed payment is durably `refused`.
+    /// Another payment already has this transaction identifier. The payment that was to be claimed is durably
+    /// `refused`.
     case usedBefore
 }
 

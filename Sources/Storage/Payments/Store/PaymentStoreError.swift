@@ -11,7 +11,7 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
     case unavailable(reason: String)
     /// A commit was not acknowledged, but may have been made. Nothing that depends on it is sent.
     case inDoubt(reason: String)
-    /// The queue is full.
+    /// The queue of waiting operations is full. Nothing was changed.
     case overloaded
     /// Another attempt has the payment, or the payment's state no longer permits this change. The value is the state
     /// that was found.
