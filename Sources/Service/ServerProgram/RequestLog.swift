@@ -14,7 +14,7 @@ package protocol RequestSender: Sendable {
     func describe(in metadata: inout Logger.Metadata, took: Duration)
 }
 
-/// Writes one log line and counts once for each request, except for refusals that share a line.
+/// Counts every request, and logs each on its own line, except for refusals that share a line.
 package struct RequestLog: Sendable {
     /// The facts about a request that are known before it is answered.
     package struct Entry<Sender: RequestSender>: Sendable {
