@@ -7,8 +7,8 @@ import Synchronization
 extension SQLiteLedger {
     /// Returns the bytes that are free for the daemon's account on the file system of the ledger's file.
     ///
-    /// - Throws: `timedOut` or `unavailable`. The latter is also thrown while an earlier call has not returned. A disk
-    ///   that hangs thus blocks a single thread, not one for each call.
+    /// - Throws: `timedOut` or `unavailable`. `unavailable` is also thrown while the thread of an earlier call still
+    ///   waits for the disk. A disk that hangs thus blocks a single thread, not one for each call.
     public func freeBytes() async throws(LedgerFailure) -> UInt64? {
         let isMine = isMeasuring.withLock { isMeasuring in
             defer { isMeasuring = true }

@@ -5,15 +5,16 @@ import Glibc
 package enum LedgerPlace: Equatable {
     case nothing
     case file
-    /// The link of an interrupted restore. The previous ledger, or most of it, is at `aside`.
-    case brokenOff(aside: String)
+    /// The symbolic link that an interrupted restore left. The previous ledger, or most of its files, is at the path
+    /// `aside`.
+    case interruptedRestore(aside: String)
 
-    /// The suffix by which an interrupted restore's link is recognised. The link's target is the previous ledger's file
-    /// name followed by this suffix.
+    /// The suffix of the target of an interrupted restore's link. The text before the suffix is the previous ledger's
+    /// file name.
     package static let linkEnding = ".restoring"
 
-    /// Determines what exists at a path. Nil if there is something other than a file or the link of an interrupted
-    /// restore.
+    /// Determines what exists at a path. Returns nil if the path has a directory, another link or anything else that is
+    /// not listed here.
     package init?(of path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {
@@ -27,7 +28,7 @@ package enum LedgerPlace: Equatable {
             guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path),
                 target.hasSuffix(Self.linkEnding), !target.contains("/")
             else { return nil }
-            self = .brokenOff(aside: Self.directory(of: path) + "/" + target.dropLast(Self.linkEnding.count))
+            self = .interruptedRestore(aside: Self.directory(of: path) + "/" + target.dropLast(Self.linkEnding.count))
         default: return nil
         }
     }

@@ -19,11 +19,11 @@ enum SQLiteBackup {
     /// Copies a ledger that is in use; blocks.
     ///
     /// - Parameters:
-    ///   - isAwaited: called after each step; it extends the caller's deadline. It returns false if the caller no
-    ///     longer waits, which ends the copy.
+    ///   - callerWaits: called after each step. It extends the caller's deadline and returns true, or returns false if
+    ///     the caller no longer waits. False ends the copy.
     static func copy(
         of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String, now: Date = Date(),
-        isAwaited: @escaping () -> Bool
+        callerWaits: @escaping () -> Bool
     ) -> Result<BackupFile, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
             do {
@@ -31,9 +31,9 @@ enum SQLiteBackup {
                     source.path, label: "ledger.backup", busyTimeout: busyTimeout)
                 defer { try? connection.close() }
                 return try connection.read { db in
-                    // Check after opening, so that only the file in use is copied.
+                    // Check after opening. Otherwise another file that replaced the ledger's could be copied.
                     try source.requireUnchanged()
-                    return try copy(db, node: node, to: path, markedAt: now, isAwaited: isAwaited)
+                    return try copy(db, node: node, to: path, markedAt: now, callerWaits: callerWaits)
                 }
             } catch let error as LedgerBackupError {
                 throw error
@@ -48,7 +48,7 @@ enum SQLiteBackup {
     /// - Parameter now: the time of the copy, written into its mark.
     static func copy(
         _ source: Database, node: String, to path: String, markedAt now: Date,
-        isAwaited: @escaping () -> Bool = { true }
+        callerWaits: @escaping () -> Bool = { true }
     ) throws(LedgerBackupError) -> BackupFile {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
         guard !LedgerPlace.exists(path) else { throw .exists(path: path) }
@@ -57,7 +57,7 @@ enum SQLiteBackup {
         defer { unsafe unlink(partial) }
         let sequence: Int
         do {
-            sequence = try fill(partial, from: source, node: node, markedAt: now, isAwaited: isAwaited)
+            sequence = try fill(partial, from: source, node: node, markedAt: now, callerWaits: callerWaits)
         } catch let error as LedgerBackupError {
             throw error
         } catch let error as DatabaseError
@@ -67,7 +67,7 @@ enum SQLiteBackup {
         } catch {
             throw .unavailable(reason: LedgerFailure(error).description)
         }
-        let (bytes, digest) = try finish(partial, isAwaited: isAwaited)
+        let (bytes, digest) = try finish(partial, callerWaits: callerWaits)
         // Unlike a rename, a link does not replace a file that has appeared in the meantime.
         guard unsafe link(partial, path) == 0 else {
             throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
@@ -77,7 +77,7 @@ enum SQLiteBackup {
     }
 
     private static func fill(
-        _ path: String, from source: Database, node: String, markedAt now: Date, isAwaited: @escaping () -> Bool
+        _ path: String, from source: Database, node: String, markedAt now: Date, callerWaits: @escaping () -> Bool
     ) throws -> Int {
         var configuration = Configuration()
         configuration.qos = DurableSQLite.threadQuality
@@ -98,9 +98,9 @@ enum SQLiteBackup {
                     try sync(path)
                     synced = written
                 }
-                try requireWaitingCaller(isAwaited)
+                try requireWaitingCaller(callerWaits)
             }
-            try requireWaitingCaller(isAwaited)
+            try requireWaitingCaller(callerWaits)
             // The copy is a single, complete file. It is switched back to WAL when it is opened as a ledger.
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
             let sequence =
@@ -122,8 +122,8 @@ enum SQLiteBackup {
         close(descriptor)
     }
 
-    private static func requireWaitingCaller(_ isAwaited: () -> Bool) throws(LedgerBackupError) {
-        guard isAwaited() else { throw .unavailable(reason: "the caller no longer waits for the copy.") }
+    private static func requireWaitingCaller(_ callerWaits: () -> Bool) throws(LedgerBackupError) {
+        guard callerWaits() else { throw .unavailable(reason: "the caller no longer waits for the copy.") }
     }
 
     private static func sync(_ path: String) throws(LedgerBackupError) {
@@ -133,20 +133,21 @@ enum SQLiteBackup {
         guard fdatasync(descriptor) == 0 else { throw cannotWrite(path, "fdatasync") }
     }
 
-    /// Syncs the file and hashes it.
-    private static func finish(_ path: String, isAwaited: () -> Bool) throws(LedgerBackupError) -> (Int, AuditDigest) {
+    /// Syncs the copy at the path, and returns its size in bytes and its SHA-256.
+    private static func finish(_ path: String, callerWaits: () -> Bool) throws(LedgerBackupError) -> (Int, AuditDigest)
+    {
         let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         guard fsync(descriptor) == 0 else { throw cannotWrite(path, "fsync") }
-        try requireWaitingCaller(isAwaited)
+        try requireWaitingCaller(callerWaits)
         var hash = SHA256()
         var bytes = 0
         do {
             while let chunk = try file.read(upToCount: 1 << 20), !chunk.isEmpty {
                 hash.update(data: chunk)
                 bytes += chunk.count
-                try requireWaitingCaller(isAwaited)
+                try requireWaitingCaller(callerWaits)
             }
         } catch let error as LedgerBackupError {
             throw error

@@ -4,7 +4,8 @@ import GRDB
 import Ledger
 import SQLiteFiles
 
-/// The ledger's part of a batch. It checks that the chain still ends where this process left it.
+/// The ledger's hooks into the batches of the SQLite writer. Before each batch, they check that the chain still ends
+/// with the last record that this process wrote.
 struct LedgerBatches: SQLiteBatches {
     let records: RecordStatements
     let reads: TransactionReads
@@ -38,7 +39,8 @@ struct LedgerBatches: SQLiteBatches {
         observe(.failed(writes: writes, reason: failure.description))
     }
 
-    /// Reports the chain's end after a failed batch, since the commit may have succeeded in spite of its error.
+    /// Reports the chain's end after a failed batch. The commit may have succeeded in spite of its error, and its
+    /// records would otherwise never be reported as durable.
     func readBack(_ db: Database) {
         if let end = try? records.head(db) { observe(.recorded(upTo: end.sequence)) }
     }
@@ -50,7 +52,7 @@ typealias SQLiteLedgerWriter = SQLiteWriter<LedgerBatches>
 
 extension SQLiteWriter where Batches == LedgerBatches {
     /// Appends a record for a caller that waits until the deadline. If the deadline passes during the commit and the
-    /// record turns out not to have been written, it counts as dropped.
+    /// record is then not found, the record counts as dropped.
     func append(_ record: AuditRecord, in records: RecordStatements) async throws(LedgerFailure) -> Int {
         try await write(
             { db, head in try db.append(record, to: &head) },
@@ -61,7 +63,8 @@ extension SQLiteWriter where Batches == LedgerBatches {
 }
 
 extension SQLiteWrite<LedgerFailure, ChainHead> {
-    /// Makes the write of a record that no caller waits for.
+    /// Creates a write that appends a record for which no caller waits. `fail` is called if the record cannot be
+    /// written.
     init(
         recording record: AuditRecord, in records: RecordStatements, fail: @escaping @Sendable (LedgerFailure) -> Void
     ) {

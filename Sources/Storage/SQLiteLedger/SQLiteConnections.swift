@@ -4,17 +4,17 @@ import GRDB
 package import Ledger
 package import SQLiteFiles
 
-/// The connections to one ledger. One writes; one copies the write-ahead log into the file; one reads what decisions
-/// need; one reads for searches. A long search thus delays neither a write nor a decision.
+/// The four connections to one ledger: the writer, one that copies the write-ahead log into the file, one for short
+/// reads, and one for searches. A long search thus delays neither a write nor a short read.
 ///
-/// Each is a serial queue on GRDB's own threads, so a waiting task occupies no task thread. Cancelling a task does not
-/// interrupt its call, so that no commit's outcome becomes unknown.
+/// Each connection is a serial queue on GRDB's own threads, so a waiting task occupies no task thread. Cancelling a
+/// task does not interrupt its call. Otherwise the outcome of a commit could become unknown.
 package final class SQLiteConnections: Sendable {
     let writer: DatabaseQueue
     let checkpointing: WALCheckpointing
-    /// The connection for short reads.
+    /// The connection for short reads, on which decisions and requests depend.
     package let reader: SQLiteReader<LedgerFailure>
-    /// The connection for reads that may take long, and that delay only each other.
+    /// The connection for reads that may take long. They delay only each other.
     package let searcher: SQLiteReader<LedgerFailure>
 
     /// Opens the connections; blocks. Throws GRDB's errors and ``LedgerOpeningError``.

@@ -26,7 +26,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     private let lock: Mutex<DatabaseFileLock?>
     private let busyTimeout: TimeInterval
     let deadlines: LedgerDeadlines
-    /// True while a copy is being made. A copy that has timed out counts until its thread returns.
+    /// True while a backup is being made, including one that has timed out but whose thread has not returned.
     private let isCopying = Mutex(false)
     /// True while a query for the disk's free space runs.
     let isMeasuring = Mutex(false)
@@ -39,14 +39,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public struct Settings: Sendable, Equatable {
         /// The file's absolute path. The directory must exist and be writable only for the daemon's account.
         public var path: String
-        /// The node's name. Nil takes the host name for a new ledger, and the recorded name for an existing one.
+        /// The node's name. If nil, a new ledger takes the host name, and an existing ledger keeps its recorded name.
         public var node: String?
         /// The period after a transaction's release within which the same caller and reference can receive it again;
         /// zero to permit no repeat.
         public var repeatFor: Duration
         /// The maximum wait for a lock that another program, such as a backup or a shell, has on the file.
         public var busyTimeout: Duration
-        /// The maximum number of writes queued for the writer; further ones are refused as `overloaded`.
+        /// The maximum number of writes queued for the writer; further writes throw `overloaded`.
         public var waiting: Int
         /// The maximum duration of a call, after which it throws `timedOut`.
         public var timeout: Duration
@@ -64,8 +64,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         }
     }
 
-    /// Opens the ledger. A missing one is created, and an older one is upgraded, which may take any length of time. Any
-    /// other delay ends with `notNow` after ``Settings/timeout``.
+    /// Opens the ledger. A missing file is created, and a file with an older schema is upgraded. An upgrade may take
+    /// any length of time; any other delay ends with `notNow` after ``Settings/timeout``.
     ///
     /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(
@@ -95,8 +95,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         return try opened.get()
     }
 
-    /// Checks the file's location as opening it would, but creates nothing. A process that has the ledger open must not
-    /// call this method, because it would release SQLite's locks.
+    /// Checks the path's directory and file as ``open(_:observe:)`` does, but creates nothing. A process that has the
+    /// ledger open must not call this method, because it would release SQLite's locks.
     public static func examine(path: String) throws(LedgerOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw LedgerOpeningError(error)
@@ -113,7 +113,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         do throws(DatabaseFileError) {
             lock = try PrivateDatabaseFile(path: path).prepare()
         } catch {
-            if case .brokenOff(let aside) = LedgerPlace(of: path) {
+            if case .interruptedRestore(let aside) = LedgerPlace(of: path) {
                 throw .restoreBrokenOff(path: path, aside: aside)
             }
             throw LedgerOpeningError(error)
@@ -155,7 +155,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
             LedgerBatches(records, reads, connections.checkpointing, observe: observe))
     }
 
-    /// Makes a change to rows that ``TransactionReads`` may have cached.
+    /// Makes a change to rows that ``TransactionReads`` may have cached, and clears that cache.
     private func change<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer? = { _, _ in nil }
@@ -223,17 +223,18 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     package func read<T: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T {
-        try await connections.reader.read(inPlace(body))
+        try await connections.reader.read(fromUnmovedFile(body))
     }
 
     package func search<T: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T {
-        try await connections.searcher.read(inPlace(body))
+        try await connections.searcher.read(fromUnmovedFile(body))
     }
 
-    /// Refuses reads if the file was replaced or moved: the connection's content is then not the ledger's.
-    private func inPlace<T>(
+    /// Returns a read that throws if the file was replaced or moved, and otherwise runs `body`. The open connection
+    /// would still read the former file.
+    private func fromUnmovedFile<T>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) -> @Sendable (Database) throws -> T {
         { [place] db in
@@ -244,7 +245,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 
     public func probe() async throws(LedgerFailure) {
         let mark = String(StoredTime.milliseconds(Date()))
-        // The probe only tests whether the ledger can be written, so nothing is read back.
+        // The probe only tests whether the ledger can be written. After a failed commit, nothing therefore needs to be
+        // read back.
         try await change { db, _ in
             _ = try db.run("UPDATE ledger_meta SET value = $1 WHERE name = 'probed'", [.text(mark)])
         }
@@ -288,11 +290,11 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         let copied: Result<BackupFile, LedgerBackupError>
         do throws(LedgerFailure) {
             copied = try await deadlines.answer { (caller: LedgerCall<Result<BackupFile, LedgerBackupError>>) in
-                // Copy on a separate connection and thread, since a slow disk can make the copy take any length of
-                // time.
+                // Copy on a separate connection and thread. Otherwise a copy to a slow disk would block the ledger's
+                // own connections.
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
-                        of: place, busyTimeout: busyTimeout, node: node, to: path, isAwaited: caller.extendDeadline)
+                        of: place, busyTimeout: busyTimeout, node: node, to: path, callerWaits: caller.extendDeadline)
                     isCopying.withLock { $0 = false }
                     caller.resume(.success(result))
                 }
@@ -304,11 +306,12 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes, so a probe records them.
+        // Only this process knows the number of dropped notes. The probe's commit records it before the process ends.
         if writer.writes.hasDropped { try? await probe() }
         writer.writes.close()
         guard let held = takeLock() else { return }
-        // If a connection hangs, it is closed and its lock is released when the process ends.
+        // If a connection hangs, the wait ends at the timeout. The end of the process then closes the connection and
+        // releases the file's lock.
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             DispatchQueue.global().async { [connections] in
                 // A connection that cannot be closed now is closed when the process ends. Release the lock in any case.
@@ -328,14 +331,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 }
 
 extension DatabaseError {
-    /// True if the error can end without a change of configuration: for example, disk space is freed, or another
+    /// True if the cause can disappear without a change of configuration: for example, disk space is freed, or another
     /// program releases its lock.
     package var isPassing: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }
 }
 
-/// Names and values in `ledger_meta`, with which a ledger's file describes itself.
+/// The table `ledger_meta`, whose names and values describe the ledger's file, such as its node and schema version.
 package enum SQLiteLedgerMeta {
     package static func value(_ name: String, _ db: any StoredQueries) throws -> String? {
         try db.run("SELECT value FROM ledger_meta WHERE name = $1", [.text(name)]).first?.text(0)

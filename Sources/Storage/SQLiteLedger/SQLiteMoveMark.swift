@@ -3,9 +3,9 @@ import Ledger
 
 /// A ledger file's mark of its move into a database: the move's state, and the database.
 ///
-/// The mark is written just before the database accepts the copied content. Until then the file serves. From then on it
-/// does not, since only the database knows whether it accepted the content. `schema_version` is set to the mark's state
-/// as well. Older programs, which do not know moves, accept only a number there, so they refuse the file too.
+/// The mark is written just before the database accepts the copied content. A daemon can open the file until then, but
+/// not afterwards, since only the database knows whether it accepted the content. `schema_version` is set to the mark's
+/// state as well. Programs from before this mark accept only a number as `schema_version`, so they refuse the file too.
 package struct SQLiteMoveMark: Sendable, Equatable {
     package enum State: String, Sendable {
         /// The move is under way; the file does not show whether the database has accepted it.
@@ -26,7 +26,7 @@ package struct SQLiteMoveMark: Sendable, Equatable {
 
     private static let (stateName, identityName, serverName) = ("move_state", "move_identity", "move_server")
 
-    /// Reads the mark; nil for a file that serves.
+    /// Reads the mark; nil if the file has no mark, so that a daemon can open it.
     package static func read(_ db: any StoredQueries) throws -> SQLiteMoveMark? {
         guard let word = try SQLiteLedgerMeta.value(stateName, db) else { return nil }
         guard let state = State(rawValue: word), let identity = try SQLiteLedgerMeta.value(identityName, db),
@@ -44,7 +44,7 @@ package struct SQLiteMoveMark: Sendable, Equatable {
         }
     }
 
-    /// Removes the mark; the file serves again.
+    /// Removes the mark, so that a daemon can open the file again.
     package static func remove(_ db: any StoredQueries) throws {
         try SQLiteLedgerMeta.remove([stateName, identityName, serverName], db)
         // Only a file without an unaccepted restore can be moved.

@@ -4,12 +4,11 @@ public import Ledger
 
 /// The mark of a copy of a ledger's file, and of a ledger restored from it until the restore is accepted.
 ///
-/// Releases after the copy are no longer in any file. An HSM token reveals this if it remembers a later record than the
-/// copy has. But the HSM token may itself have been restored to its state at that time. Therefore the file itself is
-/// marked, including in its schema version (``SQLiteSchemaVersion``), so that an older program does not release from it
-/// either.
+/// A restored ledger lacks the releases that were made after the copy. An HSM token reveals this if it remembers a
+/// later record than the copy has, unless the HSM token was itself restored. Therefore the file is marked, also in its
+/// schema version (``SQLiteSchemaVersion``), so that no older program releases from it.
 package struct SQLiteRestoreMark: Sendable, Equatable {
-    /// The time of the copy or its restore, in milliseconds (``StoredTime``).
+    /// The time at which the copy was made or restored, in milliseconds (``StoredTime``).
     let restoredAt: Int64
     /// The sequence of the copy's last record; 0 if there is none.
     let end: Int

@@ -4,17 +4,17 @@ import Foundation
 package import GRDB
 import Ledger
 
-/// The schema of a ledger's file: its creation in an empty file, its checks, and the upgrade from an older version.
+/// Creates the tables in an empty ledger file, checks existing tables, and upgrades those of an older version.
 package struct SQLiteSchema {
     let path: String
-    /// The configured name of the node.
+    /// The configured name of the node; nil if none is configured.
     let node: String?
 
     package init(path: String, node: String?) { (self.path, self.node) = (path, node) }
 
-    /// Creates the tables in an empty database, upgrades older ones, or checks that existing ones belong to this
-    /// program and this node. Before an upgrade it copies the ledger to `….schema-N`, where N is the old version. The
-    /// copy is marked like a backup (``SQLiteRestoreMark``).
+    /// Creates the tables in an empty database. Otherwise it checks that the tables belong to this program and this
+    /// node, and upgrades them from an older version. Before an upgrade it copies the ledger to `….schema-N`, where N
+    /// is the old version. The copy is marked like a backup (``SQLiteRestoreMark``).
     ///
     /// - Parameter beforeUpgrade: called before the copy and the upgrade, whose duration grows with the ledger.
     /// - Returns: this node's name.
@@ -77,8 +77,8 @@ package struct SQLiteSchema {
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
-    /// Copies the file before an upgrade. If an earlier start ended between copy and upgrade, its copy remains and may
-    /// lack later writes. It is kept, and a number is appended to the new copy's name.
+    /// Copies the file before an upgrade. A copy from an earlier start that ended before its upgrade is kept, but may
+    /// lack later writes. The new copy's name then ends in a number.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
@@ -103,8 +103,8 @@ package struct SQLiteSchema {
 
 /// The schema version as stored in a file.
 ///
-/// For an unaccepted restore it is, for example, `restored-4`. Programs from before this mark accept only a number, so
-/// they refuse the file instead of releasing from it.
+/// For an unaccepted restore it is, for example, `restored-4`. Programs from before this prefix accept only a number,
+/// so they refuse the file instead of releasing from it.
 struct SQLiteSchemaVersion: Sendable, Equatable {
     var number: Int
     var isRestored: Bool

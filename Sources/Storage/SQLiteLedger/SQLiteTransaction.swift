@@ -7,7 +7,7 @@ import Ledger
 /// The reads and writes of administrative work in SQLite, as part of a batch's transaction.
 final class SQLiteTransaction: LedgerTransaction {
     let db: Database
-    /// The end of the chain, which moves with each record.
+    /// The end of the chain, including the records that this transaction has appended.
     private(set) var head: ChainHead
     /// The widest of this node's signing-time windows; nil while one is off.
     private let widestWindow: Duration?

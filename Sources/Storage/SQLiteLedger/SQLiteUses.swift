@@ -45,7 +45,7 @@ struct SQLiteUses {
             switch decision.verdict {
             case .released: claim?.attempt == release.attempt
             case .repeated: claim?.repeatAttempt == release.attempt
-            // Nothing had to be written, so the verdict is valid if it would be the same now.
+            // These refusals write no claim, so the verdict is valid if it would be the same now.
             case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
                 try refusal(of: release, db)?.verdict == decision.verdict
             }

@@ -7,14 +7,14 @@ import Synchronization
 
 /// Copies the write-ahead log into the database's file while the writer continues.
 ///
-/// SQLite by default copies in the commit that makes the log too long. That is about every thousandth release, and
-/// every release that waits for that commit or the next one takes 20 ms longer. Here a separate connection copies while
-/// the writer continues, since a PASSIVE checkpoint blocks no connection. It then copies once more for the pages added
-/// in the meantime. The writer copies the rest, a few pages, between two batches. SQLite restarts the log only if all
-/// of it is copied and nothing is added in between.
+/// SQLite by default copies in the commit that makes the log too long. That is about every thousandth release. Each
+/// release that waits for that commit or the next one takes 20 ms longer. Here a separate connection copies while the
+/// writer continues, since a PASSIVE checkpoint blocks no connection. The connection then copies the pages that were
+/// added in the meantime. The writer copies the few remaining pages between two batches. SQLite restarts the log only
+/// if all of it is copied and nothing is added in between.
 ///
-/// A failed copy is retried the next time, since the log keeps the pages that are not copied. A long read prevents the
-/// log from restarting, as with SQLite's default.
+/// A failed copy loses nothing, since the log keeps the pages, and is retried after the next ``interval``. A long read
+/// prevents the log from restarting, as with SQLite's default.
 package final class WALCheckpointing: Sendable {
     /// The log's length in pages before it is copied: 16 MiB instead of SQLite's 4, so that pages changed by many
     /// commits are copied once. On a full disk this leaves 12 MiB less for records.
@@ -47,7 +47,7 @@ package final class WALCheckpointing: Sendable {
         configuration.qos = DurableSQLite.threadQuality
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            // The file must be synced before the log restarts.
+            // Sync the file before the log restarts and overwrites pages. Otherwise a power failure could lose them.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
@@ -55,7 +55,8 @@ package final class WALCheckpointing: Sendable {
         connection = try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// Counts the pages of a batch, and copies if needed. Called between two batches, on the writer's thread.
+    /// Adds the pages of the last batch to the count, and starts or finishes a copy if needed. Called between two
+    /// batches, on the writer's thread.
     func committed(_ writer: Database) {
         let written = Self.takePagesWritten(writer)
         let isCopied = state.withLock { state in

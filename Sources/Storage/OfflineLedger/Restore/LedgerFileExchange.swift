@@ -33,7 +33,7 @@ struct LedgerFileExchange {
             throw .file(.notPrivate(path: path, why: "is not a regular file"))
         }
         self.found = found
-        if case .brokenOff(let former) = found {
+        if case .interruptedRestore(let former) = found {
             self.aside = former
         } else {
             self.aside = aside

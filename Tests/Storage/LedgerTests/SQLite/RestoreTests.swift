@@ -99,7 +99,7 @@ struct LedgerFileRestoreTests {
         for step in exchange.steps.prefix(count) { try step() }
 
         let place = LedgerPlace(of: killed.path)
-        if place == .brokenOff(aside: aside) {
+        if place == .interruptedRestore(aside: aside) {
             await #expect(throws: LedgerOpeningError.restoreBrokenOff(path: killed.path, aside: aside)) {
                 try await SQLiteLedger.open(killed.settings())
             }
