@@ -1,6 +1,7 @@
 internal import StrictJSON
 
-/// Records as CSV (RFC 4180), for display in a spreadsheet. CSV cannot be verified, as its first line says.
+/// Writes records as CSV (RFC 4180), for display in a spreadsheet. CSV has no hash chain and cannot be verified, as its
+/// first line says.
 ///
 /// A field that a spreadsheet could take for a formula is prefixed with an apostrophe. A value in the CSV may therefore
 /// differ from the record's: a publicKeyHash, for example, may begin with `+`.
@@ -59,7 +60,7 @@ public enum AuditCSV {
         return "\"" + text.replacing("\"", with: "\"\"") + "\""
     }
 
-    /// Characters with which a formula begins, including their full-width forms.
+    /// The characters with which a spreadsheet's formula can begin, including their full-width forms.
     private static let formulaStarts: Set<Unicode.Scalar> = [
         "=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠",
     ]

@@ -2,8 +2,8 @@ public import StrictJSON
 
 /// A record's line after parsing, for display, filters and CSV.
 ///
-/// The parser is strict about the form: compact JSON, spelled as records are written, with the members in order and
-/// each of the right type. It accepts unknown words and names, so that records of newer versions can be read.
+/// The parser accepts only compact JSON without unneeded escapes, with the members in their order and of their types.
+/// It accepts unknown events, outcomes and members, so that records of newer versions can be read.
 public struct AuditEntry: Sendable, Equatable {
     public let node: AuditNode
     public let sequence: Int
@@ -30,7 +30,7 @@ public struct AuditEntry: Sendable, Equatable {
             throw .notJSON(error)
         }
         guard case .object(let object) = value else { throw .notARecord }
-        guard value.compact == line else { throw .otherSpelling }
+        guard value.compact == line else { throw .notCanonical }
 
         var members = EntryMembers(object)
         node = try members.require("node") { AuditNode($0.stringValue ?? "") }
@@ -49,8 +49,9 @@ public struct AuditEntry: Sendable, Equatable {
         details = try members.rest(without: Self.names)
     }
 
-    /// True if an HSM token may have used the key although the record names none. The outcome leaves this open, and the
-    /// record does not state that no HSM token was reached. Records of older versions never state it.
+    /// True if an HSM token may have used the key although the record names no HSM token. This is the case if the
+    /// outcome ``AuditOutcome/leavesUseOpen`` and the record does not state that no HSM token was reached. Records of
+    /// older versions never state that.
     public var leavesUseOpen: Bool {
         AuditOutcome(outcome)?.leavesUseOpen == true && details["hsm"]?.stringValue != AuditRecord.notReached
     }
@@ -84,8 +85,9 @@ public enum AuditEntryError: Error, Sendable, Equatable, CustomStringConvertible
     case tooLong
     case notJSON(JSONError)
     case notARecord
-    /// The line is valid JSON, but has white space or escapes that records never contain.
-    case otherSpelling
+    /// The line is valid JSON, but not in the only form in which records are written: it has white space or unneeded
+    /// escapes.
+    case notCanonical
     /// This member is missing, out of order, or has the wrong type or form.
     case member(String)
 
@@ -94,7 +96,7 @@ public enum AuditEntryError: Error, Sendable, Equatable, CustomStringConvertible
         case .tooLong: "longer than \(AuditLine.maximumBytes) bytes"
         case .notJSON(let error): error.description
         case .notARecord: "not a JSON object"
-        case .otherSpelling: "white space or escapes that records are not written with"
+        case .notCanonical: "white space or escapes that records are not written with"
         case .member(let name): "the member \(name) is missing, out of its place or of the wrong form"
         }
     }
@@ -156,7 +158,7 @@ private struct EntryMembers {
         return value
     }
 
-    /// Returns the remaining members; throws if one of them has one of these names.
+    /// Returns the members that have not been read; throws if any of them has one of these names.
     func rest(without names: Set<String>) throws(AuditEntryError) -> JSONObject {
         for member in members where names.contains(member.name) { throw .member(member.name) }
         return JSONObject(Array(members)) ?? JSONObject()

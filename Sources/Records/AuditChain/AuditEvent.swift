@@ -12,8 +12,7 @@ public enum AuditEvent: Sendable, Equatable {
     case tlsSignature(TLSSignatureDetails)
     /// A request from an authorised caller that was refused before it reached an operation.
     case request
-    /// Requests of one uid were refused within one minute and are not recorded individually; the record contains their
-    /// number.
+    /// Refused requests of one uid within one minute, counted in one record instead of being recorded individually.
     case refusals(RefusalSummary)
 
     case start(version: AuditText, programs: ProgramDigests = ProgramDigests())
@@ -21,11 +20,12 @@ public enum AuditEvent: Sendable, Equatable {
     /// A worker opened an HSM token with another PKCS#11 library than the one recorded before. The record names the HSM
     /// token. A digest is nil if the file could not be read.
     case moduleChange(from: AuditDigest?, to: AuditDigest?)
-    /// A worker made key pairs for its self-tests, which the HSM token that the record names keeps.
+    /// A worker generated key pairs for its self-tests. They remain in the HSM token that the record names.
     case testKeysCreate(count: Int)
     /// Recorded at start, with the SHA-256 of the configuration file.
     case configurationLoad(file: AuditDigest)
-    /// Recorded at SIGHUP, with the SHA-256 of the configuration file; nil if the new configuration was refused.
+    /// Recorded at SIGHUP, with the SHA-256 of the configuration file. The digest is nil if the new configuration was
+    /// refused.
     case configurationReload(file: AuditDigest?)
     /// Recorded after a load, and after a reload that changed something: the values in force, including defaults.
     case configurationValues(ConfigurationValuesPart)
@@ -45,10 +45,10 @@ public enum AuditEvent: Sendable, Equatable {
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
 
-    /// A caller listed records; `records` is their number. Here and below, `ofNode` is another node's name or `all`;
-    /// nil for this node.
+    /// A caller listed records; `records` is their number. In this event and those below, `ofNode` is another node's
+    /// name or `all`; nil means this node.
     case auditList(records: Int?, ofNode: AuditText? = nil)
-    /// A caller exported records; `first` and `last` are the requested sequences.
+    /// A caller exported records; `first` and `last` are the first and last sequence that it requested.
     case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
     case auditVerify(verdict: AuditVerificationVerdict?, records: Int?, ofNode: AuditText? = nil)
     case auditPublicKey(ofNode: AuditText? = nil)
@@ -74,13 +74,15 @@ public enum AuditEvent: Sendable, Equatable {
     case ledgerAcceptRestore(LedgerRestore)
     /// Claims older than `before` were removed.
     case claimsPrune(count: Int, before: AuditTime)
-    /// Records of refusals could not be written: `count` is their number, and `since` the time of the first.
+    /// Records of refusals could not be written and are lost: `count` is their number, and `since` the time of the
+    /// first.
     case recordsDropped(count: Int, since: AuditTime)
     /// The oldest records were archived in a file, and will be removed from the ledger.
     case recordArchive(RecordArchive)
     /// Recorded with `recordArchive`: the states of the keys after the archived records.
     case keyStates(KeyStatesPart)
-    /// An administrator confirmed the clock; the ledger discards the times that a wrong clock had written.
+    /// An administrator confirmed that the clock is right. The ledger then ignores times that were recorded while the
+    /// clock was wrong.
     case ledgerAcceptClock(LedgerClockAcceptance)
 
     /// The `event` member. It is part of the public contract and never changes.

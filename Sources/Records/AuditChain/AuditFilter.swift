@@ -3,9 +3,9 @@ internal import StrictJSON
 
 /// The conditions of `audit list`, all of which a record must meet.
 ///
-/// A filter is for display. An export for verification must have no gaps. It may be filtered only by time, from the
-/// signed checkpoint before its first record to a checkpoint after its last record. If a filter ``leavesGaps``, the
-/// first line of its export says so (``FilteredExport``).
+/// A filter is for display, since an export for verification must have no gaps. Only a filter by time yields such an
+/// export: the daemon then adds the records up to the signed checkpoints before and after. If a filter ``leavesGaps``,
+/// the first line of its export says so (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
     /// The earliest time, inclusive.
     public var since: AuditTime?

@@ -4,8 +4,8 @@ internal import StrictJSON
 
 /// The record of one event: its time and outcome, the caller, and the key that was affected.
 ///
-/// It has no member for a request's content, an account number, a cryptogram, a PIN or a key. Every member is a word of
-/// a closed set, a digest, a number, a time, or text that ``AuditText`` or ``AuditReason`` has sanitised.
+/// It has no member for a request's content, an account number, a cryptogram, a PIN or a key. Every member is a value
+/// of a closed enum, a digest, a number, a time, or text that ``AuditText`` or ``AuditReason`` has sanitised.
 public struct AuditRecord: Sendable, Equatable {
     /// The time of the event, by the daemon's clock.
     public var time: AuditTime
@@ -22,9 +22,9 @@ public struct AuditRecord: Sendable, Equatable {
     public var protection: AuditProtection?
     /// The HSM token's name in the configuration.
     public var hsmToken: AuditText?
-    /// True if the outcome ``AuditOutcome/leavesUseOpen``, but no HSM token can have used the key.
+    /// True if no HSM token can have used the key, although the outcome alone ``AuditOutcome/leavesUseOpen``.
     public var hsmWasNotReached: Bool
-    /// The trace that identifies the request in the caller's own logs. The caller chooses it, so it proves nothing.
+    /// The trace that identifies the request in the caller's own logs. It proves nothing, since the caller chooses it.
     public var trace: AuditTrace?
 
     public init(
@@ -74,7 +74,7 @@ public enum AuditOutcome: Sendable, Equatable {
         }
     }
 
-    /// Returns nil for a word that is not an outcome.
+    /// Parses an `outcome` member. Returns nil for a text that is not the ``text`` of an outcome.
     public init?(_ text: String) {
         switch text {
         case "ok": self = .ok
@@ -100,7 +100,7 @@ public struct AuditTrace: Sendable, Equatable {
     /// The caller's span: 16 lower-case hexadecimal digits.
     public let parentId: String
 
-    /// Returns nil if a value has any other form.
+    /// Returns nil unless both values have the length and digits described above.
     public init?(traceId: String, parentId: String) {
         guard traceId.utf8.count == 32, parentId.utf8.count == 16, Hexadecimal.isLowerCase(traceId.utf8),
             Hexadecimal.isLowerCase(parentId.utf8)
@@ -111,7 +111,7 @@ public struct AuditTrace: Sendable, Equatable {
 }
 
 /// The caller of a request. The kernel recorded `uid` and `gid` when the client connected. `loginUID`, `pid` and `comm`
-/// are for information only: they were read later, and a process can change them or exit in between.
+/// are for information only. The daemon reads them later, and a process can change them or exit in between.
 public struct AuditCaller: Sendable, Equatable {
     /// The access rule's name, or the uid; nil for a peer that no rule matched.
     public var name: AuditText?
@@ -154,8 +154,7 @@ extension AuditRecord {
         writer.member("token", hsmToken?.text)
         event.write(into: &writer)
         writer.member("hsm", hsmWasNotReached ? Self.notReached : nil)
-        // These members come last. Older versions do not know them, and show unknown members at the end as members of
-        // the event.
+        // Write these members last: older versions accept unknown members only at the end, as members of the event.
         writer.member("traceId", trace?.traceId)
         writer.member("parentId", trace?.parentId)
     }
@@ -176,30 +175,31 @@ extension AuditCaller {
 // database, no clock and no HSM.
 //
 // Callers: `Ledger` makes and stores lines, the daemon lets the HSM token sign checkpoints, and `paytokenctl audit`
-// reads and verifies exports. Guarantees: a line has only one spelling; its hash covers every byte of the line and of
-// all earlier lines; `ChainVerifier` gives the same verdicts as scripts/verify-audit, word for word, as tests check.
+// reads and verifies exports. Guarantees: each record has exactly one valid line. Each hash covers every byte of its
+// line and of all earlier lines. `ChainVerifier` and scripts/verify-audit give the same verdicts, word for word, as
+// tests check.
 //
 // Where to start: `AuditRecord` and `AuditEvent` (contents), this file (lines and their chain), Checkpoint.swift
 // (seals), ChainVerifier.swift.
 
 /// One record as it is stored and exported, byte for byte, without the line feed.
 ///
-/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`; then those that apply among `caller`
-/// (`name`, `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`, `protection` and
-/// `token`; the members specific to the event; and finally `hash`. Hash = SHA-256(previous ‖ body). `previous` is the
-/// hash of the same node's previous record as 32 raw bytes, which are zeros for sequence 1. `body` is the line's bytes
-/// before `,"hash":`.
+/// The line is a JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`; then those that apply
+/// among `caller` (`name`, `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`,
+/// `protection` and `token`; the members specific to the event; and finally `hash`. Hash = SHA-256(previous ‖ body).
+/// `previous` is the hash of the same node's previous record as 32 raw bytes, which are zeros for sequence 1. `body` is
+/// the line's bytes before `,"hash":`.
 ///
 /// Only ``ChainHead/append(_:)`` makes lines.
 public struct AuditLine: Sendable, Equatable {
-    /// The length above which a line cannot be a record. Lines that this program makes are much shorter.
+    /// The maximum length of a record's line in bytes. Lines that this program makes are much shorter.
     public static let maximumBytes = 16_384
 
     public let node: AuditNode
     /// The sequence number, from 1, without gaps.
     public let sequence: Int
     public let hash: AuditDigest
-    /// UTF-8, at most ``maximumBytes``.
+    /// The line in UTF-8, without the line feed; at most ``maximumBytes``.
     public let bytes: [UInt8]
 
     init(_ record: AuditRecord, node: AuditNode, sequence: Int, previous: AuditDigest) {
@@ -258,7 +258,7 @@ public struct ChainHead: Sendable, Equatable {
 
 /// The parts of a record's line that the chain needs: node, sequence, the hashed bytes, and the hash.
 ///
-/// The rest is covered by the hash and need not be parsed. A verifier therefore needs no JSON parser and can read
+/// The hash covers the other members, which are not parsed. A verifier therefore needs no JSON parser and can read
 /// records of newer versions as well.
 struct RecordFrame {
     let node: AuditNode
@@ -295,7 +295,7 @@ struct RecordFrame {
         self.hash = hash
     }
 
-    /// The bytes that follow the time in every line of one event. A reader creates one mark for all lines.
+    /// The bytes that follow the time in the lines of one event. A reader creates the mark once, for all lines.
     struct EventMark {
         fileprivate let bytes: [UInt8]
 
@@ -306,7 +306,7 @@ struct RecordFrame {
     func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 
-/// Scans a line's fixed parts from left to right. If a part is missing, the position stays unchanged.
+/// Scans a line's parts from left to right. If the requested part does not come next, the position stays unchanged.
 struct LineScanner {
     let line: [UInt8]
     private(set) var position = 0
@@ -334,7 +334,7 @@ struct LineScanner {
         self.position = position
     }
 
-    /// Reads a number of exactly `count` decimal digits; nil if there is none at the position.
+    /// Reads a number of exactly `count` decimal digits; nil if the line does not continue with so many digits.
     mutating func digits(_ count: Int) -> Int? {
         guard count <= line.count - position else { return nil }
         var value = 0
@@ -346,7 +346,7 @@ struct LineScanner {
         return value
     }
 
-    // These arrays are created once, because a chain has millions of lines.
+    // Create these arrays once, not for each of a chain's millions of lines.
     private static let beforeNode = Array("{\"node\":\"".utf8)
     private static let beforeSequence = Array("\",\"sequence\":".utf8)
     private static let beforeTime = Array(",\"time\":\"".utf8)

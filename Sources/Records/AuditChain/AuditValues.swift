@@ -6,19 +6,19 @@ public import Foundation
 public struct AuditDigest: Hashable, Sendable {
     public static let size = 32
 
-    /// 32 zero bytes, in place of a hash before a chain's first record.
+    /// 32 zero bytes. They take the place of the previous hash in the hash of a chain's first record.
     public static let zero = AuditDigest(exactly: [UInt8](repeating: 0, count: size))
 
     /// 32 bytes.
     public let bytes: [UInt8]
 
-    /// Returns nil unless there are 32 bytes.
+    /// Returns nil unless `bytes` has exactly 32 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.size else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// Returns nil unless `text` is 64 lower-case hexadecimal digits, the only spelling in records.
+    /// Returns nil unless `text` is 64 lower-case hexadecimal digits, the only form that records use.
     public init?(hex text: String) {
         self.init(hexDigits: Array(text.utf8)[...])
     }
@@ -72,7 +72,7 @@ public struct AuditNode: Hashable, Sendable, Comparable {
         self.name = name
     }
 
-    /// Makes a name whose length and characters the scanner has checked.
+    /// Creates a name from characters whose number and range ``LineScanner`` has already checked.
     init(scanned characters: ArraySlice<UInt8>) {
         name = String(decoding: characters, as: UTF8.self)
     }
@@ -86,7 +86,7 @@ public struct AuditNode: Hashable, Sendable, Comparable {
         }
     }
 
-    /// Compares the bytes.
+    /// Compares the names by their bytes, so that the order does not depend on a locale.
     public static func < (left: AuditNode, right: AuditNode) -> Bool {
         left.name.utf8.lexicographicallyPrecedes(right.name.utf8)
     }
@@ -105,12 +105,12 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
     public let milliseconds: Int64
 
-    /// Makes the time; values outside ``earliest`` to ``latest`` are clamped.
+    /// Creates a time; values outside ``earliest`` to ``latest`` are clamped.
     public init(milliseconds: Int64) {
         self.milliseconds = min(max(milliseconds, -62_135_596_800_000), 253_402_300_799_999)
     }
 
-    /// Makes the time, rounded down to the millisecond.
+    /// Creates a time from the date, rounded down to the millisecond.
     public init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.down)
         self.init(milliseconds: Int64(exactly: min(max(milliseconds, -1e15), 1e15)) ?? 0)
@@ -139,8 +139,8 @@ public struct AuditTime: Sendable, Hashable, Comparable {
 
     public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 
-    /// The time for a file name, to the second: `2026-01-31T120002Z`. It has no colons, because some programs that copy
-    /// files interpret the text before a colon as a host name.
+    /// The time to the second, for use in a file name: `2026-01-31T120002Z`. It has no colons, because some programs
+    /// that copy files interpret the text before a colon as a host name.
     public var fileNameText: String { text.prefix(19).replacing(":", with: "") + "Z" }
 
     /// The length of ``text`` in characters.
@@ -180,7 +180,8 @@ public struct AuditReason: Sendable, Hashable {
 
     public let text: String
 
-    /// Accepts any text, as ``AuditText`` does.
+    /// Accepts any text and sanitises it as ``AuditText`` does: masks runs of digits, replaces unprintable scalars, and
+    /// truncates.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
@@ -215,18 +216,19 @@ public struct ApprovalIdentifier: Sendable, Hashable {
     public var hex: String { Hexadecimal.encode(bytes) }
 }
 
-/// Sanitises texts from people and processes for a record: no control characters, no change of the writing direction,
-/// no account number.
+/// Sanitises texts from people and processes for a record. The result has no control character, no change of the
+/// writing direction and no account number.
 enum PrintableText {
     /// The number of digits from which a run is masked. ISO/IEC 7812-1 allows shorter account numbers, but no payment
     /// network issues them.
     static let shortestMaskedRun = 12
 
-    /// The number of scalars that are read. The result is much shorter, so later scalars do not affect it.
-    private static let lookAhead = 4096
+    /// The number of scalars that are read. Later scalars are ignored, since the result is much shorter than this.
+    private static let maximumScalarsRead = 4096
 
-    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD. Then truncates to
-    /// `limit` Unicode scalars, the last of which is `…`. A second call changes nothing.
+    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD. A result longer than
+    /// `limit` Unicode scalars is truncated to `limit`, the last of which is `…`. Cleaning a result again does not
+    /// change it.
     ///
     /// Spaces, dashes, combining marks and unprintable scalars between digits do not end a run, because account numbers
     /// are written in groups. Digits of all scripts count.
@@ -240,7 +242,7 @@ enum PrintableText {
             }
             run.removeAll(keepingCapacity: true)
         }
-        for scalar in text.unicodeScalars.prefix(lookAhead) {
+        for scalar in text.unicodeScalars.prefix(maximumScalarsRead) {
             switch scalar.properties.generalCategory {
             case .decimalNumber:
                 run.append(scalars.count)
@@ -266,8 +268,8 @@ enum PrintableText {
         return String(cleaned)
     }
 
-    /// Returns true for printable ASCII within the limit that has too few digits for a run, so that nothing needs
-    /// sanitising. Most names and identifiers are such texts, and each release records some.
+    /// Returns true if the text is printable ASCII within the limit and has fewer than 12 digits, so that nothing needs
+    /// sanitising. This saves time in every release, since most recorded names are such texts.
     private static func isCleanASCII(_ text: String, limit: Int) -> Bool {
         var count = 0
         var digits = 0

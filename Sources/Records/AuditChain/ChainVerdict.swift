@@ -1,21 +1,21 @@
-/// The result of a verification.
+/// The result of verifying an export, or the ledger's own lines.
 public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
-    /// Every chain is whole and ends in a signed checkpoint. Each range shows where its chain begins: an export that
-    /// begins after a signed checkpoint proves nothing about earlier records.
+    /// Every chain is complete from the start of its range and ends in a signed checkpoint. Nothing is proved about
+    /// records before that start.
     case intact([ChainRange])
-    /// No fault was found, but a chain has records after its last checkpoint, or the export has no line.
+    /// No fault was found, but the export has no line, or at least one chain has records after its last checkpoint.
     case unsealed([ChainRange])
-    /// A selection with gaps, which begins with ``FilteredExport/firstLine(_:node:through:)``. `records` can be read,
-    /// but nothing proves that they are unchanged or complete.
+    /// The export is a selection that may have gaps; it begins with ``FilteredExport/firstLine(_:node:through:)``.
+    /// `records` is the number of its records. Nothing proves that they are unchanged or complete.
     case filtered(records: Int)
     case broken(ChainBreak)
 
     public var isIntact: Bool { if case .intact = self { true } else { false } }
 
     /// The exit status of a verification:
-    /// - 0: every chain is intact up to its known end.
-    /// - 2: nothing shows that the last seal of a chain was its end, or the records after that seal are not sealed.
-    /// - 1: broken, without any seal, or a selection, which proves nothing.
+    /// - 0: every chain is intact, and its end is known to be the record's end.
+    /// - 2: no fault was found, but the end of a chain is unknown, or a chain has records after its last checkpoint.
+    /// - 1: a fault was found, a chain has no checkpoint, or the export is a selection, which proves nothing.
     public var exitStatus: Int32 {
         switch self {
         case .intact(let ranges): ranges.allSatisfy(\.endIsKnown) ? 0 : 2
@@ -24,7 +24,7 @@ public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// One line for each node, sorted by name, or one line for a fault. `scripts/verify-audit` prints the same.
+    /// One line for each node, sorted by name, or one line for a fault. `scripts/verify-audit` prints the same text.
     public var description: String {
         switch self {
         case .broken(let fault): fault.description
@@ -49,10 +49,10 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let sealed: Int
     /// The time of the last checkpoint; nil if there is none.
     public let sealedAt: AuditTime?
-    /// The keyIds of the keys that signed its checkpoints.
+    /// The keyIds of the keys that signed the chain's checkpoints.
     public let signers: Set<AuditDigest>
-    /// True if a checkpoint that was stored elsewhere, or the daemon that returned the records, shows where the record
-    /// ends. Otherwise later records may have been removed.
+    /// True if the record's end is known from a checkpoint that was stored elsewhere, or because a daemon returned the
+    /// records. Otherwise later records may have been removed.
     public let endIsKnown: Bool
 
     /// The number of records.
@@ -66,7 +66,7 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     /// True if a checkpoint seals the last record.
     public var isSealed: Bool { unsealed == 0 && sealedAt != nil }
 
-    /// `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`
+    /// One line, such as `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`.
     public var description: String {
         guard unsealed == 0, let sealedAt else {
             return "unsealed: node \(node.name), \(extent), \(unsealed) after record \(sealed) not sealed"
@@ -80,7 +80,8 @@ public enum ChainFault: Sendable, Equatable {
     /// The last line has no line feed.
     case incompleteLine
     case lineTooLong
-    /// The line is neither a record nor a checkpoint. Only the parts that the chain needs are checked.
+    /// The line is neither a record nor a checkpoint. `lastGood` is the position of the last line before it that is
+    /// either. Of a record, only the parts that the chain needs are parsed.
     case malformed(lastGood: ChainPosition?)
     case tooManyNodes
     /// The node's first line is a record other than record 1.
@@ -94,20 +95,21 @@ public enum ChainFault: Sendable, Equatable {
     /// The checkpoint's keyId does not belong to any of the given keys.
     case anotherKey
     case wrongSignature
-    /// The checkpoint is signed, but seals a different record with this sequence.
+    /// The checkpoint's signature is valid, but its hash differs from the hash of the record with its sequence.
     case sealsAnother(sealedBefore: Int)
-    /// The record with the given head's sequence has a different hash than the head.
+    /// The record with the head's sequence has a different hash. The head is a checkpoint that the auditor stored
+    /// elsewhere.
     case differsFromHead
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)
     case headOfNoNode
     /// The line belongs to another node than the one whose lines the export should contain.
     case ofAnotherNode(than: AuditNode)
-    /// A required node has no line.
+    /// The export has no line of a node that the auditor required.
     case noLines
-    /// A record of another node names a key as trusted that no earlier trusted key endorses. `node` and `sequence`
-    /// identify that record.
-    case unvouchedPin(node: AuditNode, sequence: Int)
+    /// A record of another node names a key of this node as trusted, but no earlier trusted key endorses the key.
+    /// `node` and `sequence` identify that record.
+    case unendorsedPin(node: AuditNode, sequence: Int)
 }
 
 /// A record or a checkpoint, by its node and sequence.
@@ -128,7 +130,7 @@ public struct ChainPosition: Sendable, Equatable, CustomStringConvertible {
 public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// The line's number in the export, from 1; nil for a given head.
     public let line: Int?
-    /// The record or checkpoint with the fault; nil if the line could not be read.
+    /// The record or checkpoint with the fault; nil if the line is malformed.
     public let position: ChainPosition?
     public let fault: ChainFault
 
@@ -147,7 +149,7 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// The place of the fault, such as `line 18, node a, record 18`.
     public var place: String {
         switch fault {
-        case .noLines, .unvouchedPin: "node \(position?.node.name ?? "")"
+        case .noLines, .unendorsedPin: "node \(position?.node.name ?? "")"
         default:
             [line.map { "line \($0)" } ?? "head", position?.description].compactMap(\.self).joined(separator: ", ")
         }
@@ -181,7 +183,7 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
         case .headOfNoNode: "the export has no line of this node"
         case .ofAnotherNode(let node): "is among the lines of node \(node.name)"
         case .noLines: "there is no line of it"
-        case .unvouchedPin(let node, let sequence):
+        case .unendorsedPin(let node, let sequence):
             "record \(sequence) of node \(node.name) pins another key for it, which no key pinned before vouches for"
         }
     }

@@ -4,18 +4,18 @@
 /// An export has the lines of one node or of several, in any order between nodes; each node's lines are verified as one
 /// chain. A node's lines begin with record 1, or with the signed checkpoint of the record before its first one. From
 /// there every record follows the previous one, and every checkpoint comes after the record that it seals and before
-/// the node's next record. If another node's lines were inserted, they are therefore detected: their chain has no
-/// beginning, or no checkpoint of that node seals them.
+/// the node's next record. Inserted lines of another node are therefore detected: their chain has no beginning, or no
+/// checkpoint seals them.
 ///
-/// An export that begins with a filter's line is a selection. Its lines are parsed and the signatures of its
-/// checkpoints are checked, but the verdict says that it proves nothing.
+/// An export that begins with the line of ``FilteredExport`` is a selection. Its lines are parsed and the signatures of
+/// its checkpoints are checked, but its verdict is ``ChainVerdict/filtered(records:)``, which proves nothing.
 ///
 /// A ledger whose oldest records were archived (``RecordArchive``) begins with the checkpoint of the archive's last
 /// record, and a later sealed record names that archive. Archives and the remaining records, concatenated, are one
 /// chain. The checkpoint that ends one part and begins the next then appears twice.
 ///
-/// The first fault ends the verification; later lines are not read. Only a head that was stored elsewhere shows that a
-/// chain was truncated after a checkpoint, or replaced by an older ledger.
+/// The first fault ends the verification; later lines are not read. A chain that was truncated after a checkpoint, or
+/// replaced by an older ledger, is detected only by comparison with a head that was stored elsewhere.
 public struct ChainVerifier: Sendable {
     /// The maximum number of nodes, which bounds the memory.
     public static let maximumNodes = 1024
@@ -29,14 +29,14 @@ public struct ChainVerifier: Sendable {
     /// The keys of other nodes that are named as trusted in sealed records; collected only on request.
     public private(set) var pins = KeyPins()
 
-    /// The keys that may have signed; nil if no key is known, and then no signature is checked.
+    /// The keys that may have signed the checkpoints. If nil, no signature is checked.
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
     private let beginning: ChainBeginning
     private let isLive: Bool
     /// The nodes whose keys are named in sealed records. `unsealedNames` has the nodes whose keys are named in records
-    /// without a seal yet, by the node of the record.
+    /// that no checkpoint seals yet, by the node of the record.
     private var namedNodes: Set<AuditNode> = []
     private var unsealedNames: [AuditNode: Set<AuditNode>] = [:]
     /// The archives that are named in sealed records: the last ones of each node, at most ``maximumArchives``.
@@ -78,7 +78,8 @@ public struct ChainVerifier: Sendable {
     /// The nodes that have no line, although their keys are named in sealed records.
     public var absentNodes: Set<AuditNode> { namedNodes.subtracting(chains.keys) }
 
-    /// The number of bytes that are kept between two calls, not counting the keys, heads and trusted keys.
+    /// The number of bytes that the verifier keeps between two calls, without those of ``keys``, the heads and
+    /// ``pins``. Tests check that it does not grow with the lines.
     var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<ChainState>.size + 160) }
 
     /// Takes the next bytes of an export, in pieces of any size.
@@ -107,7 +108,7 @@ public struct ChainVerifier: Sendable {
     /// Returns the result; called after the last line.
     public func verdict() -> ChainVerdict {
         if let fault { return .broken(fault) }
-        if splitter.holdsPart { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
+        if splitter.endsInIncompleteLine { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
         if isFiltered { return .filtered(records: records) }
         if let missing = unexplained.min(by: { $0.key < $1.key })?.value { return .broken(missing) }
         for head in heads {
@@ -130,7 +131,7 @@ public struct ChainVerifier: Sendable {
 
     private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
-        // In a filtered export of several nodes, each node's part begins with this line.
+        // In a filtered export of several nodes, each node's part begins with the filter's line.
         if lines == 1 || isFiltered, FilteredExport.isFirstLine(line) {
             isFiltered = true
             return
@@ -235,12 +236,12 @@ public struct ChainVerifier: Sendable {
 
 /// The required beginning of a chain.
 public enum ChainBeginning: Sendable, Equatable {
-    /// Record 1, or any signed checkpoint. The export may therefore lack earlier records of the chain.
+    /// Record 1, or any signed checkpoint. Earlier records of the chain may then be missing from the export.
     case anywhere
-    /// Record 1, or the end of an archive that a sealed record of the same chain names. A chain whose beginning was
-    /// removed by an attacker has no such record.
+    /// Record 1, or the last checkpoint of an archive that a sealed record of the same chain names. If an attacker
+    /// removed a chain's beginning, no sealed record names such an archive.
     case afterArchive
-    /// Record 1.
+    /// Record 1 only.
     case record1
 }
 
@@ -270,16 +271,17 @@ private struct ChainState: Sendable {
     var hash: AuditDigest
     var sealed: Int
     var sealedAt: AuditTime?
-    /// The keyIds of the keys that signed. If signatures are checked, there are at most as many as given keys.
+    /// The keyIds of the keys that signed the chain's checkpoints. If signatures are checked, there are at most as many
+    /// as given keys.
     var signers: Set<AuditDigest> = []
 
-    /// Returns the fault of a record that does not follow the last one; nil if the record follows it.
+    /// Returns nil if the sequence is the one after the chain's last record, and otherwise the fault.
     func fault(ofRecord sequence: Int) -> ChainFault? {
         if sequence > last + 1 { return .missing(from: last + 1, to: sequence - 1) }
         return sequence <= last ? .outOfOrder(after: last) : nil
     }
 
-    /// Returns the fault of a checkpoint that does not seal the last record; nil if it seals that record.
+    /// Returns nil if the checkpoint's sequence is that of the chain's last record, and otherwise the fault.
     func fault(ofCheckpoint sequence: Int) -> ChainFault? {
         if sequence > last { return .missing(from: last + 1, to: sequence) }
         return sequence < last ? .outOfOrder(after: last) : nil

@@ -8,7 +8,7 @@ public struct Checkpoint: Sendable, Equatable {
     public let node: AuditNode
     /// The sequence of the last record that this checkpoint seals. It seals all earlier records as well.
     public let sequence: Int
-    /// The hash of that record.
+    /// The hash of the record with this sequence.
     public let hash: AuditDigest
     /// The time at which the checkpoint was made.
     public let time: AuditTime
@@ -34,7 +34,7 @@ public struct Checkpoint: Sendable, Equatable {
         }
     }
 
-    /// Returns the checkpoint with a signature.
+    /// Returns the checkpoint with the signature that `sign` makes.
     ///
     /// - Parameter sign: returns an ECDSA signature on P-256 over the SHA-256 of its argument.
     public func signed<Failure: Error>(
@@ -45,8 +45,7 @@ public struct Checkpoint: Sendable, Equatable {
 }
 
 extension ChainHead {
-    /// Returns a checkpoint of the chain's end, to be signed; nil before the first record, since there is nothing to
-    /// seal.
+    /// Returns an unsigned checkpoint of the chain's last record; nil before the first record.
     public func checkpoint(at time: AuditTime, keyId: AuditDigest) -> Checkpoint? {
         guard sequence > 0 else { return nil }
         return Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)
@@ -75,8 +74,8 @@ public struct SignedCheckpoint: Sendable, Equatable {
         return line
     }
 
-    /// Parses a line. Only the spelling of ``line`` is accepted, so that the parsed bytes are those that were signed.
-    /// The signature is not verified.
+    /// Parses a line. It must be byte for byte as ``line`` writes it, so that ``Checkpoint/signedBytes`` are the bytes
+    /// that were signed. The signature is not verified.
     public init?(line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.take("{\"checkpoint\":{\"node\":\""), let node = scanner.node(),
@@ -94,7 +93,7 @@ public struct SignedCheckpoint: Sendable, Equatable {
 
     /// Parses a file of stored checkpoints, one on each line. The line feed of the last line may be missing.
     ///
-    /// Returns nil if the file has no checkpoint, more than 1,024, or anything else.
+    /// Returns nil if the file has no checkpoint, has more than 1,024, or has a line that is not a checkpoint.
     public static func list(parsing file: [UInt8]) -> [SignedCheckpoint]? {
         var lines = file.split(separator: 0x0A, omittingEmptySubsequences: false)
         if lines.last?.isEmpty == true { lines.removeLast() }
@@ -106,7 +105,7 @@ public struct SignedCheckpoint: Sendable, Equatable {
 
 /// An ECDSA signature on P-256, as DER (RFC 3279 §2.2.3).
 public struct CheckpointSignature: Sendable, Equatable {
-    /// 8 to 72 bytes.
+    /// The signature in DER, 8 to 72 bytes.
     public let der: [UInt8]
 
     /// Takes the result of PKCS#11's C_Sign with CKM_ECDSA (PKCS#11 v3.0 §2.3.1): r ‖ s, 32 bytes each. Returns nil for
@@ -118,7 +117,8 @@ public struct CheckpointSignature: Sendable, Equatable {
         der = Array(signature.derRepresentation)
     }
 
-    /// Returns nil if no signature on P-256 has this size. The bytes are not parsed before a verification.
+    /// Takes DER without parsing it; a malformed signature is refused when it is verified. Returns nil if no signature
+    /// on P-256 has this size.
     public init?(der: [UInt8]) {
         guard (8...72).contains(der.count) else { return nil }
         self.der = der

@@ -22,7 +22,8 @@ public struct CheckpointKey: Sendable {
         self.init(key)
     }
 
-    /// Reads DER (RFC 5280 §4.1.2.7). Returns nil if it is anything but a point on P-256 in its canonical form.
+    /// Reads a SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7). Returns nil for a key that is not on P-256, and for any
+    /// encoding other than that of ``subjectPublicKeyInfo``.
     public init?(subjectPublicKeyInfo: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
         self.init(key)
@@ -40,7 +41,7 @@ public struct CheckpointKey: Sendable {
     /// One PEM block with a line feed at its end, as `audit public-key` prints it.
     public var pem: String { key.pemRepresentation + "\n" }
 
-    /// Returns true if the checkpoint names this key and this key signed it.
+    /// Returns true if the checkpoint names this key's keyId and this key made its signature.
     public func verifies(_ signed: SignedCheckpoint) -> Bool {
         signed.checkpoint.keyId == keyId && verifies(signed.signature, of: signed.checkpoint.signedBytes)
     }
@@ -80,8 +81,8 @@ public struct CheckpointKeys: Sendable {
         self.keys = Dictionary(keys.map { ($0.keyId, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Reads all blocks `PUBLIC KEY` of a PEM text; any text around them is ignored. Returns nil if there is none, or
-    /// if one contains anything but a point on P-256.
+    /// Reads all blocks `PUBLIC KEY` of a PEM text; any text around them is ignored. Returns nil if there is no block,
+    /// or if a block is not a public key on P-256.
     public init?(pem text: String) {
         let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
         var keys: [CheckpointKey] = []
@@ -98,7 +99,7 @@ public struct CheckpointKeys: Sendable {
 
     public subscript(keyId: AuditDigest) -> CheckpointKey? { keys[keyId] }
 
-    /// Returns the union of both sets of keys.
+    /// Returns the keys of both sets. A signature by any of them is then valid.
     public func joined(by others: CheckpointKeys) -> CheckpointKeys {
         CheckpointKeys(Array(keys.values) + Array(others.keys.values))
     }

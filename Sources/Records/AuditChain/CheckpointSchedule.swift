@@ -19,7 +19,7 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
         oldest = recorded > sealed ? now : nil
     }
 
-    /// The number of records that no checkpoint seals.
+    /// The number of records after the last durable checkpoint.
     public var unsealed: Int { recorded - sealed }
 
     /// Takes note that records up to this sequence are durable.
@@ -31,8 +31,8 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
 
     /// Takes note that a checkpoint of this sequence is durable.
     ///
-    /// - Parameter cut: the time at which its sequence was taken from the chain. Records that were added while the
-    ///   checkpoint was being signed are not older than this time.
+    /// - Parameter cut: the time at which the checkpoint's sequence was read from the chain's end. Records added since
+    ///   then remain unsealed, and their age counts from this time.
     public mutating func sealed(upTo sequence: Int, cut: Instant) {
         sealed = max(sealed, min(sequence, recorded))
         oldest = unsealed > 0 ? cut : nil

@@ -1,8 +1,9 @@
 public import Refusals
 internal import StrictJSON
 
-/// Refusals of one uid within one minute that are not recorded individually. They concern requests that had not been
-/// read completely, and requests that a client can send in floods because they need no signature from Apple.
+/// The count of refusals of one uid within one minute that are not recorded individually. Either the daemon had not
+/// read the request completely, or the request needs no signature from Apple, so that a client could send a flood of
+/// them.
 public struct RefusalSummary: Sendable, Equatable {
     /// The beginning of the minute.
     public let since: AuditTime
@@ -22,7 +23,8 @@ public struct RefusalSummary: Sendable, Equatable {
         counts.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 }
     }
 
-    /// The outcome of the summary's record: the most frequent code; among equals, the first in alphabetical order.
+    /// The outcome of the summary's record: the most frequent code. If several are equally frequent, it is the first of
+    /// them in alphabetical order.
     public var outcome: AuditOutcome {
         let leading = counts.max { left, right in
             left.value == right.value ? left.key.rawValue > right.key.rawValue : left.value < right.value
@@ -32,13 +34,13 @@ public struct RefusalSummary: Sendable, Equatable {
 }
 
 extension AuditRecord {
-    /// Makes the record of a summary.
+    /// Creates the record of a summary of refusals, with the summary's ``RefusalSummary/outcome``.
     public init(time: AuditTime, refusals: RefusalSummary, caller: AuditCaller?) {
         self.init(time: time, event: .refusals(refusals), outcome: refusals.outcome, caller: caller)
     }
 }
 
-/// The SHA-256 of each file whose code opens payments on a host.
+/// The SHA-256 of each file whose code takes part in decrypting payments on a host.
 public struct ProgramDigests: Sendable, Equatable {
     /// The running program `paytokend`; nil if the file could not be read.
     public var daemon: AuditDigest?
@@ -79,7 +81,7 @@ public enum AuditKeyState: String, Sendable, CaseIterable {
     case destroyed
 }
 
-/// A key's change of state.
+/// The previous and new state of a key, with the reason and the approval for the change.
 public struct KeyStateChange: Sendable, Equatable {
     public var from: AuditKeyState?
     public var to: AuditKeyState?
@@ -129,7 +131,7 @@ public struct ApprovalRequest: Sendable, Equatable {
     }
 }
 
-/// The result of a request for approval.
+/// A decision on a request for approval. The daemon records `expire` if no person decided in time.
 public enum ApprovalDecision: String, Sendable, CaseIterable {
     case approve
     case reject
@@ -143,14 +145,14 @@ public enum AuditExportFormat: String, Sendable, CaseIterable {
     case csv
 }
 
-/// The verdict of a live verification.
+/// The verdict of a verification of the record as the daemon returns it, without an export file.
 public enum AuditVerificationVerdict: String, Sendable, CaseIterable {
     case intact
     case unsealed
     case broken
 }
 
-/// The acceptance of an older ledger.
+/// The details of an administrator's acceptance of an older ledger.
 public struct LedgerRestore: Sendable, Equatable {
     /// The last sequence of the accepted ledger.
     public var ledgerSequence: Int
@@ -173,7 +175,7 @@ public struct LedgerRestore: Sendable, Equatable {
     }
 }
 
-/// A person's confirmation that the clock is right although the ledger contradicts it.
+/// The details of an administrator's confirmation that the clock is right although times in the ledger contradict it.
 public struct LedgerClockAcceptance: Sendable, Equatable {
     /// The time of the node's newest record, if it was ahead of the confirmed clock; otherwise nil.
     public var newestRecord: AuditTime?

@@ -1,16 +1,16 @@
 internal import StrictJSON
 
-/// The keys of another node that a node has decided to trust, as it records them in its own chain: event
-/// `audit_key_pinned`. They seal the other node's record.
+/// The audit keys of another node that this node trusts, as it records them in its own chain: event `audit_key_pinned`.
+/// These keys seal the other node's record.
 ///
-/// When the node first sees the other node, it trusts the keys that the ledger lists. A trusted key must endorse any
-/// later key: it must have sealed the other node's ``AuditEvent/auditKeyPrepare(from:to:)``.
+/// When this node first sees the other node, it trusts the keys that the ledger lists for that node. It trusts a later
+/// key only if a trusted key has sealed the other node's ``AuditEvent/auditKeyPrepare(from:to:)`` for the later key.
 public struct KeyPin: Sendable, Equatable {
     /// A trusted key's endorsement of another key.
     public struct Endorsement: Sendable, Equatable {
-        /// The trusted key.
+        /// The keyId of the trusted key that endorses the other key.
         public let keyId: AuditDigest
-        /// The other node's record that the trusted key has sealed.
+        /// The sequence of the other node's `auditKeyPrepare` record, which the trusted key has sealed.
         public let sequence: Int
 
         public init(keyId: AuditDigest, sequence: Int) {
@@ -29,9 +29,9 @@ public struct KeyPin: Sendable, Equatable {
     /// The endorsement of the key; nil if the keys are trusted on first use.
     public let endorsement: Endorsement?
 
-    /// Makes the record's part for keys that are trusted on first use. If there are more than ``maximumKeys``, only the
-    /// newest are kept. Returns nil for no keys.
-    public init?(firstSight keys: [CheckpointKey], of node: AuditNode) {
+    /// Creates the value for keys that are trusted on first use. If there are more than ``maximumKeys``, only the
+    /// newest are kept. Returns nil if `keys` is empty.
+    public init?(trustedOnFirstUse keys: [CheckpointKey], of node: AuditNode) {
         guard !keys.isEmpty else { return nil }
         self.node = node
         self.keys = keys.suffix(Self.maximumKeys)
@@ -44,7 +44,8 @@ public struct KeyPin: Sendable, Equatable {
         self.endorsement = endorsement
     }
 
-    /// Reads a record's line; nil for every other event, and for a record that no daemon could have written.
+    /// Reads the event from a record's line. Returns nil if the line has another event, or values that no daemon could
+    /// have written.
     public init?(line: [UInt8]) {
         // Most lines are of other events, and need not be parsed as JSON.
         guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line),
@@ -77,36 +78,37 @@ public struct KeyPin: Sendable, Equatable {
 
 /// The keys of other nodes that one node's record names as trusted.
 ///
-/// A second record that trusts keys of the same node on first use is a fault. The daemon wrote it because an attacker
-/// had hidden the first one.
+/// A second record that trusts keys of the same node on first use is a fault. A daemon writes a second one only if an
+/// attacker has hidden the first one from it.
 public struct KeyPins: Sendable, Equatable {
     /// The maximum number of keys for one node; further keys are not trusted.
     static let maximumKeys = 256
 
     /// The keys by node, oldest first.
     public private(set) var keys: [AuditNode: [CheckpointKey]] = [:]
-    /// The nodes with a key that no trusted key endorses, each with the first such record.
-    public private(set) var unvouched: [AuditNode: ChainBreak] = [:]
+    /// The nodes for which a record names a key that no trusted key endorses, each with the fault of the first such
+    /// record.
+    public private(set) var unendorsed: [AuditNode: ChainBreak] = [:]
 
     public init() {}
 
     /// - Parameters:
     ///   - pinning: the node whose record contains the trusted keys.
-    ///   - isWhole: true if the records were read from the beginning. In a part of a chain, an earlier key may be
-    ///     missing.
+    ///   - isWhole: true if the chain was read from its first record. Otherwise the endorsing key may be named in a
+    ///     record that was not read, so it is not required.
     public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {
         let known = keys[pin.node] ?? []
-        let isVouched =
+        let isEndorsed =
             pin.endorsement.map { endorsement in !isWhole || known.contains { $0.keyId == endorsement.keyId } }
             ?? known.isEmpty
         let isBounded =
             known.count + pin.keys.count <= Self.maximumKeys
             && (!known.isEmpty || keys.count < ChainVerifier.maximumNodes)
-        guard isVouched, isBounded, pin.node != pinning else {
-            if unvouched[pin.node] == nil, unvouched.count < ChainVerifier.maximumNodes {
-                unvouched[pin.node] = ChainBreak(
+        guard isEndorsed, isBounded, pin.node != pinning else {
+            if unendorsed[pin.node] == nil, unendorsed.count < ChainVerifier.maximumNodes {
+                unendorsed[pin.node] = ChainBreak(
                     line: nil, ChainPosition(node: pin.node, kind: .record, sequence: sequence),
-                    fault: .unvouchedPin(node: pinning, sequence: sequence))
+                    fault: .unendorsedPin(node: pinning, sequence: sequence))
             }
             return
         }

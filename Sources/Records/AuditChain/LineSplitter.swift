@@ -6,8 +6,9 @@ public struct LineSplitter: Sendable {
     private var pending: [UInt8] = []
 
     /// True while the last line has no line feed yet.
-    public var holdsPart: Bool { !pending.isEmpty }
-    /// True once a line was longer than any record; later bytes are not split into lines.
+    public var endsInIncompleteLine: Bool { !pending.isEmpty }
+    /// True once an incomplete line is longer than any record. From then on, incomplete lines are not kept, so the
+    /// memory stays bounded.
     public private(set) var isOverlong = false
     var retainedBytes: Int { pending.capacity }
 

@@ -1,10 +1,10 @@
 /// The source of the keys with which a node's checkpoints are verified.
 public enum KeySource: Sendable, Equatable, CustomStringConvertible {
-    /// The auditor gave the keys.
+    /// The auditor supplied the keys.
     case given
-    /// The record of the node `by`, which was itself verified, names the keys as trusted.
+    /// The record of the node `by` names the keys as trusted, and that record was itself verified.
     case pinned(by: AuditNode)
-    /// The keys that the queried daemon gave for its own record.
+    /// The queried daemon returned the keys with its own record.
     case own
 
     public var description: String {
@@ -18,9 +18,9 @@ public enum KeySource: Sendable, Equatable, CustomStringConvertible {
 
 /// The keys that are trusted for each node.
 public struct TrustedKeys: Sendable {
-    /// The keys that are given for all nodes; nil for none.
+    /// The keys that the auditor supplied for all nodes; nil if the auditor supplied none.
     private let given: CheckpointKeys?
-    /// The keys that are given for one node; no other key is valid for it.
+    /// The keys that the auditor supplied for one node each. No other key is valid for that node.
     private var givenFor: [AuditNode: CheckpointKeys] = [:]
     private var own: (node: AuditNode, keys: CheckpointKeys)?
     private var pins: (node: AuditNode, KeyPins)?
@@ -30,7 +30,7 @@ public struct TrustedKeys: Sendable {
         self.given = given
     }
 
-    /// Trusts these keys, given by the auditor, and no others for the node.
+    /// Trusts only these keys, which the auditor supplied, for the node.
     public mutating func give(_ keys: CheckpointKeys, for node: AuditNode) {
         givenFor[node] = givenFor[node]?.joined(by: keys) ?? keys
     }
@@ -56,7 +56,8 @@ public struct TrustedKeys: Sendable {
         return stated?.joined(by: pinned) ?? pinned
     }
 
-    /// Returns the source of the keys that signed; nil if there is no signature or no known key.
+    /// Returns the source of the keys that signed the node's checkpoints; nil if there is no signature, or if no key of
+    /// the node is known.
     func source(of signers: Set<AuditDigest>, node: AuditNode) -> KeySource? {
         guard !signers.isEmpty, keys(of: node) != nil else { return nil }
         if let known = givenFor[node] ?? given, signers.allSatisfy({ known[$0] != nil }) { return .given }
@@ -64,11 +65,11 @@ public struct TrustedKeys: Sendable {
         return pins.map { .pinned(by: $0.node) }
     }
 
-    /// Returns the fault in the record that names this node's keys; nil if there is none, or if the auditor gave keys
-    /// for the node.
+    /// Returns the fault of a record that names an unendorsed key of this node. Nil if no record does, or if the
+    /// auditor supplied keys for the node.
     func pinFault(of node: AuditNode) -> ChainBreak? {
         guard givenFor[node] == nil else { return nil }
-        return pins?.1.unvouched[node]
+        return pins?.1.unendorsed[node]
     }
 }
 
@@ -77,11 +78,11 @@ public struct TrustedKeys: Sendable {
 /// Lines may come in any order between nodes. Memory use grows with the number of nodes, which is bounded, but not with
 /// the number of lines.
 public struct NodesVerifier: Sendable {
-    /// The treatment of lines of nodes other than the requested one.
+    /// The treatment of lines that belong to another node than the requested one.
     public enum OtherNodesPolicy: Sendable {
-        /// The export may contain them, and they are not verified.
+        /// The export may contain such lines, and they are not verified.
         case skipped
-        /// The export must not contain them: the first one is a fault.
+        /// The export must not contain such lines; the first one is a fault.
         case refused
     }
 
@@ -95,7 +96,7 @@ public struct NodesVerifier: Sendable {
     private var splitter = LineSplitter()
     private var isFiltered = false
     private var lastGood: ChainPosition?
-    /// The fault of a line that belongs to no node.
+    /// The fault of a line that is neither a record nor a checkpoint, and therefore belongs to no node.
     private var fault: ChainBreak?
 
     public private(set) var lines = 0
@@ -127,7 +128,7 @@ public struct NodesVerifier: Sendable {
         wanted = node.map { ($0, others) }
     }
 
-    /// True if no further line can change the verdict.
+    /// True if no further line can change the verdict, so that the caller can stop reading.
     public var isOver: Bool {
         if fault != nil { return true }
         guard let wanted, wanted.others == .refused else { return false }
@@ -147,7 +148,7 @@ public struct NodesVerifier: Sendable {
             isFiltered = true
             return
         }
-        // The chain's own verifier handles the rest of the line.
+        // Check only the length and the position here. The chain's own verifier checks the whole line.
         guard line.count <= AuditLine.maximumBytes else {
             fault = ChainBreak(line: lines, fault: .lineTooLong)
             return
@@ -187,7 +188,7 @@ public struct NodesVerifier: Sendable {
     ///   and those with a key given for them alone, must have lines as well.
     public func verdict(expecting expected: Set<AuditNode> = []) -> NodesVerdict {
         var fault = fault
-        if fault == nil, splitter.holdsPart { fault = ChainBreak(line: lines + 1, fault: .incompleteLine) }
+        if fault == nil, splitter.endsInIncompleteLine { fault = ChainBreak(line: lines + 1, fault: .incompleteLine) }
         guard !isFiltered else {
             let wrong = chains.values.compactMap(\.fault).min { ($0.line ?? 0) < ($1.line ?? 0) }
             return NodesVerdict(fault: fault ?? wrong, nodes: [], filteredRecords: records)
@@ -233,14 +234,14 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
         case intact(ChainRange)
         case unsealed(ChainRange)
         case broken(ChainBreak)
-        /// No key was given for the node, and none is trusted. The hash chain is consistent, but any program can
-        /// compute such a chain.
+        /// No key of the node is known, neither from the auditor nor from another record. The hash chain is consistent,
+        /// but any program can compute such a chain.
         case unverified(ChainRange?)
     }
 
     public let node: AuditNode
     public let finding: Finding
-    /// The source of the keys with which its checkpoints were verified; nil for none.
+    /// The source of the keys with which the node's checkpoints were verified; nil if none was verified.
     public let source: KeySource?
 
     init(node: AuditNode, finding: Finding, source: KeySource? = nil) {
@@ -287,12 +288,12 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
 
 /// The results for several nodes' records.
 public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
-    /// The fault of a line that belongs to no node; later lines were not read.
+    /// The fault of a line that is neither a record nor a checkpoint; later lines were not read.
     public let fault: ChainBreak?
     /// Sorted by name.
     public let nodes: [NodeVerdict]
-    /// The number of records in a filtered export (``FilteredExport``), which proves nothing about them. Nil for an
-    /// unfiltered export.
+    /// The number of records in a filtered export (``FilteredExport``), which proves nothing about its records. Nil for
+    /// an unfiltered export.
     public let filteredRecords: Int?
     /// The nodes that have no line in the export, although its records name their keys. Sorted by name; empty if one
     /// node was requested.

@@ -1,6 +1,6 @@
 internal import StrictJSON
 
-/// An archive file of a node's oldest records, which are no longer in the ledger: event `record_archive`.
+/// An archive file of a node's oldest records, which the ledger removes after archiving: event `record_archive`.
 ///
 /// The file is an export of the records ``first`` to ``last``, with the same bytes as in the ledger. It begins with
 /// record 1, or with the checkpoint that ends the previous file, and ends with the checkpoint of record ``last``. The
@@ -27,7 +27,8 @@ public struct RecordArchive: Sendable, Equatable {
         self.size = size
     }
 
-    /// Reads a record's line; nil for every other event, and for a record that no daemon could have written.
+    /// Reads the event from a record's line. Returns nil if the line has another event, or values that no daemon could
+    /// have written.
     public init?(line: [UInt8]) {
         // Most lines are of other events, and need not be parsed as JSON.
         guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line) else { return nil }
@@ -36,7 +37,8 @@ public struct RecordArchive: Sendable, Equatable {
 
     static let mark = RecordFrame.EventMark(.recordArchive)
 
-    /// Returns nil for every other event.
+    /// Reads the event from a parsed record. Returns nil for another event, a refused archive, or values that no daemon
+    /// could have written.
     public init?(_ entry: AuditEntry) {
         guard entry.event == AuditEvent.Name.recordArchive.rawValue, entry.outcome == AuditOutcome.ok.text,
             let first = entry.details["first"]?.numberValue?.int, let last = entry.details["last"]?.numberValue?.int,
@@ -61,10 +63,10 @@ public struct RecordArchive: Sendable, Equatable {
     }
 }
 
-/// The states of keys when the preceding records were archived: event `key_states`.
+/// The states of the keys at the time of archiving: event `key_states`.
 ///
-/// A key's state is a database row that no hash covers. A program that checks such rows reads the records that changed
-/// them. For archived records, which it cannot read, this event contains the resulting states.
+/// No hash covers the database row with a key's state. A program checks such a row against the records of the key's
+/// changes of state. It cannot read archived records, so this event contains the states that result from them.
 public struct KeyStatesPart: Sendable, Equatable {
     /// The maximum number of keys in one record, so that the record fits into a line.
     public static let maximumKeys = 64
@@ -85,7 +87,8 @@ public struct KeyStatesPart: Sendable, Equatable {
         self.states = states
     }
 
-    /// Returns nil for every other event, and for a record that no daemon could have written.
+    /// Reads the event from a parsed record. Returns nil for another event, or values that no daemon could have
+    /// written.
     public init?(_ entry: AuditEntry) {
         guard entry.event == AuditEvent.Name.keyStates.rawValue,
             let members = entry.details["keys"]?.objectValue?.members, members.count <= Self.maximumKeys

@@ -6,8 +6,8 @@ public struct ConfigurationValue: Sendable, Hashable {
 
     public let text: String
 
-    /// Accepts any text, as ``AuditText`` does: it removes control characters and account numbers, and truncates a text
-    /// that is too long.
+    /// Accepts any text and sanitises it as ``AuditText`` does: masks runs of digits, replaces unprintable scalars, and
+    /// truncates.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
@@ -51,15 +51,15 @@ public struct ConfigurationValues: Sendable, Equatable {
 
     /// The values by unique name.
     private var values: [String: ConfigurationValue] = [:]
-    /// The number of values that were dropped because another value had the same sanitised name.
-    private var indistinct = 0
+    /// The number of values that a later value with the same sanitised name replaced.
+    private var replaced = 0
 
     public init() {}
 
     /// - Parameter name: words separated by dots, such as `access.1.name`; sanitised as ``AuditText`` is.
     public mutating func set(_ name: String, _ value: ConfigurationValue) {
         let name = AuditText(name).text
-        if values.updateValue(value, forKey: name) != nil { indistinct += 1 }
+        if values.updateValue(value, forKey: name) != nil { replaced += 1 }
     }
 
     /// Sets a list. Elements that do not fit into one value continue under the same name with `.2`, `.3` and so on
@@ -97,7 +97,7 @@ public struct ConfigurationValues: Sendable, Equatable {
             bytes += size
         }
         let kept = contents.prefix(ConfigurationValuesPart.maximumParts)
-        let omitted = contents.dropFirst(kept.count).reduce(indistinct) { $0 + $1.count }
+        let omitted = contents.dropFirst(kept.count).reduce(replaced) { $0 + $1.count }
         return kept.enumerated().map { place, members in
             ConfigurationValuesPart(
                 part: place + 1, parts: kept.count, omitted: place + 1 == kept.count ? omitted : 0, members: members)

@@ -199,7 +199,7 @@ extension Year {
     /// Makes a node trust the other nodes' keys on first use. Writes a record for each of them.
     func pinOthers(_ node: Int, _ now: Int64) async throws {
         for other in nodes.indices where other != node {
-            guard let pin = KeyPin(firstSight: nodes[other].keys, of: nodes[other].node) else { continue }
+            guard let pin = KeyPin(trustedOnFirstUse: nodes[other].keys, of: nodes[other].node) else { continue }
             try await act(node, now, .auditKeyPinned(pin))
         }
     }

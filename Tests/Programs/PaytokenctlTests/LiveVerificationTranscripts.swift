@@ -100,7 +100,7 @@ struct LiveVerificationTranscripts {
     @Test("verifies the daemon's node first, then other nodes with its trusted keys, and prints a verdict for each")
     func allNodes() async throws {
         let other = try SealedRecord(node: "backend-2")
-        let pin = try required(KeyPin(firstSight: [other.publicKey], of: try required(AuditNode("backend-2"))))
+        let pin = try required(KeyPin(trustedOnFirstUse: [other.publicKey], of: try required(AuditNode("backend-2"))))
         for isPinned in [true, false] {
             let own = try SealedRecord(pin: isPinned ? pin : nil)
             let daemon = try await FakeDaemon([

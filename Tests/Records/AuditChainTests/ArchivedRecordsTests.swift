@@ -140,17 +140,17 @@ struct ArchivedRecordsTests {
         let (key, other) = (try CheckpointSigner().publicKey, try CheckpointSigner().publicKey)
         let again = KeyPin(key, of: b, by: .init(keyId: key.keyId, sequence: 7))
         var whole = KeyPins()
-        whole.add(try required(KeyPin(firstSight: [key], of: b)), recordedAt: 3, by: a)
+        whole.add(try required(KeyPin(trustedOnFirstUse: [key], of: b)), recordedAt: 3, by: a)
         whole.add(again, recordedAt: 9, by: a)
         var part = KeyPins()
         part.add(again, recordedAt: 9, by: a, isWhole: false)
         for pins in [whole, part] {
             #expect(pins.keys == [b: [key]])
-            #expect(pins.unvouched.isEmpty)
+            #expect(pins.unendorsed.isEmpty)
         }
         // In a complete record, a key cannot vouch for itself.
         whole.add(KeyPin(other, of: b, by: .init(keyId: other.keyId, sequence: 8)), recordedAt: 10, by: a)
         #expect(whole.keys == [b: [key]])
-        #expect(whole.unvouched[b] != nil)
+        #expect(whole.unendorsed[b] != nil)
     }
 }

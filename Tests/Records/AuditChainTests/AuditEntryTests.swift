@@ -28,9 +28,9 @@ struct AuditEntryTests {
     }
 
     static let faults: [(text: String, with: String, error: AuditEntryError)] = [
-        (#","sequence""#, #", "sequence""#, .otherSpelling),
-        ("backend", #"back\u0065nd"#, .otherSpelling),
-        ("café", #"caf\u00e9"#, .otherSpelling),
+        (#","sequence""#, #", "sequence""#, .notCanonical),
+        ("backend", #"back\u0065nd"#, .notCanonical),
+        ("café", #"caf\u00e9"#, .notCanonical),
         (#""uid":0"#, #""uid":0.0"#, .member("uid")),
         (#""uid":0"#, #""uid":-1"#, .member("uid")),
         (#""uid":0"#, #""uid":4294967296"#, .member("uid")),

@@ -106,7 +106,7 @@ struct AuditEventTests {
                 #","from":"\#(hex)","to":"\#(hex)""#
             ),
             (
-                .auditKeyPinned(KeyPin(firstSight: [key], of: node)!), "audit_key_pinned",
+                .auditKeyPinned(KeyPin(trustedOnFirstUse: [key], of: node)!), "audit_key_pinned",
                 #","ofNode":"node-2","keys":[{\#(keyMembers)}]"#
             ),
             (

@@ -110,7 +110,7 @@ struct NodesVerifierTests {
         }
 
         func firstSight(_ signers: CheckpointSigner...) throws -> AuditEvent {
-            .auditKeyPinned(try required(KeyPin(firstSight: signers.map(\.publicKey), of: nodeB)))
+            .auditKeyPinned(try required(KeyPin(trustedOnFirstUse: signers.map(\.publicKey), of: nodeB)))
         }
 
         func vouched(_ signer: CheckpointSigner, by endorsement: CheckpointSigner) -> AuditEvent {

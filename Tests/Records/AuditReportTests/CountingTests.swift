@@ -112,7 +112,7 @@ struct CountingTests {
         let point = P256.Signing.PrivateKey().publicKey.x963Representation
         let keys = [try #require(CheckpointKey(point: Array(point)))]
         let outsider = try #require(AuditNode("node-2"))
-        try book.add(.auditKeyPinned(try #require(KeyPin(firstSight: keys, of: outsider))), at: 13)
+        try book.add(.auditKeyPinned(try #require(KeyPin(trustedOnFirstUse: keys, of: outsider))), at: 13)
         try book.add(Self.states([RecordBook.key: .deactivated]), at: 14)
         try book.archive(1)
         let builder = try book.counted()

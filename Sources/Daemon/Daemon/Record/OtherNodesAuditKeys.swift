@@ -61,7 +61,7 @@ actor OtherNodesAuditKeys {
         for (node, keys) in keys.sorted(by: { $0.key < $1.key }) {
             let pinned = recorded?.pins.keys[node] ?? []
             guard !pinned.isEmpty else {
-                if let pin = KeyPin(firstSight: keys, of: node) { try await record(pin) }
+                if let pin = KeyPin(trustedOnFirstUse: keys, of: node) { try await record(pin) }
                 continue
             }
             for key in keys where !pinned.contains(key) {

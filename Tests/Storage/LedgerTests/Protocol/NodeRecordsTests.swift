@@ -71,7 +71,7 @@ struct OtherNodesRecordsTests {
         let ledger = fixture.ledger
         let key = try CheckpointSigner().publicKey
         let node = AuditNode("node-2")!
-        let pin = try #require(KeyPin(firstSight: [key], of: node))
+        let pin = try #require(KeyPin(trustedOnFirstUse: [key], of: node))
         let events: [AuditEvent] = [
             .verify, .auditKeyPinned(pin), .stop, .auditKeyConflict(node: node, key: key), .verify,
             .auditKeyPrepare(from: key.keyId, to: key.keyId),

@@ -60,7 +60,7 @@ enum TokenUseFiles {
                 take: { line in
                     if log == nil { log = try TokenUseLog(header: line) } else { try log?.take(line: line) }
                 })
-            guard !end.isOverlong, !end.holdsPart else {
+            guard !end.isOverlong, !end.endsInIncompleteLine else {
                 throw refusal("a line is too long, or its last one was cut off")
             }
             guard let log else { throw refusal("it is empty") }
