@@ -1,9 +1,10 @@
 public import AuditChain
 import StrictJSON
 
-/// The programs of one package and their SHA-256, by the package's list of components (`sbom.cdx.json`, CycloneDX 1.6).
+/// The programs of one package with their SHA-256, as read from the package's list of components (`sbom.cdx.json`,
+/// CycloneDX 1.6).
 public struct ListedPrograms: Sendable {
-    /// SHA-256 of the list's file. A daemon records the digest of its own list in `start`.
+    /// SHA-256 of the file `sbom.cdx.json`. A daemon's record of event `start` has the digest of the installed list.
     public let digest: AuditDigest
     /// The package's version.
     public let version: String
@@ -45,7 +46,8 @@ extension ReportBuilder {
         }
     }
 
-    /// Returns a table cell with the result of comparing recorded programs with the given lists.
+    /// Returns a table cell that shows the version of the given list with these recorded programs, or that no list has
+    /// them.
     func comparison(of programs: SystemHistory.Programs) -> PageWriter.Cell {
         guard programs.isRecorded else { return .text("not recorded by this version") }
         guard !listed.isEmpty else { return .text("not compared: no list of components was given") }

@@ -23,9 +23,9 @@ public struct LiveState: Sendable {
 
 /// The keys of another ledger, such as the test system's. No key may be in both.
 public struct OtherLedger: Sendable {
-    /// The list's source, for display, such as a file's name.
+    /// The source of the list of keys, for display, such as a file's name.
     public var name: String
-    /// The keys' publicKeyHashes in base64.
+    /// The publicKeyHashes of the other ledger's keys, in base64.
     public var keys: Set<String>
 
     public init(name: String, keys: Set<String>) {
@@ -40,11 +40,12 @@ public struct VerifiedExport: Sendable {
     public var file: String
     public var bytes: Int
     public var digest: AuditDigest
-    /// The files of public keys, in the form of the verifiers' options: `NODE=FILE` or `FILE`, without directories.
+    /// The files of public keys, as in the options of the verification commands: `NODE=FILE` or `FILE`, without
+    /// directories.
     public var keyFiles: [String]
     /// The node whose record names the trusted keys of other nodes; nil if no node's record was used for this.
     public var pinning: AuditNode?
-    /// The page's own file name.
+    /// The file name of the assessor's page.
     public var page: String
     public var verdict: NodesVerdict
 
@@ -61,6 +62,6 @@ public struct VerifiedExport: Sendable {
         self.verdict = verdict
     }
 
-    /// True if every record was proved intact.
+    /// True if the verdict proves every node's record intact.
     public var isProved: Bool { verdict.isIntact }
 }

@@ -17,9 +17,9 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
 
 /// The records that a figure counts.
 ///
-/// The references to a million records take no more memory than those to ten. They contain the count and the first and
-/// last record of each node, and the first few records individually. Together with the figure's condition, they suffice
-/// to find all the records in the export.
+/// Memory use does not grow with the number of records: only the first few are kept individually, and for each node the
+/// count and the first and last sequence. With these and the figure's condition, a reader finds all the records in the
+/// export.
 public struct RecordReferences: Sendable, Equatable {
     public struct Part: Sendable, Equatable {
         public let node: AuditNode
@@ -28,7 +28,7 @@ public struct RecordReferences: Sendable, Equatable {
         public internal(set) var last: Int
     }
 
-    /// The parts, one for each node, in the order in which the export first names the nodes.
+    /// The parts, one for each node, in the order in which the nodes' first records were added.
     public private(set) var parts: [Part] = []
     /// The first records that were added, at most ``maximumNamed``.
     public private(set) var beginning: [RecordPlace] = []

@@ -1,7 +1,7 @@
-// The assessor's page: it counts the records of an export and shows the counts. It uses no database, no daemon and no
-// HSM.
+// The assessor's page, an HTML report that counts the records of an export. This target uses no database, no daemon and
+// no HSM.
 //
-// Caller: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for the current state.
+// Caller: `paytokenctl audit report`, which makes and verifies the export and requests the daemon's current state.
 // Guarantees: every figure is a count of records in the export, refers to them by node and sequence, and is also in the
 // page's JSON (`ReportTotals`). scripts/verify-audit --report compares that JSON with its own count.
 // Documentation.docc/Assessing.md defines the figures.
@@ -27,15 +27,15 @@ public struct ReportBuilder: Sendable {
     public private(set) var reconciliation: Reconciliation
     /// The number of lines that are neither a record nor a checkpoint; a verified export has none.
     public private(set) var unreadable = 0
-    /// The number of steps of keys beyond ``maximumKeys``. These steps are not kept.
+    /// The number of steps that were not kept because the export has more than ``maximumKeys`` keys.
     public private(set) var stepsNotKept = 0
     /// The nodes whose first line has been read, each as the bytes from `{"node":` to the end of its name.
     private var nodesSeen: Set<[UInt8]> = []
-    /// The time of the first line of a node's part, if the part does not begin with record 1; the latest one of several
-    /// nodes. The missing records are older. Nil if every part begins with record 1.
+    /// A time after all records that are missing before the nodes' parts: the latest first time of those parts that do
+    /// not begin with record 1. Nil if every part begins with record 1.
     private var missingBefore: AuditTime?
-    /// The nodes whose keys a record names as trusted, in the form of ``nodesSeen``. They share the ledger, so the
-    /// export should contain them.
+    /// The nodes whose keys a record names as trusted, in the form of ``nodesSeen``. These nodes share the ledger, so
+    /// the export should contain their records.
     private var nodesExpected: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
@@ -61,7 +61,8 @@ public struct ReportBuilder: Sendable {
     let listed: [ListedPrograms]
 
     /// - Parameters:
-    ///   - tokenUses: the HSM tokens' logs of their keys' uses; no two of them may cover the same uses.
+    ///   - tokenUses: the HSM tokens' logs of their keys' uses. No two logs may cover the same uses, which would then
+    ///     be compared twice.
     ///   - listed: the packages' lists of components.
     public init(period: ReportPeriod, tokenUses: [TokenUseLog] = [], listed: [ListedPrograms] = []) {
         self.period = period
@@ -97,7 +98,8 @@ public struct ReportBuilder: Sendable {
     }
 
     private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
-        // The node is identified by the bytes up to the end of its name, after a checkpoint's prefix if there is one.
+        // Identify the node by the bytes from `{"node":` to the end of its name; in a checkpoint's line, a prefix
+        // precedes them.
         let start = isCheckpoint ? Self.checkpoint.count : 0
         guard line.count > start, nodesSeen.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted
         else {
@@ -115,8 +117,8 @@ public struct ReportBuilder: Sendable {
     /// Returns the time after which a key's releases are late; nil if the key was never deactivated.
     func lateAfter(_ key: AuditDigest) -> AuditTime? {
         guard let event = keys[key]?.superseded else { return nil }
-        // A statement does not show when the state changed. The record of the change is one of the missing records,
-        // which are older than `missingBefore`. If a whole node is missing, the change may have been at any time before
+        // A statement does not show when the key was deactivated. The record of that step is missing from the export,
+        // so it is older than `missingBefore`. If all records of a node are missing, the step can have any time before
         // the statement.
         guard event.isStatement, let missingBefore, nodesExpected.isSubset(of: nodesSeen) else { return event.time }
         return min(event.time, missingBefore)

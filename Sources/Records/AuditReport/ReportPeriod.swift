@@ -49,10 +49,10 @@ struct ReportStep: Sendable, Equatable {
     let start: AuditTime
     let end: AuditTime
 
-    /// The step's first day, `2026-01-31`.
+    /// The first day of the step, such as `2026-01-31`.
     var text: String { String(start.text.prefix(10)) }
 
-    /// Returns the date of a day that is counted from 1970-01-01.
+    /// Returns the date of the day with this number; day 0 is 1970-01-01.
     static func text(ofDay day: Int) -> String {
         String(AuditTime(milliseconds: Int64(day) * 86_400_000).text.prefix(10))
     }

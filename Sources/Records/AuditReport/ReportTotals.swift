@@ -1,18 +1,19 @@
 import AuditChain
 import StrictJSON
 
-/// The page's figures in machine-readable form: scripts/verify-audit --report counts each of them again from the
-/// export.
+/// The figures of the assessor's page in machine-readable form. scripts/verify-audit --report counts each of them again
+/// from the export.
 ///
-/// A JSON object. `format` is 1; `since` and `until` are RFC 3339 with milliseconds, and `until` is exclusive. For the
-/// records in the period, it has `events` (by event and outcome), `uses` (one for each key and caller: `released`,
-/// `repeated`, `signed`, `afterSuperseded`, `refused` by code), `floods` (the sums of `refusals`), `steps` (one for
-/// each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. For all records, it has
-/// `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`, `compromised`, `destroyed`:
-/// `[node, sequence]`, and `state`). `programs` has the programs' SHA-256 from each record on that changed one: `node`,
-/// `sequence`, `paytokend`, `worker`, `sbom` and `modules` (by HSM token). Keys are their publicKeyHash in Base64. Empty counts are omitted. With logs of HSM
-/// tokens, `tokenUses` has one element for each log: `since`, `until`, `node` and `token` if the log names them, and
-/// `keys` (`key`, `counted` by the HSM token, `least` and `most` according to the record).
+/// The form is a JSON object. `format` is 1; `since` and `until` are RFC 3339 with milliseconds, and `until` is
+/// exclusive. For the records in the period, it has `events` (by event and outcome), `uses` (one for each key and
+/// caller: `released`, `repeated`, `signed`, `afterSuperseded`, `refused` by code), `floods` (the sums of `refusals`),
+/// `steps` (one for each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. For all
+/// records, it has `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`,
+/// `compromised`, `destroyed`: `[node, sequence]`, and `state`). `programs` has one element for each record that
+/// changed the SHA-256 of a program: `node`, `sequence`, `paytokend`, `worker`, `sbom` and `modules` (by HSM token).
+/// Keys are their publicKeyHash in Base64. Empty counts are omitted. With logs of HSM tokens, `tokenUses` has one
+/// element for each log: `since`, `until`, `node` and `token` if the log names them, and `keys` (`key`, `counted` by
+/// the HSM token, `least` and `most` according to the record).
 struct ReportTotals {
     let builder: ReportBuilder
 
@@ -118,7 +119,7 @@ struct ReportTotals {
 }
 
 extension JSONWriter {
-    /// Writes the counts sorted by name, omitting zeros.
+    /// Writes an object of the counts, sorted by their names. Counts of zero are omitted.
     fileprivate mutating func member(_ name: String, _ counts: [String: Int]) {
         member(name) { json in
             for (name, count) in counts.sorted(by: { $0.key < $1.key }) where count != 0 { json.member(name, count) }
@@ -127,8 +128,8 @@ extension JSONWriter {
 }
 
 extension KeyHistory {
-    /// The time by which keys are sorted. Keys whose history begins with a statement come first, since they arrived
-    /// before the export's records.
+    /// The time by which keys are sorted: that of the first step. Keys whose history begins with a statement come
+    /// first, since they arrived before the export's first record.
     fileprivate var firstSeen: AuditTime {
         guard let first = events.first else { return .latest }
         return first.isStatement ? .earliest : first.time
@@ -151,7 +152,7 @@ extension ReportBuilder {
         }
     }
 
-    /// The number of approvals requested in the period, by their result.
+    /// The number of approvals requested in the period, by their last decision, or `open`.
     var endsOfApprovals: [String: Int] {
         acts.approvals.values.reduce(into: [:]) { ends, approval in
             if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }

@@ -7,7 +7,7 @@ struct AccessRules: Hashable {
         let place: Int
         /// The caller's name in records; nil if the rule has none.
         let name: String?
-        /// The peers that the rule matches, in words.
+        /// A description of the peers that the rule matches, such as `user shop (uid 1001)`.
         let peers: String
         let roles: [String]
         let merchants: String
@@ -57,7 +57,8 @@ struct AccessRules: Hashable {
         }
     }
 
-    /// Reads a list whose further values have the same name with `.2`, `.3` and so on appended.
+    /// Joins the values of a setting that is a list. Its first value has the setting's name; further values have that
+    /// name with `.2`, `.3` and so on appended.
     private static func list(_ name: String, _ members: [String: String]) -> String {
         var texts = [members[name]].compactMap(\.self)
         var place = 2

@@ -1,8 +1,8 @@
 import Encodings
 
-/// A bar chart as SVG, with one bar for each step of the period. It needs no script and no external font.
+/// A bar chart as SVG, with one bar for each ``ReportStep`` of the period. It needs no script and no external font.
 struct Chart {
-    /// The title, which is also the text for screen readers.
+    /// The chart's title, which screen readers read instead of the bars.
     let title: String
     let steps: [ReportStep]
     let values: [Int]
@@ -39,7 +39,7 @@ struct Chart {
         return svg + "</svg></figure>\n"
     }
 
-    /// The indexes of the steps whose dates are shown, at most six, so that the dates do not overlap.
+    /// The indexes of the steps whose dates are shown. At most six are shown, since more would overlap.
     private var labelled: [Int] {
         guard steps.count > 6 else { return Array(steps.indices) }
         let stride = (steps.count + 5) / 6

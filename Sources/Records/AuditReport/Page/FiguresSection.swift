@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The appendix with the records that each figure of the page counts.
+/// The appendix of the assessor's page, with the records that each figure counts.
 struct FiguresSection {
     let figures: [PageWriter.Figure]
     let export: VerifiedExport

@@ -2,7 +2,8 @@ import AuditChain
 import DaemonAPI
 import Encodings
 
-/// The HSM tokens' attributes of the private keys, and how they differ from the record.
+/// The table of the private keys' attributes, as the HSM tokens report them, with a warning for each that is insecure
+/// or differs from the record.
 struct KeyAttributesTable {
     let live: LiveState
     /// The record's history of each key, by publicKeyHash in base64.
@@ -39,7 +40,7 @@ struct KeyAttributesTable {
                     "\(warned.count.grouped) of \(described.grouped) private keys in tokens are not as they "
                         + "have to be, or not as the record says.") + "</strong> They stand first.</div>\n")
         }
-        // An HSM token that is unavailable has no warnings.
+        // Show rows with warnings first, then unavailable HSM tokens, then all others.
         let shown = warned + away + rows.filter { $0.attributes.values != nil && $0.warnings.isEmpty }
         page.table(
             [
@@ -94,7 +95,7 @@ struct KeyAttributesTable {
     static func warnings(_ attributes: KeyAttributes, _ key: KeySummary, arrival: KeyHistory.Step?) -> [String] {
         guard let values = attributes.values else { return [] }
         var warnings = values.shortcomings
-        // If the HSM token reports no attributes of the key, none can differ from the record.
+        // Without any reported attribute, there is nothing to compare with the record.
         guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else { return warnings }
         switch arrival {
         case .generated where values.local != true:

@@ -64,8 +64,8 @@ struct KeysSection {
         ]
     }
 
-    /// Returns the events to show. A statement is shown only if it is the first and the export does not contain the
-    /// key's arrival.
+    /// Returns the events to show: all steps, and the first statement of the key's state if the export does not contain
+    /// the key's arrival.
     private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
         key.events.filter { event in
             !event.isStatement || key.arrival == nil && event == key.statement
@@ -81,7 +81,8 @@ struct KeysSection {
         ]
     }
 
-    /// Returns the key's use, as far as its operations in the record show it, for a page without the daemon's state.
+    /// Returns the key's use (`identity` or `processing`) as its recorded operations show it, or `–` if there are none.
+    /// It is needed only without the daemon's state, which lists the use.
     private func use(of key: AuditDigest) -> String {
         let uses = builder.uses.uses.filter { $0.key.key == key }.values
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }
@@ -136,7 +137,8 @@ struct KeysSection {
             })
     }
 
-    /// Writes the differences between the record and the daemon.
+    /// Writes a table of keys whose state in the record differs from their state in the daemon's list, or that only one
+    /// of both contains.
     private func writeDifferences(
         _ keys: [KeyHistory], _ summaries: [String: KeySummary], to page: inout PageWriter
     ) {

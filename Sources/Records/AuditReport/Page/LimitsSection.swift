@@ -1,4 +1,4 @@
-/// The conclusions that the page cannot support.
+/// The section that lists the conclusions that the assessor's page cannot support.
 struct LimitsSection {
     let hasLive: Bool
     let isProved: Bool

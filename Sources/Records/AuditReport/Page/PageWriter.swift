@@ -1,18 +1,18 @@
 import AuditChain
 
-/// Builds the HTML. It is the only place where text from records and responses is escaped.
+/// Builds the HTML of the assessor's page. All text from records and responses is escaped here and nowhere else.
 struct PageWriter {
     private(set) var html = ""
-    /// The figures that the appendix explains, in the order of their numbers.
+    /// The figures whose records the appendix lists, in the order of their numbers.
     private(set) var figures: [Figure] = []
 
     struct Figure {
         let references: RecordReferences
-        /// A description of the period's records that the figure counts.
+        /// A description of the records that the figure counts, such as their event and outcome.
         let condition: String
     }
 
-    /// The content of a table's cell.
+    /// The content of one table cell.
     enum Cell {
         case text(String)
         case code(String)
@@ -41,7 +41,7 @@ struct PageWriter {
             case ">": escaped += "&gt;"
             case "\"": escaped += "&quot;"
             case "'": escaped += "&#39;"
-            // Direction marks and other invisible characters could make one name look like another.
+            // Replace direction marks and other invisible characters. Otherwise one name could look like another.
             case _ where scalar.properties.generalCategory == .format || scalar.properties.generalCategory == .control:
                 escaped += "\u{FFFD}"
             default: escaped.unicodeScalars.append(scalar)
@@ -91,8 +91,8 @@ struct PageWriter {
     /// Writes a table of at most `most` rows, and a note with the number of rows left out.
     ///
     /// - Parameters:
-    ///   - omitted: the number of items that were counted but not kept.
-    ///   - what: the term for the rows in the note.
+    ///   - omitted: the number of items that were counted but are not in `rows`.
+    ///   - what: the plural noun for the items in the note, such as `acts`.
     mutating func table<Row>(
         _ head: [String], _ rows: [Row], most: Int, omitted: Int = 0, _ what: String, in place: String = "the export",
         cells: (Row) -> [Cell]
@@ -102,7 +102,7 @@ struct PageWriter {
         if more > 0 { note("\(more.grouped) more \(what) are in \(place).") }
     }
 
-    /// Writes a table of two columns, with the names in the first.
+    /// Writes a table without a header row: each row has a name and its cell.
     mutating func pairs(_ rows: [(String, Cell)]) {
         html += "<table class=\"pairs\"><tbody>\n"
         for (name, cell) in rows {
@@ -128,7 +128,8 @@ struct PageWriter {
         }
     }
 
-    /// Returns the count as a link to its records in the appendix. A count of one is followed by its record instead.
+    /// Returns the number of records as a link to their list in the appendix. If there is only one, its node and
+    /// sequence follow the number instead.
     private mutating func figure(_ references: RecordReferences, _ condition: String) -> String {
         guard !references.isEmpty else { return "0" }
         if references.count == 1, let place = references.beginning.first {
@@ -140,12 +141,13 @@ struct PageWriter {
 }
 
 extension AuditTime {
-    /// The time on the page, in UTC, such as `2026-01-31 12:00:02`.
+    /// The time as the page shows it, in UTC, such as `2026-01-31 12:00:02`.
     var shown: String { String(text.prefix(19)).replacing("T", with: " ") }
     var day: String { String(text.prefix(10)) }
 }
 
 extension AuditDigest {
-    /// The first 8 characters, which are enough to distinguish keys on a page; the inventory has the complete hash.
+    /// The first 8 characters of the key's hash in base64, which distinguish the keys of a page. The inventory has the
+    /// complete hash.
     var short: String { String(base64.prefix(8)) + "…" }
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The operations of people, with their reasons and approvers.
+/// The section about people: their permissions, and their operations with reasons and approvers.
 struct PeopleSection {
     let builder: ReportBuilder
 
@@ -35,7 +35,7 @@ struct PeopleSection {
                 "Access rules are not in these records: their versions did not write configuration_values. Operations without a second "
                     + "person are below.")
         }
-        // Hosts of one ledger usually have the same rules.
+        // Write equal rules once for all their hosts, since the hosts of one ledger usually have the same rules.
         let groups = Dictionary(grouping: nodes.map { ($0.key, AccessRules($0.value)) }, by: \.1).map { access, nodes in
             (access, nodes.map(\.0.name).sorted().joined(separator: ", "))
         }.sorted { $0.1 < $1.1 }
@@ -61,7 +61,8 @@ struct PeopleSection {
             "The first rule that matches decides. Who is a member of a group the system says, and not the record.")
     }
 
-    /// Writes which operations involved two people and which only one. It follows the record, not the rules in force.
+    /// Writes a table of each person's operations: all, those with a second person, and those done alone. The record
+    /// decides this, not the rules in force.
     private func writeSeparation(to page: inout PageWriter) {
         page.subheading("Who did what, alone or with a second person")
         page.table(
@@ -118,7 +119,7 @@ struct PeopleSection {
         }
     }
 
-    /// Returns the beginning of a digest, which is enough to identify it.
+    /// Returns the first 12 digits of a digest, which are enough to identify it; any other text is unchanged.
     private static func short(_ what: String) -> String {
         AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
     }

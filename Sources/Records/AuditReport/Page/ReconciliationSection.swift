@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The HSM tokens' own counts, compared with the record; part of the section *Use*.
+/// The part of the section *Use* that compares the HSM tokens' own counts of their keys' uses with the record.
 struct ReconciliationSection {
     let builder: ReportBuilder
 

@@ -1,7 +1,7 @@
 public import AuditChain
 import StrictJSON
 
-/// The whole page, in the order in which an assessor who has one hour reads it.
+/// The assessor's page, with its sections in the order in which an assessor with one hour reads them.
 public struct ReportPage {
     let builder: ReportBuilder
     let export: VerifiedExport

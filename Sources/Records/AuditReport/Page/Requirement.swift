@@ -1,5 +1,5 @@
-/// A requirement for which a part of the page is evidence, in this project's words, and the aspects that the page does
-/// not cover.
+/// A requirement for which a part of the assessor's page is evidence, in this project's words. It names the aspects
+/// that the page does not cover.
 ///
 /// PCI DSS 4.0.1 (June 2024). Requirements 3.6 and 3.7 concern keys that protect stored account data; the assessor
 /// decides whether they apply to keys that open payment tokens in transit.
@@ -115,7 +115,7 @@ struct Requirement {
 }
 
 extension PageWriter {
-    /// Writes the requirements for which a part of the page is evidence.
+    /// Writes a table of the requirements for which the current section is evidence.
     mutating func requirements(_ requirements: [Requirement]) {
         raw("<aside><h3>Evidence for</h3>\n")
         table(

@@ -1,6 +1,6 @@
 import AuditChain
 
-/// Every setting that was last in force, by node (`configuration_values`).
+/// The section with the settings that were last in force on each node, as recorded (`configuration_values`).
 struct SettingsSection {
     let builder: ReportBuilder
 

@@ -2,7 +2,7 @@ import AuditChain
 import DaemonAPI
 import Encodings
 
-/// The section about the hosts: the daemon's present state, and the hosts' history in the period.
+/// The section about the hosts: the state of the daemon that made the report, and each host's history in the period.
 struct SystemSection {
     let builder: ReportBuilder
     let live: LiveState?

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// The uses of the keys, by caller and time.
+/// The section with the uses of the keys, by caller and time.
 struct UseSection {
     let builder: ReportBuilder
 

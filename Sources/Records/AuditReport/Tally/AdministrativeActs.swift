@@ -2,7 +2,7 @@ public import AuditChain
 
 /// The operations of people: administrative acts, and calls that read the record.
 public struct AdministrativeActs: Sendable {
-    /// One act, performed or refused.
+    /// One administrative operation of a person or the daemon, performed or refused.
     public struct Act: Sendable, Equatable {
         public let time: AuditTime
         public let place: RecordPlace
@@ -26,7 +26,7 @@ public struct AdministrativeActs: Sendable {
         /// `expire`.
         public internal(set) var decisions: [Act] = []
 
-        /// The last decision, or `open`.
+        /// The last decision, such as `approve`; `open` if there is none.
         public var end: String { decisions.last?.what ?? "open" }
 
         /// A phrase with the requester, the last decision, and the person who made it.
@@ -47,7 +47,7 @@ public struct AdministrativeActs: Sendable {
         }
     }
 
-    /// The acts of one person, or of the daemon, in the period with the outcome `ok`.
+    /// The successful acts of one person, or of the daemon, in the period.
     public struct Person: Sendable, Equatable {
         public internal(set) var acts = RecordReferences()
         public internal(set) var alone = RecordReferences()
@@ -60,11 +60,12 @@ public struct AdministrativeActs: Sendable {
     public private(set) var omitted = 0
     /// The people by name. Every act is counted, even if it is not kept in ``acts``.
     public private(set) var people: [String: Person] = [:]
-    /// The approvals of all times, because a request may precede the period in which it was decided.
+    /// The approvals by identifier, including those before and after the period, because a request may precede the
+    /// period in which it was decided.
     public private(set) var approvals: [String: Approval] = [:]
     /// The number of requests in the period beyond ``maximumApprovals``, which are counted but not kept.
     public private(set) var omittedApprovals = 0
-    /// The records of calls that read the record, by caller and event.
+    /// The calls with which people read the record, such as lists and exports, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
     public struct Reading: Sendable, Hashable, Comparable {
@@ -92,8 +93,8 @@ public struct AdministrativeActs: Sendable {
         }
         guard Self.administrative.contains(name) else { return }
         let act = Act(entry)
-        // The daemon records an expiry without a caller. Its outcome is the refusal that an approver would have
-        // received, although the expiry took effect.
+        // The daemon records an expiry without a caller. The expiry took effect although its outcome is a refusal, the
+        // one that an approver would have received.
         let isExpiry = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
         if entry.outcome == AuditOutcome.ok.text || isExpiry, let identifier = act.approval {
             take(act, name, identifier, inPeriod: inPeriod)

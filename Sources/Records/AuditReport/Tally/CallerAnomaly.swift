@@ -19,8 +19,8 @@ public enum CallerAnomaly {
     }
 
     static let weeks = 4
-    /// The limits of a busy hour: more than `factor` times the uses of the busiest hour in the four weeks before it,
-    /// and at least `least` uses.
+    /// The minimum uses of a busy hour: `least`, and more than `factor` times the uses of the busiest hour in the
+    /// preceding four weeks.
     static let (factor, least) = (3, 20)
 
     static func busyHours(_ uses: KeyUseTally) -> [BusyHour] {
@@ -28,8 +28,8 @@ public enum CallerAnomaly {
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
             guard let beginning = sorted.first?.key else { continue }
-            // A queue for the maximum of the preceding four weeks. It keeps only counts that are greater than all later
-            // ones, so the first is the maximum.
+            // The hours of the preceding four weeks with more uses than any later hour. The first is therefore the
+            // busiest of all.
             var window: [(hour: Int, uses: Int)] = []
             let span = weeks * 7 * 24
             for (hour, count) in sorted {
@@ -47,7 +47,7 @@ public enum CallerAnomaly {
         return found
     }
 
-    /// Uses at an hour of the day at which there were none on any day of the preceding four weeks.
+    /// An hour with uses although the caller had no use at that hour of the day in the preceding four weeks.
     public struct UnusualHour: Sendable, Equatable {
         public let caller: String
         public let hour: AuditTime

@@ -53,19 +53,19 @@ public struct KeyHistory: Sendable, Equatable {
 
     public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
 
-    /// The first statement of the key's state. Nil if there is none; the export may then contain all of the key's
-    /// records.
+    /// The first statement of the key's state. It exists only if records were archived, so nil means that the export
+    /// may contain all of the key's records.
     public var statement: Event? {
         events.first(where: \.isStatement)
     }
 
-    /// The event after which the key's releases are late: its first deactivation, or the first statement that it was
-    /// deactivated.
+    /// The key's first deactivation, or the first statement that it was deactivated. Later releases with the key are
+    /// late.
     public var superseded: Event? {
         events.first { $0.step == .state("deactivated") || $0.step == .stated("deactivated") }
     }
 
-    /// The state according to the record.
+    /// The key's last state according to the record.
     public var state: String {
         let said = events.reversed().lazy.compactMap { event in
             switch event.step {
@@ -82,7 +82,7 @@ public struct KeyHistory: Sendable, Equatable {
             omitted += 1
             return
         }
-        // Nodes are read one after the other, so their records are merged by time.
+        // Insert by time, since the export contains the records of one node after those of the other.
         let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
         events.insert(event, at: place)
         if event.isStatement { removeRedundantStatements() }
@@ -94,8 +94,8 @@ public struct KeyHistory: Sendable, Equatable {
         event.step == .requestMade || event.step == .certificate && events.contains { $0.step == .certificate }
     }
 
-    /// Removes statements that no figure depends on. Each archive repeats the states of all keys, so they would
-    /// accumulate.
+    /// Keeps only the first and last statement and the first of a deactivation. No figure depends on the others, which
+    /// would accumulate, since each archive repeats the states of all keys.
     private mutating func removeRedundantStatements() {
         let (first, last) = (statement, events.last(where: \.isStatement))
         let deactivated = events.first { $0.step == .stated("deactivated") }

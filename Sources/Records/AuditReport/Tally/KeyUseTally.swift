@@ -2,7 +2,7 @@ public import AuditChain
 
 /// The uses of the keys, by caller and time: requests for payment data and signatures for merchant sessions.
 public struct KeyUseTally: Sendable {
-    /// A key and a caller. The key is nil if unknown; the caller is nil if no rule matched.
+    /// A key and a caller. The key is nil if the request did not identify one; the caller is nil if no rule matched.
     public struct Pair: Sendable, Hashable {
         public let key: AuditDigest?
         public let caller: String?
@@ -15,7 +15,7 @@ public struct KeyUseTally: Sendable {
         public var signed = RecordReferences()
         /// The refusals by code.
         public var refused: [String: RecordReferences] = [:]
-        /// The releases and repeats with a key that had been deactivated before.
+        /// The releases and repeats that the key made after it had been deactivated.
         public var afterSuperseded = RecordReferences()
         public var firstUse: AuditTime?
         public var lastUse: AuditTime?
@@ -24,22 +24,26 @@ public struct KeyUseTally: Sendable {
     }
 
     public private(set) var uses: [Pair: Use] = [:]
-    /// The sums of the counts in records of the event `refusals`, by the refusals' code.
+    /// The numbers of refusals that were not recorded individually, by code: the sums of the counts in records of the
+    /// event `refusals`.
     public private(set) var floods: [String: Int] = [:]
     /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01.
-    /// ``daysOfCallers`` has these numbers by caller, and ``daysOfRefusals`` has the number of refusals.
+    /// ``daysOfCallers`` has these numbers by caller instead of by key, and ``daysOfRefusals`` has the number of
+    /// refusals by day.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     private(set) var daysOfRefusals: [Int: Int] = [:]
-    /// The number of releases, repeats and signatures by caller and hour, counted from 1970, for ``CallerAnomaly``.
+    /// The number of releases, repeats and signatures by caller and hour, for ``CallerAnomaly``. Hours are counted from
+    /// 1970-01-01.
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
-    /// True if there were more than ``maximumPairs`` pairs. Uses of the further pairs are counted together, in a pair
-    /// without key and caller.
+    /// True if the records have more than ``maximumPairs`` pairs. The uses of further pairs are counted together, in a
+    /// pair without key and caller.
     public private(set) var hasFurtherPairs = false
 
     static let maximumPairs = 20_000
     static let maximumCharted = 2_000
-    /// The number of uses by a caller or of a key beyond ``maximumCharted``, whose days and hours are not kept.
+    /// The number of uses whose days or hours are not kept, because the key or the caller is beyond the first
+    /// ``maximumCharted``.
     public private(set) var unchartedUses = 0
 
     mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {

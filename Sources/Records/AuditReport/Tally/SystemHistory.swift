@@ -12,8 +12,8 @@ public struct SystemHistory: Sendable {
         public let approval: String?
     }
 
-    /// The files whose code opened payments after a certain record, each by its SHA-256 in hexadecimal; nil if the
-    /// record does not contain the digest.
+    /// The files whose code takes part in decrypting payments from the record at `place` on. Each is given by its
+    /// SHA-256 in hexadecimal, which is nil if the record does not contain it.
     public struct Programs: Sendable, Equatable {
         public let time: AuditTime
         public let place: RecordPlace
@@ -24,7 +24,7 @@ public struct SystemHistory: Sendable {
         /// The PKCS#11 libraries, by the HSM token's name.
         public internal(set) var modules: [String: String]
 
-        /// True if the record contains a digest. Older versions recorded none.
+        /// True if the record contains at least one digest. Older versions recorded no digests.
         var isRecorded: Bool { daemon != nil || worker != nil || sbom != nil || !modules.isEmpty }
 
         func hasSameFiles(as other: Programs) -> Bool {
@@ -40,18 +40,18 @@ public struct SystemHistory: Sendable {
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
-        /// Starts without a preceding stop: the process had ended without recording one.
+        /// The starts before which no stop is recorded, because the earlier process ended without recording one.
         public internal(set) var startsWithoutStop = RecordReferences()
         /// The starts at which the version differed from that of the previous start.
         public internal(set) var versions: [Moment] = []
-        /// The programs after each start, or change of a PKCS#11 library, at which a file differed from the previous
-        /// one.
+        /// The programs after each start, or change of a PKCS#11 library, that changed at least one file.
         public internal(set) var programs: [Programs] = []
         /// The loads of a configuration file whose SHA-256 differed from that of the previous load.
         public internal(set) var configurations: [Moment] = []
-        /// The number of versions, programs and loads beyond ``maximumMoments``, which are counted but not kept.
+        /// The number of elements that ``versions``, ``programs`` and ``configurations`` lack, because each is limited
+        /// to ``maximumMoments``.
         public internal(set) var omitted = 0
-        /// Records whose time is more than a second before that of the previous record.
+        /// The records whose time is more than a second before that of the previous record: the clock was set back.
         public internal(set) var stepsBack = RecordReferences()
         fileprivate var previous: AuditTime?
         fileprivate var hasStopped = true
@@ -169,7 +169,7 @@ public struct SystemHistory: Sendable {
                 sbom: last?.sbom, modules: modules), in: &node)
     }
 
-    /// Keeps the programs if a file differs from the programs that were kept last.
+    /// Appends the programs to the node's list, unless their files equal those of the last element.
     private static func note(_ programs: Programs, in node: inout Node) {
         guard node.programs.last?.hasSameFiles(as: programs) != true else { return }
         guard node.programs.count < maximumMoments else {
@@ -181,8 +181,8 @@ public struct SystemHistory: Sendable {
 
     // MARK: Configuration
 
-    /// Takes one part of the values that a load of the configuration recorded. After the last part, compares them with
-    /// the previous values.
+    /// Takes one `configuration_values` record, a part of the values of one load. After the last part, compares the
+    /// complete values with those of the previous load.
     private mutating func take(values entry: AuditEntry, of node: inout Node, inPeriod: Bool) {
         if entry.details["part"]?.numberValue?.int == 1 { node.incoming = [:] }
         for member in entry.details["values"]?.objectValue?.members ?? [] where node.incoming.count < 10_000 {
@@ -207,7 +207,7 @@ public struct SystemHistory: Sendable {
         node.incoming = [:]
     }
 
-    /// Keeps a text if it differs from the text that was kept last.
+    /// Appends a moment with the text, unless the text equals that of the last element.
     private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
         guard moments.count < maximumMoments else {

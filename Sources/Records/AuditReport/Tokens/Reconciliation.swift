@@ -13,7 +13,7 @@ public struct Reconciliation: Sendable {
     }
 
     public let logs: [TokenUseLog]
-    /// The uses that the record explains: for each log, a dictionary by key.
+    /// The minimum and maximum number of uses according to the record: for each log, a dictionary by key.
     public private(set) var recorded: [[AuditDigest: Uses]]
     /// The maximum number of uses by day, for each log and key. Days are counted from 1970-01-01.
     private(set) var days: [[AuditDigest: [Int: Int]]]
@@ -29,9 +29,9 @@ public struct Reconciliation: Sendable {
         public let key: AuditDigest
         public let counted: Int
         public let recorded: Uses
-        /// The uses that no record accounts for.
+        /// The number of counted uses beyond the record's maximum.
         public var unexplained: Int { max(0, counted - recorded.most) }
-        /// The recorded uses that the HSM token did not count.
+        /// The number by which the HSM token's count falls short of the record's minimum.
         public var missing: Int { max(0, recorded.least - counted) }
     }
 
@@ -46,7 +46,7 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// The number of uses in all logs that no record accounts for.
+    /// The sum of ``Comparison/unexplained`` over all keys of all logs.
     public var unexplained: Int {
         logs.indices.reduce(0) { $0 + comparisons(of: $1).reduce(0) { $0 + $1.unexplained } }
     }
@@ -61,8 +61,8 @@ public struct Reconciliation: Sendable {
         add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time)
     }
 
-    /// Counts a checkpoint as a use of the audit key, since its keyId is a hash of the public key like any
-    /// publicKeyHash.
+    /// Counts a checkpoint as one use of the audit key that signed it. The keyId serves as the publicKeyHash, since
+    /// both are the same hash of a public key.
     mutating func take(_ checkpoint: Checkpoint) {
         add(checkpoint.keyId, 1, 1, node: checkpoint.node, token: nil, at: checkpoint.time)
     }

@@ -21,16 +21,16 @@ public struct TokenUseLog: Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The node whose uses the log contains; nil if it contains those of all nodes that use the HSM token.
+    /// The node whose uses the log contains; nil if the log contains the uses of all nodes that use the HSM token.
     public let node: AuditNode?
-    /// The HSM token's name in records; nil for any name.
+    /// The HSM token's name in records; nil if the header has no name, so that the log covers records with any name.
     public let token: String?
-    /// The HSM token's CK_TOKEN_INFO.serialNumber.
+    /// The serialNumber in the HSM token's CK_TOKEN_INFO; nil if the header has none.
     public let serial: String?
-    /// The beginning of the time for which the log is complete; the end is `until`, exclusive.
+    /// The beginning of the time for which the log is complete, inclusive; `until` is the end, exclusive.
     public let since: AuditTime
     public let until: AuditTime
-    /// The uses by key. For a log, also the uses by day since 1970.
+    /// The number of uses by key. If ``kind`` is `log`, `days` has them also by day, counted from 1970-01-01.
     public private(set) var uses: [AuditDigest: Int] = [:]
     public private(set) var days: [AuditDigest: [Int: Int]] = [:]
     private var lines = 0
@@ -70,7 +70,7 @@ public struct TokenUseLog: Sendable, Equatable {
             ["format", "version", "kind", "node", "token", "serial", "since", "until"], object, line: 1)
     }
 
-    /// Takes the next line, without its line feed.
+    /// Reads the next line after the header, without its line feed.
     public mutating func take(line: [UInt8]) throws(TokenUseLogError) {
         let number = lines + 2
         guard !isEnded else { throw .afterEnd(line: number + 1) }
