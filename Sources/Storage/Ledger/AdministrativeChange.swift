@@ -3,8 +3,8 @@ public import AuditChain
 public import Foundation
 public import MerchantKeys
 
-/// The state that a change requires of its key. The ledger checks it in the change's transaction, since another change
-/// may have been made after the caller read the key.
+/// The state that a change requires of its key. The ledger checks it in the change's transaction. Otherwise the change
+/// could overwrite another one that was made after the caller read the key.
 public enum KeyPrecondition: Sendable, Equatable {
     case any
     /// The ledger does not know the key.
@@ -18,7 +18,7 @@ public enum KeyPrecondition: Sendable, Equatable {
 
 /// An administrator's change to keys and approvals, made in one transaction with its audit records.
 public struct AdministrativeChange: Sendable {
-    /// A change of one more key in the same transaction, with its own audit record.
+    /// A change of a key other than ``AdministrativeChange/key`` in the same transaction, with its own audit record.
     public struct KeyChange: Sendable {
         public let key: KeyRecord
         public let precondition: KeyPrecondition
@@ -49,7 +49,7 @@ public struct AdministrativeChange: Sendable {
 
     /// A step in an approval's life.
     public enum ApprovalStep: Sendable, Equatable {
-        /// Requests the approval.
+        /// Stores a new request for approval.
         case request(Approval)
         /// Approves the request. The person must not be the requester, the request must not have expired, and the key's
         /// state must be unchanged.
@@ -57,13 +57,13 @@ public struct AdministrativeChange: Sendable {
         case reject(ApprovalIdentifier, by: PersonIdentities)
         /// Withdraws the request; only its requester can.
         case withdraw(ApprovalIdentifier, by: PersonIdentities)
-        /// Carries out an approved operation when its requester repeats it.
+        /// Uses up an approval whose operation is carried out now, since its requester has repeated the request.
         case use(ApprovalIdentifier, parameters: AuditDigest, by: PersonIdentities)
     }
 
-    /// The time of the change. Requests for approval that end before it count as expired.
+    /// The time of the change. Requests for approval whose deadline is at or before this time count as expired.
     public var at: Date
-    /// The key's new record; nil to change none.
+    /// The new record of a key; nil to change no key.
     ///
     /// A known key keeps its merchant, algorithm, origin and time of creation. Its state changes only as
     /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
@@ -71,14 +71,14 @@ public struct AdministrativeChange: Sendable {
     /// The expected state of ``key``, checked in the same transaction.
     public var precondition: KeyPrecondition
     public var approval: ApprovalStep?
-    /// The audit records, written in the same transaction. In the record of a state change, the ledger sets the
-    /// previous state to the one that it finds.
+    /// The audit records, written in the same transaction. In a record of a state change, the ledger replaces the
+    /// previous state by the state that it finds in the transaction.
     public var records: [AuditRecord]
     /// Further keys, changed after ``key``. Their records follow ``records``.
     public var furtherKeys: [KeyChange] = []
-    /// A planned audit key that signs the audit checkpoints from now on; nil to change none.
+    /// A planned audit key that signs this node's audit checkpoints from now on; nil to keep the current one.
     public var auditKey: StoredAuditKey?
-    /// Corrects what the ledger inferred from a wrong clock; nil to change nothing.
+    /// Confirms the clock after it was wrong; nil to change nothing.
     public var clock: ClockChange?
     /// Accepts a restored ledger; nil to change nothing.
     public var restore: Restore?

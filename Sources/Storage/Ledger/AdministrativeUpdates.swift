@@ -3,10 +3,10 @@ public import PaymentToken
 
 /// The keys and approvals that may have changed, on this node or another.
 public struct AdministrativeUpdates: Sendable, Equatable {
-    /// Keys whose records have changed; nil if any may have, because earlier changes are unknown.
+    /// The keys whose records have changed. Nil if earlier changes are unknown, so that any key may have changed.
     public var keys: Set<PublicKeyHash>?
-    /// Requests of this node, approved on another node, for operations that only this node can carry out. It has not
-    /// carried them out yet.
+    /// Requests that were made on this node and approved on another, for operations that only this node can carry out
+    /// and has not carried out yet.
     public var approvals: [ApprovalIdentifier]
 
     public init(keys: Set<PublicKeyHash>? = nil, approvals: [ApprovalIdentifier] = []) {

@@ -9,8 +9,8 @@ public import PaymentToken
 public struct Approval: Sendable, Equatable {
     public enum Status: String, Sendable, CaseIterable {
         case pending
-        /// Approved but not carried out, as for an import: the daemon carries it out when the requester repeats the
-        /// request.
+        /// Approved but not carried out. For example, the daemon carries out an import only when the requester repeats
+        /// the request, since the approval contains no key material.
         case approved
         /// Approved and carried out.
         case done
@@ -23,9 +23,10 @@ public struct Approval: Sendable, Equatable {
     /// 8 random bytes.
     public let identifier: ApprovalIdentifier
     public let operation: ApprovalOperation
-    /// SHA-256 of the operation's parameters, so that only the approved operation can be carried out.
+    /// SHA-256 of the operation's parameters. An operation with other parameters cannot use the approval.
     public let parameters: AuditDigest
-    /// The operation's key and its state at the request; nil if no key is affected.
+    /// The key that the operation affects; nil if it affects none. `keyState` is the key's state at the time of the
+    /// request.
     public let key: PublicKeyHash?
     public let keyState: KeyState?
     public let requester: ApprovalRequester
@@ -71,15 +72,16 @@ public struct Approval: Sendable, Equatable {
 }
 
 extension ApprovalOperation {
-    /// Operations on one node's own HSM token, ledger or clock. Only that node can perform them.
+    /// The operations on one node's own HSM token, ledger or clock. Only the node on which they were requested can
+    /// perform them.
     public static let ofOneNode: Set<ApprovalOperation> = [
         .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock,
     ]
 }
 
 extension Approval {
-    /// The maximum number of open requests of one account, under all its login uids. The limit keeps one account from
-    /// crowding out the requests of others.
+    /// The maximum number of open requests of one account, under all its login uids. Without it, one account could hide
+    /// the requests of others among its own.
     static let openLimit = 20
 
     /// Returns the reason why the step is impossible now; nil if it is possible.
@@ -119,7 +121,7 @@ extension Approval {
         ended(at: now) ?? (status == .pending ? nil : .notPending(status))
     }
 
-    /// Returns the reason why this person cannot be the approver; nil if there is none.
+    /// Returns the reason why this person cannot approve the request; nil if the person can.
     ///
     /// On one host, uids distinguish people. On another host, the same person may have a different uid, so the account
     /// names must differ as well. An unknown name does not count as different.
@@ -171,7 +173,7 @@ public struct ApprovalRequester: Sendable, Equatable {
 
     public var uid: UInt32 { person.uid }
 
-    /// The access rule's name; nil if the rule has none and its callers are named by uid.
+    /// The access rule's name; nil if the rule has no name, so that ``name`` is the uid.
     public var ruleName: String? { name == String(uid) ? nil : name }
 }
 
@@ -184,14 +186,15 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     /// The import has not been approved yet.
     case notApproved
     case samePerson
-    /// An account of the approver has the same name as one of the requester's accounts on the requesting node.
+    /// The approver is on a different node and has an account of the same name as an account of the requester. They may
+    /// be the same person.
     case sameAccount(node: String)
     /// The approver is on a different node, and the approver's uid has no account there.
     case accountUnknown(node: String)
-    /// The ledger lacks the name of one of the requester's accounts. The uid had no account, or an older version
-    /// recorded the request.
+    /// The approver is on a different node, and the ledger lacks the requester's account names. A uid of the requester
+    /// had no account, or an older version recorded the request.
     case requestersAccountUnknown(node: String)
-    /// The account already has this many open requests.
+    /// The requester's account already has this number of open requests, which is the maximum.
     case tooMany(Int)
     /// Only the requester can withdraw or use the approval.
     case anotherPerson

@@ -9,8 +9,8 @@ import AuditChain
 public struct AuditLinePages: AsyncSequence, Sendable {
     public struct Page: Sendable, Equatable {
         public let lines: [StoredLine]
-        /// The sequence of the last record that this page or an earlier one contains. Before the first record, it is
-        /// that of the audit checkpoint with which the section begins.
+        /// The sequence of the last record in this page or an earlier page. If no record was read yet, it is the
+        /// sequence of the audit checkpoint with which the section begins.
         public let sequence: Int
 
         /// The lines, each followed by a line feed.
@@ -38,7 +38,8 @@ public struct AuditLinePages: AsyncSequence, Sendable {
             guard read < last else { return nil }
             let lines = try await export.trail.lines(read + 1...last, limit: export.pageSize)
             guard let reached = lines.last?.sequence, reached > read else {
-                // Records are missing here. The export ends, and a verifier detects that its end is not sealed.
+                // The next records are missing from the ledger. End the export; a verifier detects that its end is not
+                // sealed.
                 extent = (last, last)
                 return nil
             }
@@ -67,13 +68,13 @@ public struct AuditLinePages: AsyncSequence, Sendable {
 }
 
 extension ChainReading {
-    /// Exports the chain.
+    /// Returns a section of the chain as lines in export form, to be verified by itself.
     ///
     /// - Parameters:
     ///   - first: the first sequence to export. The export begins after the last audit checkpoint before it, or with
     ///     record 1 if there is none.
-    ///   - last: the last sequence to export; nil for the end of the chain when reading begins. If a later audit
-    ///     checkpoint seals it, the export continues up to that checkpoint.
+    ///   - last: the last sequence to export; nil for the end of the chain when reading begins. If the next audit
+    ///     checkpoint has a later sequence, the export continues up to that checkpoint.
     ///   - pageSize: the number of records read at once.
     public func export(from first: Int = 1, through last: Int? = nil, pageSize: Int = 500) -> AuditLinePages {
         AuditLinePages(trail: self, first: first, last: last, pageSize: min(max(pageSize, 1), 1000))

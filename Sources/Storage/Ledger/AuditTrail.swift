@@ -16,7 +16,7 @@ public protocol AuditTrail: ChainReading {
     /// the first loss, once it can write again.
     func note(_ record: AuditRecord)
 
-    /// Stores an audit checkpoint. If the sequence already has one, the existing one remains.
+    /// Stores an audit checkpoint. If the ledger already has an audit checkpoint of this sequence, nothing changes.
     ///
     /// - Throws: `foreignCheckpoint` if this node's record of that sequence has a different hash.
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure)
@@ -27,11 +27,11 @@ public protocol ChainReading: Sendable {
     /// Returns the end of the chain.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// Returns the newest archive that an audit checkpoint seals; nil if there is none. Exports begin after that
-    /// archive. Its last record stays stored; earlier records are stored until they are removed.
+    /// Returns the newest archive whose own audit record is sealed; nil if there is none. Exports begin after that
+    /// archive. The ledger keeps the archive's last record; earlier records can be removed.
     func lastArchive() async throws(LedgerFailure) -> RecordArchive?
 
-    /// Returns a page of the records that match the filter, without archived ones.
+    /// Returns a page of the records that match the filter. Archived records are left out.
     ///
     /// - Parameters:
     ///   - filter: the filter; its own limit is ignored.
@@ -45,11 +45,11 @@ public protocol ChainReading: Sendable {
     /// nil if there are none. Records in between may have other times, since a clock may have been set back.
     func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>?
 
-    /// Returns the records of these sequences with their audit checkpoints, byte for byte as stored. Each checkpoint
-    /// follows the record that it seals. The page ends after `limit` records.
+    /// Returns the records of these sequences and their audit checkpoints, byte for byte as stored. Each checkpoint
+    /// follows the record that it seals. At most `limit` records are returned.
     func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine]
 
-    /// Returns the last audit checkpoint with a sequence below `limit`, or the last of all if it is nil.
+    /// Returns the last audit checkpoint with a sequence below `limit`; if `limit` is nil, the last of the chain.
     func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint?
 
     /// Returns the first audit checkpoint with this sequence or a later one.
@@ -84,18 +84,18 @@ public enum AuditOrder: Sendable, Equatable {
 }
 
 public struct StoredRecord: Sendable, Equatable {
-    /// The value of the table's column `sequence`, which is used to find the record. Verifiers ignore it and read the
-    /// sequence in the line.
+    /// The value of the column `sequence` of the record's row, by which the record was found. Verifiers ignore it and
+    /// read the sequence in the line.
     public let sequence: Int
     public let hash: AuditDigest
     /// The line as written, without its line feed.
     public let line: [UInt8]
 }
 
-/// A page of records, in the requested order.
+/// A page of the records that match a filter, in the filter's order.
 public struct AuditPage: Sendable, Equatable {
     public let records: [StoredRecord]
-    /// The cursor of the next page; nil if this is the last.
+    /// The cursor of the next page; nil if this page is the last.
     public let next: Int?
 }
 
@@ -148,11 +148,11 @@ extension [StoredLine] {
 
 /// The result of comparing a ledger with a chain head that is stored elsewhere, such as in the HSM token.
 public enum HeadComparison: Sendable, Equatable {
-    /// The ledger has exactly that record, and perhaps later ones.
+    /// The ledger has exactly the head's record, and perhaps later ones.
     case continues
     /// The ledger ends earlier, with record `last`: it was lost, recreated or rolled back.
     case behind(last: Int)
-    /// The ledger has a different record with that sequence: it continued from an older copy, or was rewritten.
+    /// The ledger has a different record with the head's sequence: it continued from an older copy, or was rewritten.
     case forked
     /// The head is of another node's chain.
     case anotherNode

@@ -3,7 +3,7 @@ public import Foundation
 
 /// The age after which a claim can be forgotten without risking a second release of its payment token.
 public struct ClaimRetention: Sendable, Equatable {
-    /// The age from which a claim is no longer needed.
+    /// The age, counted from the claim, after which a claim is no longer needed.
     public let age: Duration
 
     /// Computes the age. A claim must outlive every way in which its payment token could be accepted again: the
@@ -14,7 +14,7 @@ public struct ClaimRetention: Sendable, Equatable {
     /// - Parameters:
     ///   - retainClaims: the configured retention; nil to keep claims for ever.
     ///   - windows: the signing-time windows of verification and of every access rule; nil for a window that is off.
-    /// - Returns: nil if claims are never pruned. This is the case if one of these periods is unlimited, since a
+    /// - Returns: nil if claims must never be pruned. This is the case if a parameter is unlimited (nil), since a
     ///   payment token can then always be accepted.
     public init?(retainClaims: Duration?, repeatFor: Duration, windows: [Duration?]) {
         guard let retainClaims, !windows.isEmpty else { return nil }
@@ -28,7 +28,7 @@ public struct ClaimRetention: Sendable, Equatable {
 }
 
 extension ClaimRetention {
-    /// Returns the retention for a shared ledger in which another node has the given window.
+    /// Returns the retention for a shared ledger in which another node has this signing-time window, in milliseconds.
     package func covering(window: Int64) -> ClaimRetention { ClaimRetention(age: max(age, .milliseconds(window * 2))) }
 
     private init(age: Duration) { self.age = age }
@@ -38,9 +38,9 @@ extension ClaimRetention {
 public enum ClaimPruningOutcome: Sendable, Equatable {
     /// Claims were removed, all made before `before`.
     case pruned(count: Int, before: Date)
-    /// According to the clock, claims are old enough, but the clock is more than ``ClaimRetention/longestLead`` ahead
-    /// of the newest claim, so it is unconfirmed. If the clock is correct, the next release confirms it. If it is
-    /// wrong, no release occurs, since every payment token is outside the signing-time window.
+    /// Nothing was removed, because the clock is more than ``ClaimRetention/longestLead`` ahead of the newest claim and
+    /// may be wrong. If the clock is correct, the next release confirms it. If the clock is wrong, no release occurs,
+    /// since every payment token is outside the signing-time window.
     case clockUnconfirmed(newestClaim: Date)
 }
 
@@ -56,8 +56,8 @@ extension ClaimRetention {
     package enum Plan: Equatable {
         case nothingToForget(before: Int64)
         case clockUnconfirmed(newestClaim: Int64)
-        /// Claims made before the first time are removed. The ledger may then have no claims for payment tokens signed
-        /// before the second time.
+        /// Removes the claims made before `claimsBefore`. The ledger may then lack claims of payment tokens signed
+        /// before `paymentTokensSignedBefore`.
         case forget(claimsBefore: Int64, paymentTokensSignedBefore: Int64)
     }
 
@@ -75,26 +75,26 @@ extension ClaimRetention {
         guard present - newest <= StoredTime.milliseconds(Self.longestLead) else {
             return .clockUnconfirmed(newestClaim: newest)
         }
-        // If the clock is ahead of the newest claim, use the time of the newest claim, which Apple confirms, while
-        // nothing confirms the clock. Thus, however wrong the clock is, no claim is forgotten while the window still
+        // If the clock is ahead of the newest claim, use the time of the newest claim instead: Apple confirms that
+        // time, but nothing confirms the clock. However wrong the clock is, each claim is thus kept while the window
         // admits its payment token.
         //
         // A payment token is signed at most one window after its claim, and the age is at least two windows. If a
-        // window was once wider or off while the clock was slow, the payment token may have been signed later. Claims
-        // are then kept longer, by the difference between that lead and half the age.
+        // window was once wider or off while the clock was slow, the payment token may have been signed later, by up to
+        // `ahead`. Claims are then kept longer, by the difference between `ahead` and half the age.
         let end = min(present, newest) - age
         return .forget(claimsBefore: end - max(0, ahead - age / 2), paymentTokensSignedBefore: end + age / 2)
     }
 }
 
 extension ClaimRetention.Plan {
-    /// The number of claims removed in one transaction; small, so that releases can run in between.
+    /// The maximum number of claims removed in one transaction. It is small, so that releases need not wait long.
     private static let stepSize = 500
 
     /// Carries out the plan.
     ///
-    /// - Parameter forget: removes at most `limit` claims made before the first time. In the same transaction it
-    ///   records that claims of payment tokens signed before the second time may be gone. Returns the number removed.
+    /// - Parameter forget: removes at most `limit` claims made before the first time, and returns their number. In the
+    ///   same transaction it records that claims of payment tokens signed before the second time may be missing.
     package func carryOut(
         _ forget: (
             _ claimsBefore: Int64, _ paymentTokensSignedBefore: Int64, _ limit: Int
@@ -114,7 +114,7 @@ extension ClaimRetention.Plan {
     }
 }
 
-/// The times that a ledger records.
+/// The times in the ledger that limit releases and with which the clock is checked.
 public struct LedgerTimes: Sendable, Equatable {
     /// The time of this node's newest record since the clock was last accepted; nil if there is none.
     public var newestRecord: Date?

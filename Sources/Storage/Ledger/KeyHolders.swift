@@ -3,7 +3,7 @@ public import Foundation
 public import PaymentToken
 import Synchronization
 
-/// A node whose HSM tokens hold a key.
+/// A node whose HSM tokens contain a certain key.
 public struct KeyHolder: Sendable, Equatable {
     public let node: String
     /// The time of the node's last report, according to the ledger's clock.
@@ -15,13 +15,12 @@ public struct KeyHolder: Sendable, Equatable {
     }
 }
 
-/// A ledger that a single node uses. The process keeps in memory the information that other nodes would otherwise read
-/// from the ledger.
+/// A ledger that a single node uses. The node's reports are kept in memory only, since no other node reads them.
 public protocol SingleNodeLedger: Ledger {
     var nodeState: SingleNodeState { get }
 }
 
-/// This node's reports, kept in memory because no other node reads them.
+/// This node's reports: the keys in its HSM tokens, and its widest signing-time window.
 public final class SingleNodeState: Sendable {
     private struct State {
         var heldKeys: [PublicKeyHash: Date] = [:]

@@ -6,9 +6,10 @@
 // receives an answer.
 //
 // Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then an engine, each a target of its
-// own: SQLiteLedger for one host, PostgreSQLLedger for several. This target has what both share: types, rules for
-// claims, approvals, changes and pruning, the statements, the queue to the single writer, deadlines. Every engine
-// passes the same tests (Tests/Storage/LedgerTests/Protocol). The target OfflineLedger restores a file, and moves one to a server.
+// own: SQLiteLedger for one host, PostgreSQLLedger for several. This target has the parts that both engines share:
+// types, SQL statements, the queue to the single writer, deadlines, and the rules for claims, approvals, changes and
+// pruning. Every engine passes the same tests (Tests/Storage/LedgerTests/Protocol). The target OfflineLedger restores a
+// ledger's file, and moves a file's content to a server.
 
 public import AuditChain
 public import Foundation
@@ -20,13 +21,13 @@ public import PaymentToken
 /// Each engine is one target that implements this protocol. All calls are safe from any task and do not block Swift's
 /// task threads. ``release(_:recording:)`` prevents a payment from being credited twice. It checks the key's state and
 /// writes the claim in one transaction, which is durable before the verdict is returned. Calls that arrive during a
-/// commit share the next one.
+/// commit share the next commit.
 ///
 /// Every call returns within `ledger.timeout`, even if the disk or server never responds, and then throws `timedOut`. A
-/// backup (``backup(to:)``) times out after making no progress for that long. Every call throws `overloaded` if too
-/// many are queued.
+/// backup (``backup(to:)``) times out only after it made no progress for that time. Every call throws `overloaded` if
+/// too many calls are queued.
 public protocol Ledger: AuditTrail {
-    /// This node's name, which every row written by this node contains.
+    /// This node's name. The ledger stores it in every row that this node writes.
     var node: String { get }
 
     /// The engine's name for display, `sqlite` or `postgresql`.
@@ -34,7 +35,7 @@ public protocol Ledger: AuditTrail {
     var schemaVersion: Int { get }
     /// The permitted but insecure settings of the ledger's server; empty for a file.
     var insecureSettings: Set<InsecureLedgerSetting> { get }
-    /// This daemon's lease of its name; nil for a file, which has no leases.
+    /// This daemon's lease of its node's name; nil for a file, which has no leases.
     var lease: NodeLeaseStatus? { get }
 
     /// Reads the status of the ledger's server and of the nodes that share it; nil for a file.
@@ -56,11 +57,12 @@ public protocol Ledger: AuditTrail {
     ///   exist; the caller should repeat with the same reference.
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
 
-    /// A counter of requests that may soon ask for a release, so that a commit can wait for them.
+    /// The counter of requests that may soon call ``release(_:recording:)``. The writer may delay a commit to include
+    /// them.
     var releasesUnderWay: ReleasesUnderWay { get }
 
-    /// Returns the repeatability that ``release(_:recording:)`` would find now. It changes nothing and reads only the
-    /// claim.
+    /// Returns the repeatability that ``release(_:recording:)`` would determine now. This call changes nothing and
+    /// reads only the claim.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
 
     /// Returns true if this process remembers that all repeats of a transaction are used up. It reads memory only, so
@@ -69,8 +71,8 @@ public protocol Ledger: AuditTrail {
     func isUsedUp(_ transaction: TransactionIdentifier) -> Bool
 
     /// Counts a repeat that was decrypted and then refused because of its content, which ``release(_:recording:)``
-    /// therefore does not count. Does nothing if the transaction has not been released, or if this would not be a
-    /// repeat of it.
+    /// therefore does not count. Does nothing if the transaction has not been released, or if `release` is not a repeat
+    /// of it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
     /// Records a signature made with an identity key, if the key may sign. The check of the key's state and the record
@@ -86,8 +88,8 @@ public protocol Ledger: AuditTrail {
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
 
     /// Returns the uses of each key since `time` on all nodes: claims for a processing key, signatures for an identity
-    /// key. Unused keys are omitted, and repeats do not count. It reads every claim since `time`, so request a few days
-    /// at most.
+    /// key. Unused keys are omitted, and repeats do not count. The call reads every claim since `time`, so callers
+    /// should request a few days at most.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
     /// Returns true if the key has released or signed anything since `time`. It may scan all claims since then.
@@ -96,10 +98,11 @@ public protocol Ledger: AuditTrail {
     /// Returns one key's record; nil if the ledger does not know the key.
     func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord?
 
-    /// Makes one small durable write, for the readiness check.
+    /// Makes one small durable write, for the readiness check. Throws if the ledger cannot be written now.
     func probe() async throws(LedgerFailure)
 
-    /// Removes claims that are no longer needed, provided that the clock is confirmed.
+    /// Removes claims that are older than the retention, unless the clock is unconfirmed
+    /// (``ClaimPruningOutcome/clockUnconfirmed(newestClaim:)``).
     ///
     /// - Parameter now: the daemon's clock, which may be wrong.
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome
@@ -115,7 +118,7 @@ public protocol Ledger: AuditTrail {
     /// count. It reads every record in the range: ten thousand take about ten milliseconds.
     func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
 
-    /// Makes a consistent copy during operation. The copy can replace the ledger.
+    /// Makes a consistent copy while the ledger is in use. The copy can later replace the ledger.
     ///
     /// - Parameter path: an absolute path at which no file exists. The copy is readable by its owner only and synced to
     ///   disk.
@@ -131,9 +134,9 @@ public protocol Ledger: AuditTrail {
     /// - Returns: the sequences of the records, in order.
     /// - Throws:
     ///   - `conflict` if the key's change is not permitted.
-    ///   - `approval` if its approval is not valid for it.
+    ///   - `approval` if the change's approval is not valid for it.
     ///   - `auditKeyConflict` if the audit key was not planned.
-    ///   - `timesConflict` if the forgotten range differs from the plan.
+    ///   - `timesConflict` if ``LedgerTimes/forgottenBefore`` differs from the value in the change.
     ///   - `holdsConflict` and `windowOff` if a restored ledger cannot be accepted in this way.
     ///   - `archive` if the archive is not the next one.
     @discardableResult
@@ -146,7 +149,7 @@ public protocol Ledger: AuditTrail {
     /// Returns the approval with this identifier; nil if there is none.
     func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval?
 
-    /// Marks and records approvals that were not decided in time.
+    /// Marks approvals that were not decided or used in time as expired, and records each.
     ///
     /// - Returns: the number of expired approvals.
     @discardableResult
@@ -163,9 +166,9 @@ public protocol Ledger: AuditTrail {
     //
     // No release depends on these updates, since each release is decided from the store's current rows.
 
-    /// Reports changes within about a second, including this node's own. The first element means that anything may have
-    /// changed, as does the first one after the store was unreachable. The stream ends when the ledger is closed, and
-    /// immediately if a single node uses the ledger. Only one task may iterate it.
+    /// Reports changes of keys and approvals within about a second, including this node's own. In the first element,
+    /// and in the first after the store was unreachable, anything may have changed. The stream ends when the ledger is
+    /// closed, and immediately if a single node uses the ledger. Only one task may iterate it.
     func administrativeUpdates() -> AsyncStream<AdministrativeUpdates>
 
     // MARK: Restored ledgers
@@ -178,23 +181,24 @@ public protocol Ledger: AuditTrail {
     /// Reads from the store whether the ledger may release.
     func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus
 
-    /// Puts every node on hold. It is durable when the call returns; a second call replaces this node's earlier
-    /// finding.
+    /// Puts the ledger on hold, so that no node releases anything. The hold is durable when the call returns. A second
+    /// call replaces this node's earlier finding.
     func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)
 
-    /// Compares this node's chain with the head that its HSM token remembers, on the server that accepts writes. If
-    /// they agree, it records that this node has compared its chain there. Nil if the HSM token remembers nothing.
+    /// Compares this node's chain, on the server that accepts writes, with the head that its HSM token remembers. If
+    /// the chain continues from the head, the call records that this node has compared its chain on that server.
+    /// Returns nil if `remembered` is nil.
     func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
 
-    /// Sets the widest of this node's signing-time windows in force; nil while one is off. Until the first call, no
-    /// restored ledger is accepted.
+    /// Sets the widest of this node's signing-time windows; nil while a window is off. Before the first call, no
+    /// restored ledger can be accepted.
     func note(widestWindow: Duration?) async throws(LedgerFailure)
 
     // MARK: Audit keys
     //
     // The keys that sign this node's audit checkpoints. A key is planned here, then made in the HSM token under the
-    // planned identifier, then confirmed here. If this is interrupted, the next start finds the plan and continues. The
-    // ledger thus knows every audit key in the HSM token.
+    // planned identifier, then confirmed here. If the process ends in between, the next start finds the planned key and
+    // continues. The ledger thus knows every audit key in the HSM token.
 
     /// Returns the audit keys in the order in which they were planned. The last confirmed one signs.
     func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey]
@@ -210,8 +214,8 @@ public protocol Ledger: AuditTrail {
     /// - Parameters:
     ///   - publicKey: the uncompressed point on P-256, 65 bytes.
     ///   - record: the audit record, written in the same transaction. Nil to record nothing.
-    /// - Returns: the record's sequence. Nil without a record, and if the key was already confirmed with this public
-    ///   key; then nothing is written.
+    /// - Returns: the record's sequence. Nil if `record` is nil. Also nil if the key was already confirmed with this
+    ///   public key; nothing is then written.
     /// - Throws: `auditKeyConflict` if the key was not planned or has a different public key.
     @discardableResult
     func confirmAuditKey(
@@ -251,7 +255,7 @@ public protocol Ledger: AuditTrail {
     // checkpoint seals its record. Until then no record is removed, and exports begin where they did. The archive's
     // last record and its audit checkpoint stay, since the rest of the chain begins with them.
 
-    /// Returns the archive whose record is not sealed yet; nil if there is none.
+    /// Returns this node's archive that has not taken effect, since its record is not sealed yet; nil if there is none.
     func unsealedArchive() async throws(LedgerFailure) -> RecordArchive?
 
     /// Removes records and audit checkpoints before the last record of ``ChainReading/lastArchive()``, oldest first.
@@ -276,7 +280,8 @@ extension Ledger {
 /// An event of the writer, for metrics and logs. It is delivered on the writer's thread; for a dropped note, it may be
 /// delivered on the thread that called ``AuditTrail/note(_:)``. The observer must not block.
 public enum LedgerEvent: Sendable, Equatable {
-    /// A batch of `writes` became durable; `after` is the time from its beginning to the end of its sync.
+    /// A batch with this number of writes became durable; `after` is the time from the batch's beginning to the end of
+    /// its sync.
     case committed(writes: Int, after: Duration)
     /// This node's record is durable up to this sequence, including records that no caller waits for.
     case recorded(upTo: Int)
@@ -306,7 +311,8 @@ public enum ReadBackOutcome: String, Sendable, CaseIterable {
     case unresolved
 }
 
-/// The host's name as the kernel reports it. It is not resolved, since a resolver may wait for the network.
+/// The host's name as the kernel reports it. It is not resolved to a full domain name, since a resolver may wait for
+/// the network.
 package enum HostName {
     package static var current: String {
         let text = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)) ?? ""

@@ -14,8 +14,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The ledger did not respond within `ledger.timeout`, for example because a disk hangs or another program keeps
     /// the file locked.
     ///
-    /// - Parameter mayBeWritten: true if the write may have been made or may still be made. If false, it was not and never
-    ///   will be made.
+    /// - Parameter mayBeWritten: true if the write may have been made or may still be made. If false, the write was not
+    ///   made and never will be.
     case timedOut(after: Duration, mayBeWritten: Bool)
     /// Too many writes are queued for the writer. Nothing was written.
     case overloaded
@@ -29,7 +29,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case auditKeyConflict
     /// The archive does not follow the last archive of this node's records.
     case archive(ArchiveConflict)
-    /// The forgotten range differs from the one for which the acceptance of the clock was planned.
+    /// ``LedgerTimes/forgottenBefore`` differs from the value for which the acceptance of the clock was planned.
     case timesConflict
     /// The nodes' findings differ from those for which the acceptance of a restored ledger was planned.
     case holdsConflict
@@ -59,7 +59,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension LedgerFailure: StoreFailure {
-    /// Keeps SQLite's code only, so that no value of a statement gets into logs.
+    /// Converts an engine's error. Of SQLite's errors it keeps the code only; their messages could contain values of a
+    /// statement, which would get into logs.
     package init(_ error: any Error) {
         switch error {
         case let error as LedgerFailure: self = error
@@ -92,7 +93,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
     /// The merchant already has the maximum number of active identity keys that Apple permits.
     case tooManyIdentities
     case transition(from: KeyState, to: KeyState)
-    /// Another change to the key's state was made after this one was decided but before it was carried out.
+    /// The key's state was changed after the caller had read it and before this change was made.
     case changedMeanwhile
 
     public var description: String {
@@ -119,7 +120,7 @@ extension KeyRecord {
     /// The maximum number of Merchant Identity certificates that Apple permits to be active for one merchant.
     public static let maximumActiveIdentities = 3
 
-    /// Returns the record to keep when `self` replaces `known`.
+    /// Returns the record to store if `self` is the new record and `known` is the stored one.
     func replacing(_ known: KeyRecord?) throws(KeyRecordConflict) -> KeyRecord {
         guard let known else { return self }
         guard known.merchantIdentifier == merchantIdentifier else { throw .anotherMerchant }
@@ -134,7 +135,7 @@ extension KeyRecord {
     }
 }
 
-/// The reason why a ledger was not opened: the fault, the file or server affected, and the remedy.
+/// The reason why a ledger was not opened. The description has the fault, the affected file or server, and the remedy.
 public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConvertible {
     case noDirectory(path: String)
     /// The owner, mode or type of the directory or file lets other accounts change or read the ledger.
@@ -148,7 +149,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case anotherNode(path: String, recorded: String, configured: String)
     /// The node's name is not 1 to 64 letters, digits, dots, hyphens and underscores.
     case nodeName(String)
-    /// The engine cannot guarantee durability here.
+    /// The engine cannot guarantee durability with this file, for the reason `why`.
     case notDurable(path: String, why: String)
     case cannotOpen(path: String, reason: String)
     /// The ledger cannot be opened because of a full or read-only disk, an I/O error or a lock. It may open later with
@@ -166,7 +167,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case olderSchema(server: String, found: Int, known: Int)
     /// The schema needs an upgrade, but daemons of these nodes still use the older schema.
     case nodesServe(server: String, nodes: [String])
-    /// A restore from a copy was interrupted; the previous ledger is at `aside`.
+    /// A restore from a copy was interrupted; the previous ledger is at the path `aside`.
     case restoreBrokenOff(path: String, aside: String)
     /// The file's content is being moved into a database, and the file does not show whether the database has accepted
     /// it.
@@ -230,7 +231,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     }
 }
 
-/// An operation that a ledger's owner runs while no daemon uses the ledger.
+/// A command for an operator, to be run while no daemon uses the ledger.
 public enum LedgerOperation: String, Sendable {
     case create
     case restore
@@ -264,12 +265,12 @@ public struct BackupFile: Sendable, Equatable {
     }
 }
 
-/// The reason why there is no copy. A failed attempt leaves no file.
+/// The reason why a backup failed. A failed backup leaves no file.
 public enum LedgerBackupError: Error, Sendable, Equatable, CustomStringConvertible {
     case exists(path: String)
     case notAbsolute(path: String)
     case cannotWrite(path: String, reason: String)
-    /// The ledger itself cannot be read.
+    /// The ledger cannot be read, or the caller no longer waits for the copy.
     case unavailable(reason: String)
 
     public var description: String {

@@ -20,11 +20,12 @@ public struct LedgerHold: Sendable, Equatable {
     /// The details of a node's finding.
     public struct Finding: Sendable, Equatable {
         public let kind: Kind
-        /// The last sequence of the node's chain in the ledger; 0 if there is none.
+        /// The last sequence of the node's chain in the ledger; 0 if the ledger has no record of the node.
         public let ledgerSequence: Int
-        /// The remembered record; nil if only an audit key is remembered.
+        /// The record that the HSM token or the process remembers; nil if the HSM token has only an audit key.
         public let remembered: RememberedEnd?
-        /// The keyId of the HSM token's audit key that the acceptance takes over if the ledger was lost; otherwise nil.
+        /// The keyId of the HSM token's audit key, if the ledger was lost; otherwise nil. An acceptance enters this key
+        /// in the new ledger.
         public let keyId: AuditDigest?
 
         public init(kind: Kind, ledgerSequence: Int, remembered: RememberedEnd?, keyId: AuditDigest? = nil) {
@@ -39,7 +40,7 @@ public struct LedgerHold: Sendable, Equatable {
     public struct RememberedEnd: Sendable, Equatable {
         public let sequence: Int
         public let hash: AuditDigest
-        /// The time when the record was sealed; nil if only a process remembers it.
+        /// The time when the record was sealed; nil if only a process remembers the record.
         public let time: AuditTime?
 
         public init(sequence: Int, hash: AuditDigest, time: AuditTime?) {
@@ -55,7 +56,8 @@ public struct LedgerHold: Sendable, Equatable {
 
     public let node: String
     public let finding: Finding
-    /// The time according to the ledger's clock, in whole milliseconds. Together with the node it identifies this hold.
+    /// The time of the finding according to the ledger's clock, in whole milliseconds. The node and this time identify
+    /// the hold.
     public let foundAt: Date
     /// The node on which the hold was accepted; nil while it is not accepted. No node releases anything until then.
     public let acceptedOn: String?
@@ -72,17 +74,18 @@ public struct LedgerHold: Sendable, Equatable {
 public struct LedgerReleaseStatus: Sendable, Equatable {
     /// Holds that are not accepted, ordered by node. While there is one, no node releases anything.
     public var holds: [LedgerHold] = []
-    /// This node's own hold after another node accepted it, until this node has processed the acceptance.
+    /// This node's own hold, if another node has accepted it and this node has not processed the acceptance yet.
     public var accepted: LedgerHold?
     /// True if this node has compared its chain on the current server.
     public var hasCompared = true
     /// Live nodes, possibly including this one, that have not yet compared their chains on the current server. Nothing
     /// is released until they have.
     public var comparing: [String] = []
-    /// True if the current server is not the one on which all nodes have compared their chains.
+    /// True if the ledger's server was replaced, promoted or restored, and not all nodes have compared their chains on
+    /// it.
     public var isServerChanged = false
-    /// Nodes with a signing-time window that is off or not reported yet. No restored ledger is accepted while there are
-    /// any.
+    /// The nodes with a signing-time window that is off or not reported yet. While this is not empty, no restored
+    /// ledger can be accepted.
     public var unboundedNodes: [String] = []
 
     public init() {}
@@ -125,12 +128,13 @@ extension AdministrativeChange {
     /// time, according to the ledger's clock, plus the widest signing-time window of any node. A forgotten release was
     /// claimed before the acceptance, and its payment token was signed at most one window after the claim.
     public enum Restore: Sendable, Equatable {
-        /// Ends all holds. They must be exactly these.
+        /// Ends all holds. The ledger's holds must be exactly those in the first value; otherwise the change throws
+        /// `holdsConflict`.
         ///
         /// - Parameters:
-        ///   - newestRelease: the latest release known to the ledger or remembered outside it. If the clock is earlier,
-        ///     the fence is this time plus the window.
-        ///   - approval: the approval that permits it; nil if one person alone may accept.
+        ///   - newestRelease: the latest release that is known to the ledger or remembered outside it. If this time is
+        ///     later than the acceptance, the fence is computed from it instead of from the acceptance.
+        ///   - approval: the approval that permits the acceptance; nil if one person alone may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
         /// Processes an acceptance that was made on another node. The fence is already set.
         case takeUp
@@ -149,7 +153,8 @@ package struct ReleaseLimits: Sendable, Equatable {
         (self.forgottenBefore, self.restoreFence) = (forgottenBefore, restoreFence)
     }
 
-    /// Returns the acceptance time plus the widest window, rounded up to whole seconds, as in responses and records.
+    /// Returns the fence in milliseconds: the acceptance time, or the newest release if that is later, plus the widest
+    /// window. It is rounded up to whole seconds, the precision of responses.
     package static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
         let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
         return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000

@@ -6,7 +6,8 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
     case databaseTLS = "database_tls"
     /// No synchronous standby is named, so releases may be lost if the server is lost.
     case databaseStandby = "database_standby"
-    /// `synchronous_commit` is weaker than `on` for the daemon's role. Every batch sets it to `on` anyway.
+    /// `synchronous_commit` is weaker than `on` for the daemon's role. Releases are still safe, since every batch sets
+    /// it to `on`.
     case databaseSynchronousCommit = "database_synchronous_commit"
     /// The daemon logs in as a superuser or as an owner of the tables, so grants do not restrict it.
     case databaseOwner = "database_owner"
@@ -75,7 +76,8 @@ public struct LedgerServer: Sendable, Equatable {
         (self.schemaVersion, self.nodes) = (schemaVersion, nodes)
     }
 
-    /// A warning for each node that was down when the server changed. No other node knows that node's last releases.
+    /// A warning for each node that was down when the server was replaced, promoted or restored. No other node can tell
+    /// whether the server still has that node's last releases.
     public var warnings: [String] {
         nodes.filter { !$0.isLeased && !$0.hasCompared }.map { node in
             "Node \(node.name) is down and has not compared the ledger with what it remembers since the ledger's server changed. If "
@@ -87,7 +89,7 @@ public struct LedgerServer: Sendable, Equatable {
 
 /// The state of this daemon's lease of its name.
 public struct NodeLeaseStatus: Sendable, Equatable {
-    /// The fencing number, which each daemon that takes the name increments.
+    /// The fencing number. Each daemon that takes the node's name increments it, so an earlier daemon's commits fail.
     public let fencingNumber: Int64
     /// The time since the last commit that renewed the lease; `paytokend_node_lease_age_seconds`.
     public let age: Duration
@@ -111,7 +113,7 @@ public struct NodeNameHolder: Sendable, Equatable {
     public let address: String?
     /// True if the daemon has a session with the server.
     public let isConnected: Bool
-    /// The end of the lease unless it is renewed, according to the server's clock.
+    /// The time at which the lease ends if it is not renewed, according to the server's clock.
     public let until: Date
 
     package init(

@@ -15,7 +15,7 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
     /// needs no row locks.
     static var rowLock: String { get }
 
-    /// Makes the next line of the chain and stores it in the transaction.
+    /// Appends a record to this node's chain in the transaction, and returns its line.
     func append(_ record: AuditRecord) throws -> AuditLine
 
     /// Removes ended approvals whose time to decide passed before `time`. Of the other ended approvals, it keeps only
@@ -30,8 +30,8 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
     /// - Parameter sequence: the sequence of the archive's audit record, which this transaction contains.
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
-    /// Returns the earliest signing time, in milliseconds, of the payment tokens that are served after a clock was
-    /// accepted. Nil if this depends only on the daemon's own clock and windows.
+    /// Returns the earliest signing time, in milliseconds, from which payment tokens may be released after a clock was
+    /// accepted. Nil if only the daemon's own clock and windows limit it.
     func earliestServed() throws -> Int64?
     /// - Parameter sequence: the sequence of the acceptance's audit record. Earlier records no longer count for
     ///   ``LedgerTimes/newestRecord``.
@@ -41,7 +41,7 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
     ///
     /// - Throws: `windowOff`.
     func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64
-    /// Ends the holds and sets the fence.
+    /// Carries out an acceptance: ends the holds, and sets the fence unless it is nil.
     ///
     /// - Parameter sequence: the sequence of the acceptance's audit record, which this transaction contains.
     func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws
@@ -114,7 +114,7 @@ extension LedgerTransaction {
             record.event = .ledgerAcceptClock(clock)
         }
         if case .keyStateChange(var stateChange) = record.event {
-            // Use the state in this transaction, not the one that the caller read earlier.
+            // Record the key's state in this transaction. It may differ from the state that the caller read earlier.
             stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
             record.event = .keyStateChange(stateChange)
         }
@@ -197,7 +197,7 @@ extension LedgerTransaction {
             """, [.text(node.name), .bytes(identifier), .time(now)])
     }
 
-    /// - Returns: the record's line; nil without a record, and if the key is already confirmed.
+    /// - Returns: the record's line. Nil if `record` is nil, or if the key is already confirmed.
     func confirmAuditKey(
         _ identifier: [UInt8], _ publicKey: [UInt8], recording record: AuditRecord?
     ) throws -> AuditLine? {
@@ -220,7 +220,7 @@ extension LedgerTransaction {
         guard checkpoint.node == node, try records.hash(of: checkpoint.sequence, self) == checkpoint.hash else {
             throw LedgerFailure.foreignCheckpoint
         }
-        // An existing audit checkpoint of this sequence is kept.
+        // If the ledger already has an audit checkpoint of this sequence, keep that one.
         try run(
             """
             INSERT INTO checkpoint (node, sequence, time, line) VALUES ($1, $2, $3, $4)

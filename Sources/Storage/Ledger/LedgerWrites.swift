@@ -7,9 +7,9 @@ package typealias LedgerDeadlines = Deadlines<LedgerFailure>
 package typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>
 
 extension CommitQueue where Write.Failure == LedgerFailure {
-    /// The queue of a ledger's writes. Its notes are audit records.
+    /// Creates the queue of a ledger's writes, in which the notes (writes for which no caller waits) are audit records.
     ///
-    /// - Parameter recording: makes the write of a record that no caller waits for.
+    /// - Parameter recording: creates the write of an audit record for which no caller waits.
     package convenience init(
         capacity: Int, deadlines: LedgerDeadlines, releases: ReleasesUnderWay,
         observe: @escaping @Sendable (LedgerEvent) -> Void,
@@ -30,11 +30,12 @@ extension CommitQueue where Write.Failure == LedgerFailure {
 /// Counts the releases that will soon reach the ledger: those that the HSM is processing or has just processed.
 ///
 /// A commit costs the same for one release as for many. Under load, the next releases arrive almost immediately, so the
-/// writer waits for them. It waits 40 µs for each, less than a tenth of what each has already waited for the HSM, and 5
-/// ms at most. A single release waits for no other.
+/// writer waits for them before a commit. It waits 40 µs for each counted release that is not queued yet, and 5 ms at
+/// most. Each release has already waited more than ten times as long for the HSM. A release without others does not
+/// wait.
 public final class ReleasesUnderWay: Sendable {
-    private static let moment = Duration.microseconds(40)
-    private static let longest = Duration.milliseconds(5)
+    private static let waitForEach = Duration.microseconds(40)
+    private static let maximumWait = Duration.milliseconds(5)
 
     private let count = Atomic(0)
 
@@ -49,14 +50,16 @@ public final class ReleasesUnderWay: Sendable {
     @Sendable func worthWaiting(with waiting: Int) -> Duration? {
         let others = count.load(ordering: .relaxed) - waiting
         guard waiting > 0, others > 0 else { return nil }
-        return min(Self.moment * others, Self.longest)
+        return min(Self.waitForEach * others, Self.maximumWait)
     }
 }
 
-/// The end of the chain after this process's last write: one head, or two heads if a commit's outcome is unknown.
+/// The possible ends of the chain after this process's last write: one head, or two heads if the commit's outcome is
+/// unknown.
 ///
-/// There is no other writer, so the next transaction must find the chain ending there. If it does not, another program
-/// has changed the ledger or replaced it with an older copy. Claims may then be gone along with the records.
+/// There is no other writer, so the next transaction must find the chain ending in one of these heads. Otherwise
+/// another program has changed the ledger or replaced it with an older copy. Claims may then be gone along with the
+/// records.
 package final class LastWrittenHead: Sendable {
     /// Empty until the first commit.
     private let ends = Mutex<[ChainHead]>([])
@@ -67,7 +70,7 @@ package final class LastWrittenHead: Sendable {
         self.ends.withLock { $0 = ends }
     }
 
-    /// The last end known to be written; nil before the first commit.
+    /// The last head that is certainly stored; nil before the first commit.
     package var known: ChainHead? { ends.withLock { $0.first } }
 
     /// Returns true if the chain may end with this head.

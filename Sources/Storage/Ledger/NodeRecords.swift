@@ -1,6 +1,7 @@
 public import AuditChain
 
-/// A key that seals a node's records, as listed in the ledger. Any account that can write to the ledger can change it.
+/// A key that seals a node's records, as listed in the ledger. It is not authenticated: any account that can write to
+/// the ledger can change the list.
 public struct NodeAuditKey: Sendable, Equatable {
     public let node: AuditNode
     public let key: StoredAuditKey
@@ -18,6 +19,6 @@ extension SingleNodeLedger {
 
     public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey] { [] }
 
-    /// Returns nothing, since there is no other node whose keys this one would need.
+    /// Returns an empty list. These records serve to find other nodes' keys, and this ledger has no other node.
     public func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord] { [] }
 }

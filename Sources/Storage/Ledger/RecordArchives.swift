@@ -5,7 +5,8 @@ package import Foundation
 public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible {
     /// The archive does not begin with record `expected`, the next one after the previous archive.
     case notNext(expected: Int)
-    /// The ledger does not contain the archive's last record with that hash, or no audit checkpoint seals it.
+    /// The ledger does not contain the archive's last record with the archive's hash, or has no audit checkpoint of
+    /// that record.
     case unsealed
 
     public var description: String {
@@ -17,8 +18,8 @@ public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible
 }
 
 extension LedgerTransaction {
-    /// Records an archive and the states of all keys. Key states are rows, which a restore checks against the record;
-    /// without these states, it could not do so for archived changes.
+    /// Records an archive and the states of all keys. A restore checks the keys' rows against the record. Without these
+    /// states, it could not check changes whose records are archived.
     package func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)
         // The sequence of the last archived record, including archives whose own record is not sealed yet.

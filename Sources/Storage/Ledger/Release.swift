@@ -15,23 +15,23 @@ public struct Release: Sendable {
     public let publicKeyHash: PublicKeyHash
     /// The caller's name from the access rules.
     public let caller: String
-    /// SHA-256 of the caller's reference, 32 bytes. Nil without a reference, which makes a repeat impossible.
+    /// SHA-256 of the caller's reference, 32 bytes. Nil if the caller gave no reference; a repeat is then impossible.
     public let referenceDigest: [UInt8]?
     /// SHA-256 of the payment token's signed content, 32 bytes.
     public let contentDigest: [UInt8]
-    /// The name of the caller's attempt, and the attempts that it may follow. Nil if the caller names none; the attempt
-    /// may then follow any.
+    /// The name of the caller's attempt, and the attempts that it may follow. Nil if the caller gave no name; the
+    /// attempt may then follow any other.
     public let named: NamedAttempt?
-    /// 16 bytes unique to this release. If a commit's acknowledgement is lost, they show whether the claim or repeat
-    /// was written (``StoredAttempt``).
+    /// 16 bytes unique to this release (``StoredAttempt``). If the commit's acknowledgement is lost, they show whether
+    /// this release's claim or repeat was written.
     package let attempt: [UInt8]
     public let at: Date
     /// The time when Apple signed the payment token. If claims from that time have been pruned or lost and no claim is
     /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. If nil,
     /// neither limit applies.
     public var signedAt: Date?
-    /// False if the signing time is outside the window. A repeat is then decided as usual, and an unknown transaction
-    /// is not claimed: the verdict is ``ReleaseVerdict/replayed``.
+    /// False if the signing time is outside the window. A repeat is then still possible. A transaction without a claim
+    /// is not claimed, and the verdict is ``ReleaseVerdict/replayed``.
     public var allowsFirstRelease = true
 
     public init(
@@ -55,7 +55,7 @@ public struct Release: Sendable {
     /// Returns 16 bytes from the system's random number generator.
     public static func randomIdentifier() -> [UInt8] { random(words: 2) }
 
-    /// Returns 8 random bytes for each word, with one system call per word instead of eight.
+    /// Returns 8 random bytes for each word. Drawing whole words takes one system call for each instead of eight.
     package static func random(words: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<words).map { _ in generator.next() }.flatMap { (word: UInt64) in
@@ -83,7 +83,8 @@ public typealias RecordedVerdict = Recorded<ReleaseVerdict>
 public enum ReleaseVerdict: Sendable, Equatable {
     /// The claim is new and durable; release the payment data.
     case released
-    /// A timely repeat by the same caller, with the same reference and the same signed content; release again.
+    /// The same caller repeats the release in time, with the same reference and the same signed content. Release the
+    /// payment data again.
     case repeated
     /// The transaction was released before, and this is not a repeat.
     case replayed
@@ -102,7 +103,7 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case held
 }
 
-/// The possibility of a repeat: the transaction was released to this caller before and may be released again.
+/// States whether a transaction that was released before may be released again to the same caller.
 public enum Repeatability: Sendable, Equatable {
     case no
     case yes
@@ -121,13 +122,14 @@ public enum Repeatability: Sendable, Equatable {
     }
 }
 
-/// A stored claim of a released transaction. Every engine uses it to decide whether a further ``Release`` is a repeat.
+/// A stored claim of a released transaction. Its method decides for every engine whether a further ``Release`` is a
+/// repeat.
 package struct Claim: Sendable {
     package let caller: String
     package let referenceDigest: [UInt8]?
     package let contentDigest: [UInt8]
-    /// The identifier of the attempt that made the claim (``StoredAttempt``). `repeatAttempt` is that of the last
-    /// released repeat.
+    /// The identifier of the attempt that made the claim (``StoredAttempt``). `repeatAttempt` is the identifier of the
+    /// last released repeat; nil if there is none.
     package let attempt: [UInt8]
     package var repeatAttempt: [UInt8]?
     /// The time of the claim in milliseconds (``StoredTime``).
@@ -160,7 +162,8 @@ package struct Claim: Sendable {
     private func follows(_ release: Release) -> Bool {
         guard let named = release.named else { return true }
         let last = repeatAttempt ?? attempt
-        // The last release may be this one, from a commit that was not acknowledged. It is then not another attempt.
+        // The last release may be this attempt itself, if its commit was not acknowledged. No other attempt then
+        // precedes it.
         if last == release.attempt { return true }
         return StoredAttempt.name(in: last).map(named.after.contains) ?? false
     }
@@ -212,7 +215,7 @@ extension Release {
 extension ReleaseVerdict {
     /// Returns true if no further repeat is possible.
     ///
-    /// - Parameter isUsedUp: returns whether the claim is used up after this verdict; called only if needed.
+    /// - Parameter isUsedUp: returns true if the claim is used up after this verdict; called only if needed.
     package func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {
         switch self {
         case .repeated: try isUsedUp()
@@ -234,7 +237,7 @@ extension ReleaseVerdict {
     }
 }
 
-/// A decision made in a store's transaction.
+/// A verdict that was made in a ledger's transaction, with the line of its audit record.
 package struct Decision<Verdict: Sendable>: Sendable {
     package let verdict: Verdict
     package let line: AuditLine?
@@ -248,8 +251,8 @@ package struct Decision<Verdict: Sendable>: Sendable {
 
 package typealias ReleaseDecision = Decision<ReleaseVerdict>
 
-/// Transactions whose repeats were used up while this process ran. A caller that keeps repeating one is refused before
-/// the HSM is used, and no request needs a further database read for this.
+/// The transactions whose repeats were used up while this process ran. The daemon refuses a further repeat of them
+/// before it uses the HSM, and without reading the database.
 package final class UsedUpRepeats: Sendable {
     private struct State {
         var known: Set<TransactionIdentifier> = []
@@ -258,8 +261,8 @@ package final class UsedUpRepeats: Sendable {
         var next = 0
     }
 
-    /// The maximum number of transactions to remember, which takes a million repeats to reach. A forgotten transaction
-    /// costs one more HSM operation, and is then remembered again.
+    /// The maximum number of transactions to remember. A million repeats are needed to reach it. A forgotten
+    /// transaction costs one more HSM operation and is then remembered again.
     private let capacity: Int
     private let state = Mutex(State())
 
@@ -327,8 +330,8 @@ public struct NamedAttempt: Sendable {
 /// others are random. All 16 identify a release whose commit was not acknowledged, so two attempts with the same name
 /// remain distinct.
 ///
-/// Before attempts had names, the program wrote 16 random bytes. Their first 8 match no caller's name, so a named
-/// attempt never follows such a release.
+/// Versions before attempts had names wrote 16 random bytes. The first 8 match no caller's name, so a named attempt may
+/// not follow a release of such a version.
 enum StoredAttempt {
     package static func make(_ name: AttemptName?) -> [UInt8] {
         guard let name else { return [UInt8](repeating: 0, count: AttemptName.length) + Release.random(words: 1) }

@@ -3,7 +3,7 @@ public import Foundation
 public import PaymentToken
 import Refusals
 
-/// A signature that an identity key has made and that has not yet left the process.
+/// A signature made with an identity key, which must not leave the process before the ledger has granted it.
 public struct SignatureUse: Sendable, Equatable {
     /// The identity key. Its state is checked in the record's transaction.
     public let publicKeyHash: PublicKeyHash
@@ -22,7 +22,7 @@ public enum SignatureVerdict: Sendable, Equatable {
     /// The ledger has no record of the key, or the key is not an identity key or not active. The signature must not
     /// leave the process.
     case keyNotActive
-    /// No node releases anything at present, and this includes signatures (``LedgerReleaseStatus``).
+    /// The ledger is on hold, so no signature may leave the process (``LedgerReleaseStatus``).
     case held
 
     /// The outcome for the audit record and the caller.

@@ -25,14 +25,15 @@ package struct RecordStatements {
         return head
     }
 
-    /// Returns the hash of the record with this sequence.
+    /// Returns the hash of this node's record with the sequence; nil if there is no such record.
     package func hash(of sequence: Int, _ queries: any StoredQueries) throws -> AuditDigest? {
         try queries.run(
             "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2", [.text(node.name), .integer(sequence)]
         ).first?.digest(0)
     }
 
-    /// Returns true if exactly this line is stored. No other line can have its sequence and its hash.
+    /// Returns true if exactly this line is stored. The sequence and the hash are compared, since no other line has the
+    /// same.
     package func holds(_ line: AuditLine, _ queries: any StoredQueries) throws -> Bool {
         try hash(of: line.sequence, queries) == line.hash
     }
@@ -48,7 +49,8 @@ package struct RecordStatements {
         if let cursor {
             conditions.add(order == .oldestFirst ? "sequence >" : "sequence <", .integer(cursor))
         } else if filter.since != nil || filter.until != nil {
-            // Limit the query to the matching part of the time index, so that rows outside it are not read.
+            // Limit the query to the sequences in which the filter's times occur. Otherwise the query would read all
+            // rows.
             guard let extent = try extent(since: filter.since, until: filter.until, queries) else {
                 return AuditPage(records: [], next: nil)
             }
@@ -163,12 +165,12 @@ package struct RecordStatements {
         StoredRecord(sequence: Int(try row.integer(0)), hash: try row.digest(1), line: try row.bytes(2))
     }
 
-    /// Returns the archive after which the chain begins: the last one whose record an audit checkpoint seals.
+    /// Returns the archive after which the chain begins: the last one whose own record is sealed. Nil if there is none.
     package func lastArchive(_ queries: any StoredQueries) throws -> RecordArchive? {
         try newestArchive("EXISTS", queries)
     }
 
-    /// Returns the archive whose record is not sealed yet.
+    /// Returns the archive whose own record is not sealed yet; nil if there is none.
     func unsealedArchive(_ queries: any StoredQueries) throws -> RecordArchive? {
         try newestArchive("NOT EXISTS", queries)
     }
@@ -194,8 +196,8 @@ package struct RecordStatements {
     }
 }
 
-/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have no index, since it would
-/// slow every release. A search through a million records takes about a second.
+/// The SQL condition of a filter, and the name of the index that finds its records. Callers, merchants and keys have no
+/// index, since an index would slow every release. A search for them through a million records takes about a second.
 private struct RecordConditions {
     private(set) var sql = "node = $1"
     private(set) var values: [StoredValue]
@@ -238,7 +240,7 @@ private struct RecordConditions {
         sql += " AND (caller = $\(values.count - 1) OR caller_uid = $\(values.count))"
     }
 
-    /// Returns the publicKeyHash with this prefix that is the lowest (`padding` "0") or the highest (`padding` "f").
+    /// Returns the lowest publicKeyHash with this prefix if `padding` is "0", and the highest if it is "f".
     private static func hash(_ prefix: String, padding: String) -> [UInt8] {
         let digits = prefix + String(repeating: padding, count: max(0, 64 - prefix.utf8.count))
         return AuditDigest(hex: digits)?.bytes ?? []

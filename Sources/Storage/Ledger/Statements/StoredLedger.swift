@@ -13,7 +13,7 @@ package protocol StoredChain: ChainReading {
         _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
 
-    /// Runs a read that may take long, without delaying any ``read(_:)``.
+    /// Runs a read that may take long. It does not delay a ``read(_:)``.
     func search<Answer: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
@@ -64,8 +64,8 @@ package protocol StoredLedger: StoredChain, Ledger {
     /// Runs one transaction, durable when the call returns.
     ///
     /// - Parameters:
-    ///   - excludesReleases: true if no other node may release in the meantime, since the work changes data that
-    ///     releases depend on.
+    ///   - excludesReleases: true if no other node may release during the transaction, because the work changes data on
+    ///     which releases depend.
     ///   - readBack: returns the answer if the write is found after an unacknowledged commit, and nil if not. An engine
     ///     that always knows a commit's outcome does not call it.
     func administer<Answer: Sendable>(
@@ -76,8 +76,8 @@ package protocol StoredLedger: StoredChain, Ledger {
 
 // Claims, keys and approvals.
 extension StoredLedger {
-    /// Runs a transaction that is not read back if its outcome is unknown. The work must be safe to repeat: the next
-    /// call does it again if it was lost.
+    /// Runs a transaction that is not read back if its outcome is unknown. The work must therefore be safe to repeat,
+    /// since the next call does it again.
     private func administer<Answer: Sendable>(
         _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {
@@ -108,7 +108,7 @@ extension StoredLedger {
 
     public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
         try await search { queries in
-            // Newest first, so that a key in use is found immediately.
+            // Read the newest claims first, so that a key in use is found without reading older claims.
             let claims = try queries.run(
                 """
                 SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2
@@ -174,8 +174,8 @@ extension StoredLedger {
 }
 
 extension AdministrativeChange {
-    /// Returns the lines if the change is found in the ledger after an unacknowledged commit, and nil if not. The
-    /// records exist if and only if the change was made.
+    /// Returns the lines if they are found in the ledger after an unacknowledged commit, and nil if not. The change was
+    /// made if and only if its records are stored.
     fileprivate func committedDecision(
         _ lines: [AuditLine], _ records: RecordStatements, _ queries: any StoredQueries
     ) throws -> [AuditLine]? {

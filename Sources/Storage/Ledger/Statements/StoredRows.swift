@@ -6,8 +6,7 @@ import KeyTypes
 package import MerchantKeys
 package import PaymentToken
 
-// Conversions from rows. A value that this version does not know is treated as a fault of the ledger, never as a
-// default.
+// Conversions from rows. A value that this version does not know throws an error; it is never replaced by a default.
 
 /// The key's state and use, which determine releases and signatures.
 package enum KeyEligibilityRow {
@@ -83,8 +82,8 @@ package enum KeyRecordRow {
         ]
     }
 
-    /// The statement that adds a key, or changes a known key's state and cut-off. Its parameters are ``values(_:)`` and
-    /// then the node's name.
+    /// The statement that adds a key, or changes a known key's state and cut-off. Its parameters are those of
+    /// ``values(_:)``, followed by the node's name.
     package static let put = """
         INSERT INTO merchant_key (\(columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
@@ -132,14 +131,14 @@ package enum ApprovalRow {
         return try row.map { try $0.integer(0) > 0 || $0.integer(1) > Int64(count) } ?? false
     }
 
-    /// The columns. `requester` is the login uid, or the uid if there is no other.
+    /// The columns of an approval's row. `requester` is the requester's login uid, or the uid if no login uid is set.
     package static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
         requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node,
         requester_account, requester_login_account
         """
 
-    /// The placeholders for ``values(_:_:)``.
+    /// The placeholders for ``values(_:_:)`` in an INSERT statement.
     package static let places = (1...19).map { "$\($0)" }.joined(separator: ", ")
 
     package static func values(_ approval: Approval, _ node: AuditNode) -> [StoredValue] {
