@@ -6,8 +6,7 @@ public import Ledger
 // Audit records of this node, pruning, and times.
 extension PostgreSQLLedger {
     public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        // If the deadline passes during the commit and the record turns out not to have been written, it counts as
-        // dropped.
+        // If the deadline passes during the commit and the record is then not found, the record counts as dropped.
         try await writer.write(lost: writer.writes.loss()) { .record(record, answer: $0) }.sequence
     }
 

@@ -14,7 +14,8 @@ enum BatchedWrite: Sendable {
     case countRefusedRepeat(Release, answer: @Sendable (Bool) -> Void)
     case signature(SignatureUse, AuditRecord, answer: @Sendable (SignatureDecision) -> Void)
     case record(AuditRecord, answer: @Sendable (AuditLine) -> Void)
-    /// Changes only the node's row, as every batch does.
+    /// A write that adds nothing to its batch. The batch changes the node's row in any case, which shows that the
+    /// database can be written.
     case probe(answer: @Sendable ((isStandbyNamed: Bool, isHeld: Bool)) -> Void)
 
     var release: Release? {
@@ -32,7 +33,8 @@ enum BatchedWrite: Sendable {
 
 /// The decision on a ``BatchedWrite``.
 struct BatchedDecision {
-    /// The release or signature that was granted; nil for a refusal, and for a write that grants nothing.
+    /// The release or signature that was granted; nil for a refusal, and for a write that is neither a release nor a
+    /// signature.
     var granted: GrantedUse?
     let answer: @Sendable () -> Void
 }
@@ -60,7 +62,7 @@ struct PostgreSQLBatch {
         }
     }
 
-    /// The index in ``opening`` of the statement that waits for other nodes' claims.
+    /// The index in ``opening`` of the statement that inserts claims, which waits for other nodes' uncommitted claims.
     static let insertion = 1
 
     /// The statements sent with the beginning of the transaction.
@@ -164,15 +166,15 @@ struct PostgreSQLBatch {
     }
 }
 
-/// A batch's view of keys and claims, and its changes to them.
+/// The keys and claims that a batch has read, and the batch's changes to the claims.
 private struct BatchClaims {
     private let transaction: PostgreSQLTransaction
     private let repeatFor: Duration
     private var keys: [PublicKeyHash: KeyEligibility] = [:]
-    /// The attempts whose claims this batch has inserted and that are not decided yet.
+    /// The attempts whose claims this batch has inserted and whose releases are not decided yet.
     private var inserted: Set<[UInt8]> = []
     private var claims: [TransactionIdentifier: Claim] = [:]
-    /// The repeated transactions, each with the time of its last repeat.
+    /// The transactions that this batch repeats, each with the time of its last repeat.
     private var repeated: [TransactionIdentifier: Int64] = [:]
 
     init(
@@ -244,7 +246,7 @@ private struct BatchClaims {
     /// Adds a statement to the commit that stores the repeats. Throws if an inserted claim belongs to no release of the
     /// batch.
     func close(_ transaction: PostgreSQLTransaction) throws {
-        // Every inserted claim must have been decided.
+        // Each inserted claim must belong to a release that this batch has decided.
         try require(inserted.isEmpty)
         let changed = repeated.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         guard !changed.isEmpty else { return }

@@ -2,7 +2,7 @@ public import AuditChain
 import DatabaseKit
 public import Ledger
 
-/// A node's chain in the database, this node's or another's.
+/// The chain of this node or of another node in the database.
 struct PostgreSQLChain: StoredChain {
     let records: RecordStatements
     let ledger: PostgreSQLLedger
@@ -20,8 +20,8 @@ struct PostgreSQLChain: StoredChain {
 extension PostgreSQLLedger {
     public func nodes() async throws(LedgerFailure) -> [AuditNode] {
         try await read { queries in
-            // Includes nodes that have only records, since a row of `node` could be removed unnoticed. The recursive
-            // query reads each name once from the index, without reading the records in between.
+            // Include nodes that have records but no row in `node`, since such a row could be removed unnoticed. The
+            // recursive query reads each node's name once from the index instead of reading all records.
             let rows = try queries.run(
                 """
                 WITH RECURSIVE recorded AS (
@@ -72,7 +72,7 @@ extension PostgreSQLLedger {
 }
 
 extension PostgreSQLTables {
-    /// The condition of the partial index below. PostgreSQL uses that index only for statements with the same
+    /// The condition of the partial index in ``version4``. PostgreSQL uses that index only for statements with the same
     /// condition.
     static let auditKeyEvents = "event IN ('audit_key_prepare', 'audit_key_pinned', 'audit_key_conflict')"
 

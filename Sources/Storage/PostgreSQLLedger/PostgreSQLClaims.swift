@@ -4,12 +4,12 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// Reads claims outside a batch.
+/// Reads claims outside a batch, for releases whose batch could not be committed.
 struct PostgreSQLClaims {
     let repeatFor: Duration
 
-    /// Returns the refusal that each release would get now, by its attempt. Releases that would not be refused are
-    /// omitted.
+    /// Returns the refusals that the releases would get now, by the releases' attempts. Releases that would not be
+    /// refused are omitted.
     func refusals(of releases: [Release], _ queries: PostgreSQLReader.Queries) throws -> [[UInt8]: ReleaseVerdict] {
         let results = try queries.results([
             PostgreSQLStatement(

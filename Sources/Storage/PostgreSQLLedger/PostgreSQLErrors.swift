@@ -8,8 +8,8 @@ extension PostgreSQLFailure {
 }
 
 extension SQLState {
-    /// An SQLSTATE of the ledger's schema: a daemon asks for the name of a node whose file is being moved into the
-    /// database.
+    /// The SQLSTATE with which the ledger's schema refuses a node's name to a daemon while the node's file is being
+    /// moved into the database.
     static let nodeIsMoving = SQLState(known: "PTM01")
 }
 

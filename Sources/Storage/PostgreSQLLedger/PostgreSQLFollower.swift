@@ -5,8 +5,9 @@ import PaymentToken
 import PostgreSQLClient
 import Synchronization
 
-/// Reports other nodes' changes to keys and approvals. It has its own session and thread. It checks once a second, and
-/// immediately when the server notifies it. A lost notification delays it by at most that second.
+/// Reports other nodes' changes to keys and approvals. The follower has its own session and thread. It reads the
+/// changes once a second, and immediately after a notification from the server. If a notification is lost, the report
+/// is at most a second late.
 final class PostgreSQLFollower: Sendable {
     /// The channel that is notified of changes to key records and approvals.
     static let channel = "paytokend_administration"
@@ -17,7 +18,7 @@ final class PostgreSQLFollower: Sendable {
     private let session: LedgerSession
     private let node: String
     private let timeout: Duration
-    /// True if the session listens for notifications.
+    /// True if the follower's session listens for notifications; false in tests of the check once a second.
     private let listens: Bool
     private let isClosed = Atomic(false)
 
@@ -57,7 +58,7 @@ final class PostgreSQLFollower: Sendable {
                 position = next
                 try connection.awaitNotification(until: .now + Self.pause)
             } catch {
-                // The fault is not reported here, since the writer reports it with its next batch.
+                // Do not report the fault here, since the writer reports it with its next batch.
                 session.drop()
                 Thread.sleep(forTimeInterval: Self.pause / .seconds(1))
             }
@@ -80,7 +81,8 @@ final class PostgreSQLFollower: Sendable {
                     AND expires_at > present() ORDER BY requested_at
                 """, [.text(node), .texts(ApprovalOperation.ofOneNode.map(\.rawValue))]),
         ]
-        // Listen before reading, so that the server notifies every change that the read does not see.
+        // Listen before reading. Otherwise the server would not notify a change that is made after the read and before
+        // LISTEN.
         if position == nil, listens { statements.insert(PostgreSQLStatement("LISTEN \(Self.channel)"), at: 0) }
         let results = try connection.exchange(statements, until: deadline).suffix(2)
         let (changes, approvals) = (results[results.startIndex], results[results.startIndex + 1])

@@ -45,7 +45,7 @@ public final class PostgreSQLLedger: StoredLedger {
         /// The period after a transaction's release within which the same caller and reference can receive it again;
         /// zero to permit no repeat.
         public var repeatFor: Duration
-        /// The maximum number of writes queued for the writer; further ones are refused as `overloaded`.
+        /// The maximum number of writes queued for the writer; further writes throw `overloaded`.
         public var waiting: Int
         /// The maximum duration of a call, after which it throws `timedOut`.
         public var timeout: Duration
@@ -77,8 +77,9 @@ public final class PostgreSQLLedger: StoredLedger {
         }
     }
 
-    /// Opens a ledger that `ledger create` has made, and takes the node's name. If another daemon had the name and did
-    /// not return its lease, this waits for one lease. If that daemon renews its lease, this throws `nodeInUse`.
+    /// Opens a ledger that `ledger create` has made, and takes the node's name. If another daemon has not returned its
+    /// lease of the name, the call waits until that lease ends. If the other daemon renews its lease, the call throws
+    /// `nodeInUse`.
     ///
     /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(
@@ -106,7 +107,8 @@ public final class PostgreSQLLedger: StoredLedger {
                 ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
                 // A daemon that stops inside a transaction must not keep its name locked for longer than its lease.
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
-                // A batch finds its rows by key; a plan made while the tables were empty would scan them.
+                // A batch finds its rows by key. Otherwise a plan that was made while the tables were empty would scan
+                // whole tables.
                 ("enable_seqscan", "off"),
                 // Plan each prepared statement only once. Otherwise, in every batch, the server would make a new plan
                 // for the statement that reads the keys.
@@ -115,7 +117,7 @@ public final class PostgreSQLLedger: StoredLedger {
         let lease: PostgreSQLNodeLease
         do {
             let connection = try writing.open(until: .now + settings.timeout)
-            // Otherwise only releases would discover that the role lacks a right.
+            // Check the role's rights now. Otherwise a missing right would be discovered only by a release that fails.
             let missing = try PostgreSQLSchema.missingRights(connection, until: .now + settings.timeout)
             guard missing.isEmpty else { throw LedgerOpeningError.missingRights(server: server, missing: missing) }
             if let holder = try Self.holder(of: settings.node, connection, timeout: settings.timeout) {
@@ -242,7 +244,7 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes, so a probe records them.
+        // Only this process knows the number of dropped notes. The probe's commit records it before the process ends.
         if writer.writes.hasDropped { try? await probe() }
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             writer.close { caller.resume(.success(())) }

@@ -60,7 +60,7 @@ final class PostgreSQLNodeLease: Sendable {
                 return PostgreSQLNodeLease(node: node, fence: try row.integer(0), duration: settings.lease)
             }
             guard let row = results[4].rows.first else { throw LedgerOpeningError.notALedger(path: server) }
-            // A renewal changes the lease's end, and a new holder the fencing number.
+            // A renewal changes the lease's end, and a daemon that takes the name changes the fencing number.
             let mark = try row.bytes(1)
             guard seen == nil || seen == mark else { throw LedgerOpeningError.nodeInUse(node: node, server: server) }
             seen = mark
@@ -94,8 +94,8 @@ final class PostgreSQLNodeLease: Sendable {
         ]
     }
 
-    /// Locks the row, so that later transactions under this name wait for this one to end. The statement also makes
-    /// this transaction's commit wait for disk and standby, independently of the role's settings.
+    /// Locks the node's row, so that later transactions under the node's name wait until this transaction ends. The
+    /// statement also makes this transaction's commit wait for disk and standby, independently of the role's settings.
     var lock: PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -128,7 +128,7 @@ final class PostgreSQLNodeLease: Sendable {
             "WITH recorded AS (\(records.sql)) \(sql)", records.values + values, prepared: "records_and_node_renewal")
     }
 
-    /// Returns the lease, so that the next daemon need not wait.
+    /// Ends the lease now, so that the next daemon with this name need not wait.
     var end: PostgreSQLStatement {
         PostgreSQLStatement(
             "UPDATE node SET lease_until = '-infinity' WHERE name = $1 AND fence = $2", [.text(node), .integer(fence)])

@@ -7,8 +7,9 @@ import Synchronization
 
 /// A session that only reads, one read at a time, on its own thread.
 ///
-/// Callers wait until the ledger's deadline. A read whose deadline passes before it begins is skipped. If it has begun,
-/// its session is abandoned, and the server ends it by its own time-out.
+/// Callers wait until the ledger's deadline. A read whose deadline passes before the read begins is skipped. If the
+/// deadline passes during the read, the reader abandons its session, and the server ends the statement by
+/// `statement_timeout`.
 final class PostgreSQLReader: Sendable {
     /// The maximum number of queued reads. A longer queue would form only while the server does not respond.
     static let capacity = 1024
@@ -43,7 +44,8 @@ final class PostgreSQLReader: Sendable {
         self.deadlines = deadlines
     }
 
-    /// - Parameter body: reads only; called again with a new session if the first one turns out to have ended.
+    /// - Parameter body: makes the read and must not write. It is called again with a new session if the first session
+    ///   had ended.
     func read<T: Sendable>(_ body: @escaping @Sendable (Queries) throws -> T) async throws(LedgerFailure) -> T {
         let isAdmitted = state.withLock { state in
             guard state.waiting < Self.capacity else { return false }

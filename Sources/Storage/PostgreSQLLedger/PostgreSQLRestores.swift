@@ -100,7 +100,8 @@ extension PostgreSQLTransaction {
     /// This node and its fencing number, as parameters for the schema's functions.
     var holder: [PostgreSQLValue] { [.text(node.name), .integer(fencingNumber)] }
 
-    /// Makes the same comparison as ``AuditTrail/compare(with:)``, but on the server that accepts writes.
+    /// Compares the chain with a remembered head as ``AuditTrail/compare(with:)`` does, but in this transaction and
+    /// thus on the server that accepts writes.
     func compare(with remembered: Checkpoint) throws -> HeadComparison {
         guard remembered.node == node else { return .anotherNode }
         guard start.sequence >= remembered.sequence else { return .behind(last: start.sequence) }
@@ -179,8 +180,8 @@ enum HoldRow {
     }
 }
 
-// The process that writes a chain knows the chain's end more precisely than the HSM token, which receives it only once
-// a minute.
+// The process that writes a chain knows the chain's last record. The HSM token knows only the last audit checkpoint,
+// which may be a minute older.
 extension PostgreSQLWriter {
     /// - Throws: ``DatabaseRolledBack`` if the database's chain differs from the one that this process has written.
     func checked(_ transaction: PostgreSQLTransaction) throws {

@@ -4,7 +4,7 @@ import PostgreSQLClient
 
 // Checks at startup, before the daemon takes the node's name.
 extension PostgreSQLLedger {
-    /// Returns the daemon to wait for; nil if the name is free.
+    /// Returns the daemon whose lease of the name has not ended; nil if the name is free.
     static func holder(
         of node: String, _ connection: PostgreSQLConnection, timeout: Duration
     ) throws -> NodeNameHolder? {

@@ -4,7 +4,7 @@ extension PostgreSQLTables {
     /// Rules that the database enforces for every change of a row, even if another program logs in with the daemon's
     /// role. The daemons enforce all other rules for keys.
     static let guards = [
-        // A compromised or destroyed key never serves again.
+        // A compromised or destroyed key can never become usable again.
         """
         CREATE FUNCTION keep_key_ended() RETURNS trigger LANGUAGE plpgsql SET search_path = paytokend, pg_temp AS $$
         BEGIN

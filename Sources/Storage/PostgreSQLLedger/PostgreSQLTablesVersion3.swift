@@ -7,8 +7,9 @@ extension PostgreSQLTables {
         // The identity by which a moved file recognises this ledger, whatever the server's name and whichever server of
         // a cluster it is on. A copy of the database has the same identity.
         "ALTER TABLE ledger_state ADD COLUMN identity text NOT NULL DEFAULT gen_random_uuid()::text",
-        // The nodes whose files were moved here or are being moved. Until `accepted_at` only the file serves under the
-        // node's name. Each run of the move increments `run`, so that late statements of an earlier run change nothing.
+        // The nodes whose files were moved here or are being moved. Until `accepted_at` is set, only a daemon with the
+        // file may use the node's name. Each run of the move increments `run`, so that late statements of an earlier
+        // run change nothing.
         """
         CREATE TABLE moved_ledger (
             node          text COLLATE "C" NOT NULL PRIMARY KEY CHECK (node ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -19,8 +20,8 @@ extension PostgreSQLTables {
             last_hash     bytea  CHECK (octet_length(last_hash) = 32)
         )
         """,
-        // Without this, a daemon could take the name of a node whose file is not accepted yet. It would find that its
-        // records are older than its HSM token remembers, and put all nodes on hold.
+        // Refuses the name of a node whose file is not accepted yet. A daemon with that name would find that the
+        // database lacks records that its HSM token remembers, and would put all nodes on hold.
         """
         CREATE FUNCTION keep_moving_node_out() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -26,9 +26,9 @@ extension PostgreSQLTables {
                 AND EXISTS (SELECT FROM checkpoint AS c WHERE c.node = a.node AND c.sequence >= a.recorded)
         $$
         """,
-        // Stores an archive that the node has recorded. All archived records must be at least 393 days old, since
-        // thirteen months have at least 393 days. Even a program with the daemon's login can therefore not remove newer
-        // records.
+        // Stores an archive that the node has recorded. All archived records must be at least 393 days old, the
+        // shortest length of thirteen months. Even a program that logs in with the daemon's role can therefore not
+        // remove newer records.
         """
         CREATE FUNCTION put_archive(named text, held bigint, first_record bigint, last_record bigint, last_hash bytea,
             file_digest bytea, file_size bigint, recorded_as bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER

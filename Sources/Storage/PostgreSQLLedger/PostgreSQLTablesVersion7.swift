@@ -1,8 +1,8 @@
 import Ledger
 
 extension PostgreSQLTables {
-    /// Account names for people on several hosts, and limits on forgetting claims that do not rely on a correct server
-    /// clock.
+    /// Account names, which identify people across hosts, and limits on the pruning of claims that hold even if the
+    /// server's clock is wrong.
     static let version7 = [
         // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
         // requests made by earlier versions.
@@ -71,9 +71,9 @@ extension PostgreSQLTables {
                 + greatest(signing_lead(), widest_known_window())
         $$
         """,
-        // Corrects the limit that a wrong clock had set; false if it is no longer `expected`. It never permits payment
-        // tokens signed before `earliest_served()`. That function reads the current time, so keeping a transaction open
-        // does not change the result.
+        // Corrects the limit `forgotten_before` after a wrong clock had set it; returns false if the limit is no longer
+        // `expected`. It never permits payment tokens signed before `earliest_served()`. That function reads the
+        // current time, so the result does not change in a transaction that is kept open.
         """
         CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$

@@ -8,7 +8,8 @@ import MerchantKeys
 import PaymentToken
 package import PostgreSQLClient
 
-/// One transaction of this node: its beginning, its state, and the statements sent with its commit.
+/// One transaction of this node, with the state that it read at its beginning and the statements that are sent with its
+/// commit.
 ///
 /// It begins by locking the node's row, comparing its fencing number, and taking a shared lock on `ledger_state`. The
 /// node's chain and the release limits thus cannot change until the commit. Records are collected and inserted together
@@ -22,7 +23,7 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     /// True if a node has put releases on hold.
     let hasHold: Bool
     let fencingNumber: Int64
-    /// The identifier of the last batch that this node has committed; nil before the first.
+    /// The identifier of the last batch that this node has committed; nil before the first batch.
     let lastBatch: [UInt8]?
     let isStandbyNamed: Bool
     private(set) var head: ChainHead
@@ -51,7 +52,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         until deadline: ContinuousClock.Instant
     ) throws -> (PostgreSQLTransaction, [PostgreSQLResult]) {
         var statements = [PostgreSQLStatement("BEGIN", prepared: "begin"), lease.lock]
-        // This must precede the shared row lock: upgrading a lock later could deadlock with another node.
+        // Call `exclude_releases` before the shared row lock is taken. Upgrading that lock later could deadlock with
+        // another node.
         if excludesReleases { statements.append(PostgreSQLStatement("SELECT exclude_releases()")) }
         let state = statements.count
         statements.append(Self.state(andHeadOf: node))
@@ -160,7 +162,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
     }
 
-    /// Returns all statements left to send, except the commit.
+    /// Returns the statements to send before the commit: the insertion of the records, the lease's renewal, and those
+    /// added by ``close(with:)``.
     func closing(_ lease: PostgreSQLNodeLease, batch: [UInt8]?) -> [PostgreSQLStatement] {
         let records = records.isEmpty ? nil : Self.insertion(of: records, node)
         return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, after: records)]
