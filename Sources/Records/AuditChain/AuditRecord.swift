@@ -295,7 +295,7 @@ struct RecordFrame {
         self.hash = hash
     }
 
-    /// The bytes that follow the time in the lines of one event. A reader creates the mark once, for all lines.
+    /// The text after a line's time that identifies an event. A reader creates it once and compares all lines with it.
     struct EventMark {
         fileprivate let bytes: [UInt8]
 

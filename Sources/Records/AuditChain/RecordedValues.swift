@@ -42,7 +42,8 @@ public struct ConfigurationValue: Sendable, Hashable {
     }
 }
 
-/// The configuration in force, as flat names and texts that records can show and compare.
+/// The settings of the configuration in force, for the audit record. Each has a flat name, such as `access.1.name`, and
+/// its value as text, so that a reader can compare the settings of two records one by one.
 public struct ConfigurationValues: Sendable, Equatable {
     struct Member: Sendable, Equatable {
         let name: String
