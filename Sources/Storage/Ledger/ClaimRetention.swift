@@ -65,8 +65,9 @@ extension ClaimRetention {
     ///
     /// - Parameters:
     ///   - now: the daemon's clock, which may be wrong.
-    ///   - newest: the time of the newest claim; nil if there is none. `oldest` is the time of the oldest claim.
-    ///   - ahead: the greatest lead of a released payment token's signing time over the clock at its claim.
+    ///   - newest: the time of the newest claim; nil if there is none.
+    ///   - oldest: the time of the oldest claim; nil if there is none.
+    ///   - ahead: the maximum, in milliseconds, by which a released payment token was signed later than it was claimed.
     package func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64)
         -> Plan
     {

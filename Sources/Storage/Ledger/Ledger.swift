@@ -173,7 +173,8 @@ public protocol Ledger: AuditTrail {
 
     // MARK: Restored ledgers
     //
-    // A ledger that was restored may be older than its nodes remember. This affects all nodes.
+    // A restored ledger may lack records that a node remembers. If a node detects this, no node releases anything until
+    // an administrator accepts the ledger.
 
     /// True if other nodes use this ledger too. HSM tokens may then contain audit keys and heads of other nodes.
     var isShared: Bool { get }
@@ -303,7 +304,7 @@ public enum LedgerEvent: Sendable, Equatable {
 
 /// The state of an unacknowledged commit, as read from the store; `paytokend_ledger_reads_back_total{outcome}`.
 public enum ReadBackOutcome: String, Sendable, CaseIterable {
-    /// The commit was made and is durable wherever required.
+    /// The commit was made and is as durable as an acknowledged one.
     case found
     /// The commit was not made and never will be.
     case absent

@@ -46,7 +46,10 @@ public final class ReleasesUnderWay: Sendable {
 
     public func end() { count.subtract(1, ordering: .relaxed) }
 
-    /// - Parameter waiting: the number of writes queued for the writer. Releases among them have already arrived.
+    /// Returns how long the writer should wait for further releases; nil if it should commit now.
+    ///
+    /// - Parameter waiting: the number of writes queued for the writer. The count still includes the releases among
+    ///   them, although the writer need not wait for those.
     @Sendable func worthWaiting(with waiting: Int) -> Duration? {
         let others = count.load(ordering: .relaxed) - waiting
         guard waiting > 0, others > 0 else { return nil }

@@ -317,7 +317,8 @@ public struct AttemptName: Sendable, Hashable {
 /// that none of them led to a payment. A transaction whose last release was by any other attempt is not released.
 public struct NamedAttempt: Sendable {
     public let name: AttemptName
-    /// The attempts that the caller knows led to no payment. At most a hundred (`DecryptRequest.maximumAfter`).
+    /// Earlier attempts that, as the caller asserts, led to no payment. At most a hundred
+    /// (`DecryptRequest.maximumAfter`).
     public let after: [AttemptName]
 
     public init(_ name: AttemptName, after: [AttemptName] = []) {

@@ -76,8 +76,8 @@ package protocol StoredLedger: StoredChain, Ledger {
 
 // Claims, keys and approvals.
 extension StoredLedger {
-    /// Runs a transaction that is not read back if its outcome is unknown. The work must therefore be safe to repeat,
-    /// since the next call does it again.
+    /// Runs a transaction without a read-back. If its commit is not acknowledged, the call may fail although the work
+    /// was done. The work must therefore be safe to do again in the caller's next call.
     private func administer<Answer: Sendable>(
         _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {
