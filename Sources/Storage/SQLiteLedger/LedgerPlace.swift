@@ -9,8 +9,8 @@ package enum LedgerPlace: Equatable {
     /// `aside`.
     case interruptedRestore(aside: String)
 
-    /// The suffix of the target of an interrupted restore's link. The text before the suffix is the previous ledger's
-    /// file name.
+    /// The suffix by which the symbolic link of an interrupted restore is recognised. The link's target is the previous
+    /// ledger's file name, followed by this suffix.
     package static let linkEnding = ".restoring"
 
     /// Determines what exists at a path. Returns nil if the path has a directory, another link or anything else that is

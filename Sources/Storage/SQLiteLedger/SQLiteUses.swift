@@ -45,7 +45,8 @@ struct SQLiteUses {
             switch decision.verdict {
             case .released: claim?.attempt == release.attempt
             case .repeated: claim?.repeatAttempt == release.attempt
-            // These refusals write no claim, so the verdict is valid if it would be the same now.
+            // A refusal without a record leaves nothing in the ledger by which its commit could be found. It is valid
+            // if the release would be refused in the same way now.
             case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
                 try refusal(of: release, db)?.verdict == decision.verdict
             }
@@ -267,9 +268,9 @@ package struct SQLiteTimes {
         ).isEmpty
     }
 
-    /// The name of the time before which signed payment tokens may lack their claims.
+    /// The name, in the table `ledger_meta`, of the signing time before which payment tokens may lack their claims.
     private static let forgottenName = "forgotten_before"
-    /// The name of the last sequence written with a clock that was later corrected.
+    /// The name, in the table `ledger_meta`, of the sequence that ``clockAcceptedAfter(_:)`` returns.
     private static let acceptedName = "clock_accepted_after"
 
     private static let aheadName = "signed_ahead"
