@@ -199,9 +199,9 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        // If a server was promoted in the meantime, the claim counts although not all nodes have compared their chains:
-        // it was made on a server that had lost nothing, and this server has it as well. It does not count if a node
-        // has put releases on hold.
+        // A standby may have been promoted in the meantime, and not all nodes may have compared their chains on it. The
+        // claims are valid nevertheless: the server on which they were made had lost nothing, and the promoted server
+        // has them too. No claim is valid if a node has put releases on hold.
         unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

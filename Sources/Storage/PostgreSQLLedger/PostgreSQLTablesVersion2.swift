@@ -149,8 +149,8 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
-        // Records that the node has compared its chain on this server. Once all live nodes have, it becomes the
-        // ledger's server.
+        // Records that the node has compared its chain on this server. Once all live nodes have compared their chains
+        // on it, it becomes the ledger's server.
         """
         CREATE FUNCTION compare_server(named text, held bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -61,9 +61,9 @@ extension PostgreSQLTables {
         END $$
         """,
         // The earliest signing time that an operator can permit again after a wrong clock caused claims to be pruned.
-        // Payment tokens of pruned claims were signed before the pruning. The server's clock may have been fast during
-        // the pruning, or may be slow now. Therefore the window or the lead, whichever is greater, is added to the
-        // present time.
+        // Payment tokens that lost their claims were signed before the pruning, and must not be permitted. The server's
+        // clock may have been fast during the pruning, or may be slow now, so it does not show the time of the pruning.
+        // The result is therefore later than the present time, by the window or the lead, whichever is greater.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -72,8 +72,9 @@ extension PostgreSQLTables {
         $$
         """,
         // Corrects the limit `forgotten_before` after a wrong clock had set it; returns false if the limit is no longer
-        // `expected`. It never permits payment tokens signed before `earliest_served()`. That function reads the
-        // current time, so the result does not change in a transaction that is kept open.
+        // `expected`. It never permits payment tokens signed before `earliest_served()`. That function uses the
+        // time of the call, not of the transaction's beginning. Otherwise a transaction that is kept open could permit
+        // earlier signing times.
         """
         CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
