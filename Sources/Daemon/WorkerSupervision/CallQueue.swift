@@ -12,8 +12,8 @@ import WorkerProtocol
 /// - A worker gets as many calls as keep its sessions busy (``CallPace``). The queue ends a worker whose session works on
 ///   one call for longer than the call's limit (``WorkerCalls``).
 /// - Every call ends: with the worker's answer, when the worker ends, at its deadline, or when it has waited too long.
-/// - When a worker ends, any of its calls may be the cause, so each is repeated alone. If a second worker ends with one,
-///   all workers refuse that input for a while (``RefusedInputs``).
+/// - When a worker ends, any of its calls may be the cause, so each is repeated alone. If a second worker ends during
+///   the repetition, all workers refuse that call's input for a while (``RefusedInputs``).
 final class CallQueue: Sendable {
     struct Limits: Sendable {
         /// The maximum number of calls that one worker has at a time. A worker of a slow HSM token gets fewer.

@@ -51,9 +51,10 @@ final class LiveConfiguration: Sendable {
             + "since uids differ between hosts."
     }
 
-    /// Returns the values that the caller must record before `new` takes effect. Sets ``recordingInDoubt`` until it has.
+    /// Determines the values that will be in force with `new`. The caller must record them before it calls
+    /// ``replace(with:policies:)``. From this call until that one, ``recordingInDoubt`` is true.
     ///
-    /// - Returns: the values that will be in force; nil if the record already ends with these values and this file.
+    /// - Returns: the values to record; nil if the record already ends with these values and the digest of this file.
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
         let old = configuration.current
         var next = old

@@ -200,9 +200,11 @@ extension Readiness {
         }
     }
 
-    /// Returns, for each HSM token that shows the key, the tier that it lacks for the key's type, and the remedy if it is
-    /// known. Returns nil if one of them has that tier, since the key itself is then at fault. Also returns nil if no open
-    /// HSM token shows the key.
+    /// Returns the reason why no HSM token that shows the key has a tier for the key's type: a text for each of them that
+    /// is open, with the remedy if it is known.
+    ///
+    /// - Returns: nil if an HSM token that shows the key has a tier for it; the key itself is then at fault. Also nil if
+    ///   no open HSM token shows the key.
     static func missingTier(_ hsmTokens: [HSMTokenSnapshot], for key: KeyEntry) -> String? {
         let holders = hsmTokens.filter { key.shownBy.contains($0.name) }
         guard !holders.contains(where: { $0.condition.tier(for: key.algorithm.scheme) != nil }) else { return nil }
