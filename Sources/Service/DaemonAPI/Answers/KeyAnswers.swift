@@ -29,9 +29,9 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var lastUse: Date?
     /// The number of releases or signatures with this key since this process started.
     public var uses: Int
-    /// The key's availability. `served`: the state alone decides. `external`: in an HSM token, but not adopted into the
-    /// ledger. `missing`: in the ledger, but no HSM token shows it. `inconsistent`: HSM token, certificate and ledger
-    /// disagree.
+    /// The key's availability. `served`: an HSM token shows the key and agrees with the ledger, so the key's use depends
+    /// only on ``state``. `external`: in an HSM token, but not adopted into the ledger. `missing`: in the ledger, but no
+    /// HSM token shows it. `inconsistent`: HSM token, certificate and ledger disagree.
     public var condition: String
     /// The reason for a ``condition`` other than `served`; null for `served`.
     @Nullable public var remark: String?
