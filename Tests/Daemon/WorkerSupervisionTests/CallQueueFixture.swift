@@ -52,7 +52,7 @@ extension CallQueue {
             events: events, refusedInputs: refusedInputs, recycleDue: recycleDue)
     }
 
-    /// Adds a worker to the queue that serves from now on.
+    /// Adds a worker that serves from now on, and returns it.
     @discardableResult
     func serve(_ number: UInt64) -> FakeWorker {
         let worker = FakeWorker(number)

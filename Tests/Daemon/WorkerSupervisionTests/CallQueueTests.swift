@@ -74,7 +74,7 @@ import WorkerProtocol
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let all = (0..<5).map { _ in queue.start(.probe) }
-        // The worker receives one call more than its sessions before the HSM token's speed is known.
+        // Until the HSM token's speed is known, the worker receives one call more than it has sessions.
         try await wait { worker.count == 3 && queue.load == 5 }
         #expect(waits.current == 2)
         for number in 0..<5 {

@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(worker.killed == .timeout)
         queue.ended(1)
         try await wait { queue.waitingCount == 8 }
-        // No worker serves at this time, at which each call's limit has passed.
+        // No worker serves now, so the calls keep waiting, although the time limit of a call has passed.
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
         let next = FakeWorker(2)
@@ -192,7 +192,8 @@ import WorkerProtocol
         queue.add(next.connected)
         #expect(!queue.serve(with: 2))
         #expect((await queue.submit(.input(9))).failure?.message == "The daemon is shutting down.")
-        // No caller is left for a late answer or for the worker's end.
+        // All callers have received their answers. The queue still accepts the worker's late answer and the worker's
+        // end.
         #expect(queue.received(.plaintext([], tier: .c), for: try worker.requests[0].identifier, from: 1))
         queue.ended(1)
         #expect(queue.isIdle)

@@ -21,7 +21,8 @@ import WorkerProtocol
         #expect(try await other.value.get() == .done)
         let innocent = queue.start(.input(1))
         try await wait { worker.count == 3 }
-        // The first check notes that the probe has overtaken the optional call, whose time begins then.
+        // The answer to the later probe shows that a session has taken up the optional call. The call's time limit
+        // begins at the first check that notices this.
         queue.expire()
         queue.expire(now: .now + .seconds(31))
         #expect(worker.killed == .timeout)
@@ -66,7 +67,7 @@ import WorkerProtocol
             }
         }
         try await wait(for: "the refusal") { scripted.calls("C_CreateObject").contains { $0.value == 0x13 } }
-        // The time after which the daemon ends the worker.
+        // After this time, the daemon ends the worker.
         hsmToken.calls.expire(now: .now + .seconds(31))
         #expect(await remembering.value?.kind == .deadlineExceeded)
         let payment = try EncryptedPayment.forMerchant()

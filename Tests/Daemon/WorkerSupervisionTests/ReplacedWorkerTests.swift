@@ -18,7 +18,8 @@ struct ReplacedWorkerTests {
             .softHSM(hsmToken), executable: try WorkerExecutable(path: path), logger: .silent)
         await worker.start()
         try await worker.importMerchantKey()
-        // The upgrade puts another file at the program's path. This one could serve no call.
+        // An upgrade replaces the program's file. The test uses /bin/false as the new file, so a worker started from it
+        // would serve no call.
         try FileManager.default.removeItem(atPath: path)
         try FileManager.default.copyItem(atPath: "/bin/false", toPath: path)
 

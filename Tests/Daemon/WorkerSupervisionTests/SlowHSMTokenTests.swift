@@ -67,8 +67,8 @@ import WorkerProtocol
 
     @Test("lists the keys again when the HSM token ends the sessions during a listing, and serves")
     func sessionsEndDuringListing() async throws {
-        // One session, because SoftHSM frees objects with their session, even those that another thread uses. A page
-        // may take a quarter of call_timeout, which is enough for one key.
+        // The worker has one session only. SoftHSM frees the objects of an ended session even if another thread uses
+        // them, which can crash the worker. A page may take a quarter of call_timeout, which is enough for one key.
         let place = try await Place(callTimeout: .milliseconds(3), sessions: 1)
         for _ in 0..<2 {
             _ = try await place.worker.generateKey(

@@ -30,7 +30,8 @@ struct UseLogProgramTests {
         }
         let lines = text.split(separator: "\n").map(String.init)
         #expect(lines.prefix(2) == ["primary configured .", "/"])
-        // Standard input, output and error, the program's own file, and the directory that ls reads.
+        // The descriptors are standard input, output and error, the program's own file, and the directory that ls
+        // reads.
         #expect(lines.dropFirst(2) == ["0", "1", "2", "3", "4"])
         var count = 0
         try run("head -c 5000000 /dev/zero") { count += $0.count }

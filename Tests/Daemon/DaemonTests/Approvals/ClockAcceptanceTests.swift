@@ -87,8 +87,8 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // RecordFixture appends its records at noon. The newest record is the gate's, which has the time of its clock,
-        // 301 seconds later.
+        // RecordFixture appends its records at noon. The gate's record has the time of the daemon's clock, 301 seconds
+        // after noon, so it is the newest one.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
@@ -153,7 +153,8 @@ struct ClockAcceptanceTests {
     func behindAtAcceptance() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         try forget(before: Self.noon + 300 * Self.day)
-        // This release is a day later by a correct clock, and its claim has been pruned.
+        // The daemon's clock is a day slow. The record contains a release with the correct time, whose claim has been
+        // pruned.
         let release = Self.noon + Self.day
         _ = try await fixture.ledger.append(
             AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))

@@ -138,8 +138,8 @@ struct ConfigurationTests {
         let samples = ProjectFiles.url("hsm-config")
         let unit = try String(contentsOf: samples.appending(path: "paytokend.service"), encoding: .utf8)
         var text = try String(contentsOf: samples.appending(path: file), encoding: .utf8)
-        // The sample's accounts and files depend on the installation; the fixture's files replace them. A number is an
-        // account without a name.
+        // The sample's accounts and files depend on the installation. The test replaces them with the number 4242,
+        // which needs no account, and with the fixture's files.
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("password\n", to: "ledger-password")
         try fixture.directory.write("certificate\n", to: "db-ca.pem")
@@ -154,8 +154,8 @@ struct ConfigurationTests {
         #expect(try fixture.load(text).warnings.isEmpty)
     }
 
-    /// The accounts of the unit file's own instructions, each on a line `#   COMMAND OPTIONS NAME`, with or without a
-    /// comment.
+    /// The users or groups that the instructions in the unit file's comments create with `command`. Each is on a line
+    /// `#   COMMAND OPTIONS NAME`, which may end with another `#` and an explanation.
     private static func made(by command: String, _ unit: String) -> [String] {
         unit.split(separator: "\n").filter { $0.hasPrefix("#   \(command) ") }.compactMap { line in
             line.dropFirst().prefix { $0 != "#" }.split(separator: " ").last.map(String.init)
@@ -313,8 +313,8 @@ struct ConfigurationTests {
             let problem = readers?.problem(use: "log in")
             #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
-        // When root runs the check, it does not count the user whose primary group this is, because that may be the
-        // daemon's user.
+        // If root runs the check, the user whose primary group this is does not count, because the daemon may run as
+        // that user.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
         #expect(SecretFileReaders(group: "staff", gid: 990, members: [own], ownUID: 0)?.people == ["hsm"])

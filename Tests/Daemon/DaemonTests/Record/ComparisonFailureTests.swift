@@ -87,7 +87,7 @@ import WorkerSupervision
         #expect(hsmToken.failures == 1)
         let warning = try #require(fixture.checkpoints.warnings.first)
         #expect(warning.contains(Self.hang.message) && warning.contains("older copy") && warning.contains("next start"))
-        // The next start tries again.
+        // The next start tries again to store a head.
         await fixture.ledger.close()
         hsmToken.fail(at: nil)
         let next = try await self.fixture()

@@ -38,7 +38,7 @@ final class PaymentRoutesFixture: Sendable {
 
     /// - Parameters:
     ///   - rule: additional YAML members of the only access rule, which is named `shop` and has the role decrypt.
-    ///   - inconsistency: the reason that the worker states why the key cannot be used; nil if it can be used.
+    ///   - inconsistency: the worker's reason for not using the key; nil if the key can be used.
     ///   - answerTime: the maximum time between the commit of an answer and its sending.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
@@ -168,7 +168,7 @@ final class PaymentRoutesFixture: Sendable {
 /// Answers each decryption with a known plaintext, and counts the decryptions.
 final class KnownPlaintext: TransactionDecrypting {
     private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none, failure: WorkerFailure?.none))
-    /// The caller's client of each decryption.
+    /// The value of the header `Paytokend-Client` for each decryption; nil without the header.
     let clients = Shared<[String?]>([])
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }

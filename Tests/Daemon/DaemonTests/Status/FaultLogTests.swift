@@ -98,7 +98,7 @@ import Testing
             clock.pass(.seconds(1))
             faults.began("hsm", second.isMultiple(of: 2) ? "overloaded" : "hangs")
         }
-        // The first line also counts the 99 requests since the line above.
+        // The first of these lines also counts the 99 earlier requests that no line has counted yet.
         #expect(lines.taken() == ["unavailable 109"] + Array(repeating: "unavailable 10", count: 4))
         #expect(lines.lastReason == "overloaded")
     }

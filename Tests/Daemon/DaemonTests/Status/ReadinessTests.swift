@@ -52,7 +52,8 @@ import WorkerProtocol
                             label: merchant.merchant.identifier, algorithm: algorithm,
                             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
                             certificates: [merchant.certificate], isProtected: true,
-                            // A worker tests each pair, which is impossible if the HSM token has no tier for it.
+                            // If the HSM token has no tier for a key, the worker cannot test the key pair, and reports
+                            // it as inconsistent.
                             inconsistency: hsmToken.condition.tier(for: algorithm.scheme) == nil
                                 ? "The HSM token cannot serve it." : nil)
                     }
