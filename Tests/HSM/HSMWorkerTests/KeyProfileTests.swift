@@ -51,7 +51,7 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await opened(hsmToken)
         let before = hsmToken.remainingObjects
-        // CKA_EXTRACTABLE, which every form names.
+        // The attribute 0x162 is CKA_EXTRACTABLE, which every form of the template contains.
         try hsmToken.play("refuse-attribute C_CreateObject 0x162")
         let answer = try await worker.importKey(try SharedForge.ecMerchant, description)
         #expect(answer.failureKind == .importRefused)
@@ -64,7 +64,8 @@ import WorkerProtocol
         let directory = try await TokenDirectory()
         let hsmToken = try ScriptedToken(directory)
         let (worker, description) = try await opened(hsmToken)
-        // The certificate; the public key in three forms, refused; the private key; then the process ends.
+        // The first five calls create the certificate, try three forms of the public key, which are refused, and create
+        // the private key. The process ends at the sixth call, which would create the public key.
         try hsmToken.play("private-key-first", "fault C_CreateObject nth=6 crash once")
         _ = try? await worker.importKey(try SharedForge.ecMerchant, description)
         #expect(try await worker.end() == 128 + SIGKILL)

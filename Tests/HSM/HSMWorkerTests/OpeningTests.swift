@@ -111,7 +111,7 @@ import WorkerProtocol
 
     @Test("reports PINs that the HSM token wants changed, and serves")
     func pinsToBeChanged() async throws {
-        // CKF_SO_PIN_TO_BE_CHANGED and CKF_USER_PIN_TO_BE_CHANGED.
+        // The flags 0x880000 are CKF_SO_PIN_TO_BE_CHANGED and CKF_USER_PIN_TO_BE_CHANGED.
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "token-flags 0x880000")
         let description = try await WorkerUnderTest(hsmToken).open(hsmToken)
         #expect(description.tierECv1 == .c && description.tierRSAv1 == .c)

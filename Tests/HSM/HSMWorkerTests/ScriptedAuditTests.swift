@@ -99,7 +99,7 @@ import WorkerProtocol
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
-        // Another key would be the same: a retry makes none.
+        // Another key would have the same fault, so a retry generates none.
         let made = hsmToken.calls("C_GenerateKeyPair").count
         #expect(try await worker.call(.createAuditKey(identifier: identifier)) == answer)
         #expect(hsmToken.calls("C_GenerateKeyPair").count == made)

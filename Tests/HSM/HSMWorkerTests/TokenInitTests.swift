@@ -71,7 +71,7 @@ import WorkerProtocol
         let empty = try await TokenDirectory(initialized: false)
         let fine = try await empty.initialize("--dry-run")
         #expect(fine.status == 0 && fine.output.isEmpty, "\(fine)")
-        // No HSM token was made: the label is free.
+        // The dry run has made no HSM token, so the label is still free.
         #expect(try await empty.initialize().status == 0)
         let taken = try await empty.initialize("--dry-run")
         #expect(taken.status == 1 && taken.error.contains("already"), "\(taken)")

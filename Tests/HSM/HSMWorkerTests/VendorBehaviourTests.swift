@@ -34,7 +34,8 @@ struct VendorBehaviourTests {
         "https://github.com/softhsm/SoftHSMv2/issues/680, https://github.com/gravitational/teleport/issues/58950",
         "fault C_FindObjects always delay=300")
 
-    /// A behaviour with the tiers that are left, and words of the reasons that `status` gives for the others.
+    /// A behaviour, the tiers that the worker then selects (nil for none), and words that must be in the worker's
+    /// reasons for missing tiers.
     struct Opening: Sendable, CustomTestStringConvertible {
         let vendor: VendorBehaviour
         let ec: ProtectionTier?
@@ -99,7 +100,7 @@ struct VendorBehaviourTests {
         #expect(description.tierECv1 == tested.ec && description.tierRSAv1 == tested.rsa, "\(description)")
         let reasons = description.shortcomings.joined(separator: "\n")
         for reason in tested.reasons { #expect(reasons.contains(reason), "\(reasons)") }
-        // What is served decrypts, and what is not served is refused for good.
+        // The worker decrypts payments for which it has a tier, and reports the others as not supported.
         for (payment, tier, merchant) in [
             (try EncryptedPayment.ec(), tested.ec, try SharedForge.ecMerchant),
             (try EncryptedPayment.rsa(), tested.rsa, try SharedForge.rsaMerchant),
@@ -166,7 +167,7 @@ struct VendorBehaviourTests {
         try hsmToken.play(vendor.instructions)
         let payment = try EncryptedPayment.ec()
         #expect(try await worker.call(payment.request).failureKind == .hsmTokenUnavailable)
-        // The supervisor starts the next worker for such a failure.
+        // After such a failure, the supervisor starts another worker. The test does so in its place.
         try hsmToken.play()
         let next = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await next.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
@@ -188,7 +189,7 @@ struct VendorBehaviourTests {
         #expect(hsmToken.calls("C_FindObjectsInit").count == searches)
     }
 
-    /// Some libraries return wrong objects if another call comes between
+    /// Some libraries return wrong objects if another call interrupts a search
     /// (https://github.com/openssl-projects/pkcs11-provider/issues/148).
     @Test("makes no other call between the beginning and the end of a search")
     func uninterruptedSearches() async throws {
