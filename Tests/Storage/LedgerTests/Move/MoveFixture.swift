@@ -64,7 +64,7 @@ struct MoveFixture: Sendable {
         return move
     }
 
-    /// Leaves the move in the state in which a process killed at this point leaves it.
+    /// Interrupts a move at this point, and leaves the state that a killed process would leave.
     func moveKilled(at moment: LedgerMoveMoment) async throws {
         let error = await #expect(throws: LedgerMoveError.self) {
             try await move { if $0 == moment { throw Killed() } }.carryOut()

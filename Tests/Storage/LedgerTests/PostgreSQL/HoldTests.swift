@@ -262,8 +262,8 @@ struct HoldTests {
         let holds = try await fixture.ledger.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"])
         #expect(again.lease?.isLost == true)
-        // The node finds the same fault again at each batch. The hold does not change, so an operator can accept the
-        // one that was shown, and it stays accepted.
+        // The node finds the same fault again at each batch, but the hold does not change. An operator can therefore
+        // accept the hold that was shown, and it stays accepted.
         #expect(try await fixture.begin(2, on: again).value().isUnavailable)
         #expect(try await fixture.ledger.releaseStatus().holds == holds)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))

@@ -181,7 +181,8 @@ struct PostgreSQLSchemaTests {
         // The server's clock, whose time the claim has, is a year slow. The node reports that payment tokens may be
         // signed up to a day later.
         try await daemon.run("UPDATE node SET signed_ahead = 86400000, widest_window = 300000")
-        // Releases stay known. If the role reports a different window, half a minute is used instead.
+        // The role cannot reduce `signed_ahead`. If it reports no window or a very narrow one, half a minute is used
+        // instead.
         let smaller = await #expect(throws: PostgreSQLFailure.self) {
             try await daemon.run("UPDATE node SET signed_ahead = 0")
         }

@@ -125,7 +125,8 @@ struct StandbyTests {
             #expect(answer.isUnavailable, "\(answer)")
             #expect(try await fixture.sessions(Self.waiting) <= 2)
             if round == 3 {
-                // After the wait of one session is cancelled, a second session may wait too, but no third one.
+                // Once the wait of this session is cancelled, a second session may commit and wait, but a third one may
+                // not.
                 try await servers.primary.sql(
                     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE \(Self.waiting) AND usename = 'paytokend'"
                 )

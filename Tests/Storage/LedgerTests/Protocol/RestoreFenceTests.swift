@@ -58,7 +58,7 @@ struct RestoreFenceTests {
         let recorded = try await ledger.release(late, recording: LedgerFixture.record(of: late))
         let last = try #require(try await ledger.everyEntry().last)
         #expect(recorded.sequence == last.sequence && last.outcome == "transaction_replayed")
-        // The same holds in a later process.
+        // The fence remains in effect in a later process.
         await ledger.close()
         let again = try await fixture.reopened()
         #expect(try await again.release(late) == .beforeRestore(until: fence))

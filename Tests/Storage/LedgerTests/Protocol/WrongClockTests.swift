@@ -94,7 +94,7 @@ struct WrongClockTests {
         #expect(try await ledger.release(again) == .repeated)
         again = try fixture.request(1, reference: nil)
         #expect(try await ledger.release(again) == .replayed)
-        // This also holds in a later process.
+        // The fence remains in effect in a later process.
         await ledger.close()
         let later = try await fixture.reopened()
         #expect(try await later.times().forgottenBefore == fence)
