@@ -121,7 +121,8 @@ import TokenForge
             let again = try await harness.decrypt(paymentTokens[index], reference: "r")
             #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
         }
-        // Requests without an answer succeed with their reference, whether they were claimed or not.
+        // After the restart, each request that got no answer succeeds with its reference, whether the daemon had
+        // claimed the payment token or not.
         for index in paymentTokens.indices where !answered.contains(index) {
             #expect(try await harness.decrypt(paymentTokens[index], reference: "r").status == 200)
         }

@@ -14,7 +14,7 @@ import TokenForge
         let harness: DaemonHarness
         var uses: String { directory.path("uses") }
 
-        /// - Parameter command: returns the command of use_log for the path of the HSM token's log.
+        /// - Parameter command: returns the script that `use_log` runs, for the path of the HSM token's log.
         init(timeout: String = "5s", _ command: (_ uses: String) -> String) async throws {
             directory = try FreshDirectory()
             hsmToken = try ScriptedToken(try await TokenDirectory())

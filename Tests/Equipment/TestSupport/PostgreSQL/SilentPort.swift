@@ -19,7 +19,8 @@ public final class SilentPort: Sendable {
     ///   - address: an address in 127.0.0.0/8.
     ///   - port: the port number; 0 for any free port.
     public init(_ kind: Kind, address: String = "127.0.0.1", port: Int = 0) async throws {
-        // A queue of length 0 still holds one connection, which must be filled.
+        // Linux queues one connection even if the backlog is 0. A client of this type takes that place, so that the
+        // queue is full.
         let queue: Int32 = kind == .drops ? 0 : 128
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.backlog, value: queue)

@@ -48,7 +48,7 @@ import TokenForge
         // Without --await-restore the daemon exits, but its finding remains in the database.
         let refused = try await Program.run(Program.built("paytokend"), ["--config", nodes[1].configurationFile])
         #expect(refused.status == 78, "\(refused)")
-        // The third node has another HSM token, so it has no finding.
+        // The third node has a new HSM token, which remembers no head, so this node has no finding.
         let ownHSMToken = try await TokenDirectory()
         defer { withExtendedLifetime([hsmToken, ownHSMToken]) {} }
         let third = try await DaemonHarness(prepared: configuration("node-3", ownHSMToken, database))
