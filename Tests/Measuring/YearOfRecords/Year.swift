@@ -168,7 +168,8 @@ final class Year {
         return Truth.Place(node: node.name, sequence: sequence, time: time.text)
     }
 
-    /// Adds the signatures of the audit checkpoints since the last call to the HSM's log.
+    /// Adds a signature to the HSM's log for each audit checkpoint that the node has made since the last call of this
+    /// method.
     func noteSeals(of node: NodeRecord, _ now: Int64) throws {
         for keyId in node.takeSeals() { try tokenLog.use(keyId, "sign", at: now) }
     }

@@ -119,7 +119,8 @@ struct CountingTests {
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(14))
         #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.beginning.map(\.sequence) == [4])
         try await book.expectRecounted()
-        // Once the export contains node 2, only records before node 1's first line can be missing.
+        // Once the export contains node 2, only archived records can contain the deactivation. They are earlier than
+        // node 1's first remaining record, at hour 10.
         try book.add(.start(version: AuditText("1.0.0")), on: "node-2", at: 1)
         #expect(try book.counted().lateAfter(RecordBook.key) == RecordBook.time(10))
         try await book.expectRecounted()

@@ -70,7 +70,8 @@ struct SpelledDigestTests {
         ] { #expect(try digests(other) != normal, "\(other.json)") }
     }
 
-    /// Stores the payment under the digests of its client's spelling, as an earlier version of the gateway did.
+    /// Stores the payment as an earlier version of the gateway did: under the digests of the payment token and the
+    /// request exactly as the client spelled them.
     private func pay(_ submission: Submission, in store: any PaymentStore) async throws {
         let (request, now) = (try submission.request, Date())
         guard

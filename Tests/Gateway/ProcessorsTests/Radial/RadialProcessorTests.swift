@@ -180,7 +180,7 @@ struct RadialProcessorTests {
     func notTokenized(number: String, attribute: String) async throws {
         let reply = Self.reply(token: number, isToken: attribute)
         #expect(try await authorize(.answers(reply)).outcome == .unknown(.accountNumberNotTokenized))
-        // A decline's codes do not change the outcome then.
+        // The outcome is unknown even if the codes are those of a decline.
         let decline = Self.reply(
             token: number, isToken: attribute, response: "DECL", authorization: "ND01", bankCode: "")
         #expect(try await authorize(.answers(decline)).outcome == .unknown(.accountNumberNotTokenized))
@@ -309,7 +309,7 @@ struct RadialProcessorTests {
         let broken = try Self.submission(
             proof: .threeDSecure(ThreeDSecureProof(cryptogram: Self.secret("?"), eciIndicator: nil)))
         #expect(processor.objection(to: broken) == "a cryptogram that is not base64, or too long")
-        // Submitting such a payment sends nothing to Radial.
+        // The processor sends nothing to Radial for a payment to which it objects.
         #expect(
             await processor.authorize(discover, before: .now + .seconds(60), late: { _ in }) == .notSent(.notWritten))
     }
