@@ -41,7 +41,7 @@ struct ErrorTableTests {
         #expect(RefusalCode.forbidden.exitStatus == .notPermitted)
         #expect(RefusalCode.ledgerUnavailable.exitStatus == .tryAgainLater)
         #expect(RefusalCode.internalError.exitStatus == .defect)
-        #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 64, 66, 69, 70, 75, 77, 78])
+        #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 2, 64, 66, 69, 70, 75, 77, 78])
     }
 
     @Test("derives the exit status from the HTTP status if a newer daemon's code is unknown")
