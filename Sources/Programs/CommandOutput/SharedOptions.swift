@@ -20,7 +20,7 @@ package struct OutputOptions: ParsableArguments {
     }
 }
 
-/// The option `--reason` of the commands whose reason is written to the record.
+/// The option `--reason` of the commands whose reason is stored, in an audit record or in a payment's history.
 package struct ReasonOption: ParsableArguments {
     package static var help: ArgumentHelp {
         ArgumentHelp("The reason, for the record; at most 200 characters.", valueName: "text")

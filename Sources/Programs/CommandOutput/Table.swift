@@ -95,7 +95,8 @@ package struct Table {
         return (rows, excess() <= 0)
     }
 
-    /// Wraps values at blanks to the width that the names leave, but to at least `leastValues` columns.
+    /// Wraps the second column's values at blanks, so that each line fits next to the first column. The second column
+    /// keeps a width of at least `leastValues`, even if a line then exceeds the terminal.
     private static func wrapped(_ rows: [[String]], to width: Int) -> [[String]] {
         let leastValues = 24
         let room = max(leastValues, width - 2 - (widths(rows).first ?? 0))

@@ -49,9 +49,9 @@ package final class HTTPConnection: Sendable {
 
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     package func isAlive() async -> Bool {
-        // The event loop polls its sockets, and then runs the waiting tasks. The first task makes it poll. When the
-        // second task has run, the loop has noticed the end of a connection that had already ended. Only a loop that
-        // other tasks kept busy all the time may not have polled.
+        // The event loop alternates between polling its sockets and running the submitted tasks. The second task
+        // normally runs after a poll that began after this call. That poll detects a connection that had already ended.
+        // A loop that other tasks keep busy may run both tasks without a poll. An ended connection then appears open.
         for _ in 0..<2 {
             guard (try? await channel.eventLoop.submit {}.get()) != nil else { return false }
         }

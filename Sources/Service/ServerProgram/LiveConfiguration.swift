@@ -67,7 +67,8 @@ package final class Current<Value: Sendable>: Sendable {
 extension Current where Value: ServerConfiguration {
     /// Copies the parts that can change while the program runs. Everything else stays as it was at the start.
     ///
-    /// - Returns: the sections, and `log.format`, in which `new` differs and the old value stays in force until a restart.
+    /// - Returns: the names of the parts that `new` changes but that only a restart can replace: sections, or
+    ///   `log.format`. Their old values stay in force.
     package func applyReloadableParts(from new: Value) -> [String] {
         value.withLock { configuration in
             let parts = configuration.fixedParts(in: new) + [("log.format", configuration.log.format == new.log.format)]

@@ -24,7 +24,8 @@ extension PostgreSQLConnection {
         guard results.last?.tag == "COMMIT" else {
             throw PostgreSQLFailure.refused(.failedTransaction, statement: statements.count)
         }
-        // For example, a cancelled wait for the standby: the commit may then be on this server only.
+        // The server sends a warning, for example, if its wait for the standby was cancelled. The standby may then lack
+        // the commit, so that a failover would lose it.
         guard !hasWarned else {
             throw CommitInDoubt(reason: "PostgreSQL sent a warning at the commit: a standby may not have it.")
         }

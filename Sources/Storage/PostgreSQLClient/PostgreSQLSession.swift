@@ -104,8 +104,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         return attempt
     }
 
-    /// Makes a connection to a server whose tables have this version; blocks, in the resolver perhaps beyond
-    /// `deadline`.
+    /// Makes a connection to a server, and checks that its tables have the version that this program supports. Blocks
+    /// until `deadline` at most, or longer while the resolver blocks.
     ///
     /// - Throws: the client's own errors, and those of the store's check.
     package func connect(until deadline: ContinuousClock.Instant) throws -> PostgreSQLConnection {
@@ -148,7 +148,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
     package func reading<Value>(
         until deadline: ContinuousClock.Instant, _ body: (PostgreSQLConnection) throws -> Value
     ) throws -> Value {
-        // The connection of an attempt that ended too late may have ended in the meantime, too.
+        // Before the call, the session may have had a connection, or an attempt to open one that outlived an earlier
+        // deadline. Either connection may have ended unnoticed, so its loss permits one repetition.
         let isOld = connection != nil || attempt != nil
         do { return try body(current(until: deadline)) } catch let failure as PostgreSQLFailure {
             switch failure {

@@ -54,8 +54,9 @@ struct HandshakeLog: Sendable {
         logger.info("TLS handshake failed", metadata: metadata)
     }
 
-    /// Returns the names in `error:100000b8:SSL routines:OPENSSL_internal:NO_SHARED_CIPHER at FILE`, or another error's
-    /// own description.
+    /// Returns BoringSSL's names of the errors, such as `NO_SHARED_CIPHER` for an error whose description is
+    /// `error:100000b8:SSL routines:OPENSSL_internal:NO_SHARED_CIPHER at FILE`. Returns the description's beginning if
+    /// it contains no such name.
     private static func reason(_ error: any Error) -> String {
         let text = String(describing: error)
         let names = text.split(separator: "OPENSSL_internal:", omittingEmptySubsequences: false).dropFirst()

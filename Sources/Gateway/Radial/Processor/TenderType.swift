@@ -11,8 +11,8 @@ public enum TenderType: String, Sendable, CaseIterable {
     /// page "Credit Card Authorization (card not present)", URI example.
     public var authorizationPath: String { "creditcard/auth/\(rawValue).xml" }
 
-    /// Chooses by the account number's first digits (ISO/IEC 7812): 4; 51 to 55 and 2221 to 2720; 34 and 37. Returns
-    /// nil for other numbers.
+    /// Chooses by the account number's first digits (ISO/IEC 7812): 4 for Visa; 51 to 55 and 2221 to 2720 for
+    /// Mastercard; 34 and 37 for American Express. Returns nil for other numbers.
     public init?(accountNumber: borrowing SecretBytes) {
         guard accountNumber.count >= 4 else { return nil }
         var prefix = 0

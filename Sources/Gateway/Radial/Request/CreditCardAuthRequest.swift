@@ -1,8 +1,8 @@
 /// A backend's request to pay with an encrypted payment token: CreditCardAuthRequest of Radial's single-request flow.
 ///
 /// The parser applies all restrictions in the table of request elements on Radial's page. Required values must not be
-/// blank; elements that neither the table nor the schema names are refused. The amount is not in the document, but in
-/// the payment token.
+/// blank. The parser refuses an element that is in neither the table nor the schema. The amount is not in the document,
+/// but in the payment token.
 public struct CreditCardAuthRequest: Sendable, Equatable {
     /// The attribute requestId, 1 to 40 characters. A backend may omit the attribute: the schema requires it, but
     /// Radial's table does not mention it.

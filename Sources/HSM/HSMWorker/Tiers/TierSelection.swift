@@ -92,7 +92,9 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// Tests a new pair: a processing key's tier must also refuse a wrong tag.
+    /// Tests a generated or imported key. An identity key must sign. A processing key must open a good transaction, and
+    /// its tier must refuse one whose authentication tag is wrong.
+    /// - Returns: nil if the key passed, or if there is no tier for a processing key; otherwise the fault.
     func selfTestFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         switch entry.use {
         case .processing:

@@ -71,8 +71,8 @@ extension OpenToken {
         add(found)
     }
 
-    /// The time limit for reading one page. It is well below the daemon's limit for a request, since a request for a
-    /// first page also makes the searches.
+    /// The time limit for reading one page. It is well below the daemon's limit for a request, because the request for
+    /// a listing's first page also searches the HSM token for keys and certificates, outside this limit.
     private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
 
     private func serve(_ page: [KeyDescription], _ listing: KeyListing) {

@@ -3,8 +3,8 @@
 enum PostgreSQLPaymentTables {
     static let schema = "paytoken_gateway"
 
-    /// The statements that lead from each version to the next; the first create version 1. Published statements never
-    /// change, because existing databases were made with them.
+    /// One list of statements for each version. The first list creates version 1. Each further list upgrades a store by
+    /// one version. Published statements never change, because existing databases were made with them.
     static let steps = [version1, version2]
 
     private static let version1 = [

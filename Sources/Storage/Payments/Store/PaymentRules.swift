@@ -74,8 +74,8 @@ extension PaymentArrival {
     /// Returns the payment token's payment. If there are several payments, returns the one whose payment token
     /// paytokend has released, since no other can have been sent.
     ///
-    /// - Parameter found: the client's own payments by the payment token's digests and by the transaction that it
-    ///   states.
+    /// - Parameter found: the client's own payments that have one of the payment token's digests, or the transaction
+    ///   that the payment token states.
     func payment(among found: [Payment]) -> Payment? {
         found.first { $0.transaction != nil } ?? found.first { $0.key == key } ?? found.first
     }

@@ -36,8 +36,8 @@ public protocol PaymentStore: Sendable {
     /// Stores the processor's response: `authorized`, `captured`, `declined` or `error`; or `pending` if the processor
     /// gave no response.
     ///
-    /// A `pending` payment is accepted as well as a `submitting` one, since the response may be late, or the answer to
-    /// a query about the payment. Storing an outcome a second time changes nothing.
+    /// The payment may be `submitting` or `pending`. It is `pending` if the response is late, or if it answers a later
+    /// query about the payment. Storing an outcome a second time changes nothing.
     ///
     /// - Returns: the payment as it is stored. If a different outcome was stored before, for example by a person, it is
     ///   kept, and the response becomes a line of the history (``PaymentChange/isContradiction``).
@@ -119,7 +119,7 @@ public struct PaymentArrival: Sendable {
     public let since: Date?
     public let attempt: PaymentAttempt
 
-    /// The digests of the original spelling, 32 bytes each.
+    /// The digests of the payment token and of the request as the client spelled them, 32 bytes each.
     public struct SpellingDigests: Sendable, Equatable {
         public let tokenDigest: [UInt8]
         public let requestDigest: [UInt8]
