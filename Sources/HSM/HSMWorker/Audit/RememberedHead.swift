@@ -81,16 +81,8 @@ extension OpenToken {
 
 extension Session {
     private mutating func create(_ remembered: RememberedHead, _ line: [UInt8]) throws(CallError) -> ObjectHandle {
-        do throws(CallError) {
-            return try createObject(remembered.template(line, isPrivate: true))
-        } catch {
-            guard error.isAboutTemplate else { throw error }
-            let refusal = error
-            do throws(CallError) {
-                return try createObject(remembered.template(line, isPrivate: false))
-            } catch {
-                throw error.isAboutTemplate ? refusal : error
-            }
+        try firstAccepted(of: [true, false]) { (isPrivate) throws(CallError) in
+            try createObject(remembered.template(line, isPrivate: isPrivate))
         }
     }
 

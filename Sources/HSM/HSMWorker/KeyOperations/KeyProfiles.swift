@@ -50,19 +50,36 @@ extension OpenToken {
     ) throws(CallError) -> ObjectHandle {
         let all = KeyProfile.forImport(needsUnwrap: needsUnwrap(objects.publicKey.algorithm, objects.use))
         let known = importProfile.withLock { $0 }.flatMap { all.contains($0) ? $0 : nil }
-        var refusal: CallError?
-        for profile in [known].compactMap(\.self) + all.filter({ $0 != known }) {
-            do throws(CallError) {
-                let object = try session.store(objects, privateKey, profile, &created)
-                importProfile.withLock { $0 = profile }
-                return object
-            } catch {
-                guard error.isAboutTemplate else { throw error }
-                refusal = refusal ?? error
-            }
+        let ordered = [known].compactMap(\.self) + all.filter { $0 != known }
+        return try firstAccepted(of: ordered) { (profile) throws(CallError) in
+            let object = try session.store(objects, privateKey, profile, &created)
+            importProfile.withLock { $0 = profile }
+            return object
         }
-        throw refusal ?? CallError(call: "C_CreateObject", cause: .implausible("no form of a key's template"))
     }
+}
+
+/// Tries forms of a template in order, until the HSM token accepts one.
+///
+/// - Parameters:
+///   - forms: at least one.
+///   - isRefusal: returns true for an error after which the next form is tried.
+/// - Throws: the first refusal if the HSM token refuses every form; any other error at once.
+func firstAccepted<Form, Accepted>(
+    of forms: [Form], isRefusal: (CallError) -> Bool = { $0.isAboutTemplate },
+    _ attempt: (Form) throws(CallError) -> Accepted
+) throws(CallError) -> Accepted {
+    var refusal: CallError?
+    for form in forms {
+        do throws(CallError) {
+            return try attempt(form)
+        } catch {
+            guard isRefusal(error) else { throw error }
+            refusal = refusal ?? error
+        }
+    }
+    guard let refusal else { preconditionFailure("There is at least one form.") }
+    throw refusal
 }
 
 extension Session {
@@ -100,17 +117,11 @@ extension Session {
         _ mechanism: Mechanism, in profiles: [KeyProfile],
         _ templates: (KeyProfile) -> (publicKey: Template, privateKey: Template)
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
-        var refusal: CallError?
-        for profile in profiles {
+        // A TPM's library reports a refused attribute as a general error.
+        func isRefusal(_ error: CallError) -> Bool { error.isAboutTemplate || error.returnValue == .generalError }
+        return try firstAccepted(of: profiles, isRefusal: isRefusal) { (profile) throws(CallError) in
             let (publicKey, privateKey) = templates(profile)
-            do throws(CallError) {
-                return try generateKeyPair(mechanism, publicKey: publicKey, privateKey: privateKey)
-            } catch {
-                // A TPM's library reports a refused attribute as a general error.
-                guard error.isAboutTemplate || error.returnValue == .generalError else { throw error }
-                refusal = refusal ?? error
-            }
+            return try generateKeyPair(mechanism, publicKey: publicKey, privateKey: privateKey)
         }
-        throw refusal ?? CallError(call: "C_GenerateKeyPair", cause: .implausible("no form of a key's template"))
     }
 }
