@@ -2,7 +2,6 @@ import ArgumentParser
 import CommandOutput
 import DaemonAPI
 import Foundation
-import SecretMemory
 import StrictJSON
 
 struct TokenInitCommand: AsyncParsableCommand {
@@ -75,15 +74,7 @@ struct TokenInitCommand: AsyncParsableCommand {
             dryRun.report("\(worker) would initialise an HSM token with the label \(label)")
             return
         }
-        switch format.output {
-        case .json: try Console.output(json: output)
-        case .table:
-            guard let answer = try? JSONValue(parsing: output) else {
-                throw CommandFailure(
-                    .defect, "internal_error: \(worker) initialised the HSM token, but did not report it.")
-            }
-            try Console.output(Table(pairs: Flattening.pairs(answer)).text)
-        }
+        try WorkerProgram.show(output, after: "\(worker) initialised the HSM token", format)
     }
 }
 
@@ -140,5 +131,18 @@ enum WorkerProgram {
         }
         guard process.terminationStatus == 0 else { throw ExitCode(process.terminationStatus) }
         return bytes
+    }
+
+    /// Shows the line of JSON that the worker's executable wrote.
+    /// - Parameter done: what was done, for the error if the line cannot be read.
+    static func show(_ output: [UInt8], after done: String, _ format: OutputOptions) throws {
+        switch format.output {
+        case .json: try Console.output(json: output)
+        case .table:
+            guard let answer = try? JSONValue(parsing: output) else {
+                throw CommandFailure(.defect, "internal_error: \(done), but did not report it.")
+            }
+            try Console.output(Table(pairs: Flattening.pairs(answer)).text)
+        }
     }
 }

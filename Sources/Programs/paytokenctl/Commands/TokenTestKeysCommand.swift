@@ -2,7 +2,6 @@ import ArgumentParser
 import CommandOutput
 import Foundation
 import SecretMemory
-import StrictJSON
 
 struct TokenTestKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -49,14 +48,6 @@ struct TokenTestKeysCommand: AsyncParsableCommand {
         ]
         if let initArgs { arguments += ["--init-args", initArgs] }
         let output = try WorkerProgram.run(worker, arguments)
-        switch format.output {
-        case .json: try Console.output(json: output)
-        case .table:
-            guard let answer = try? JSONValue(parsing: output) else {
-                throw CommandFailure(
-                    .defect, "internal_error: \(worker) removed the test keys, but did not report it.")
-            }
-            try Console.output(Table(pairs: Flattening.pairs(answer)).text)
-        }
+        try WorkerProgram.show(output, after: "\(worker) removed the test keys", format)
     }
 }

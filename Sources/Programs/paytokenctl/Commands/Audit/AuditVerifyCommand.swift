@@ -129,12 +129,10 @@ struct AuditVerifyCommand: AsyncParsableCommand {
                     verdict, lines: verification.lines, records: verification.records, archives: archives))
         }
         switch verdict {
-        case .intact(let ranges):
+        case .intact(let ranges), .unsealed(let ranges):
             // The daemon itself returns the record of its own node only.
             let absent = given.export == nil ? [] : verification.absentNodes
-            if let failure = VerificationInputs.endIsUnknown(ranges, absent: absent) { throw failure }
-        case .unsealed(let ranges):
-            throw VerificationInputs.isUnsealed(ranges.first { $0.sealedAt == nil } ?? ranges.first { !$0.isSealed })
+            if let failure = VerificationInputs.endFailure(of: ranges, absent: absent) { throw failure }
         case .filtered: throw VerificationInputs.isFiltered
         case .broken(let fault): throw VerificationInputs.isBroken(fault)
         }

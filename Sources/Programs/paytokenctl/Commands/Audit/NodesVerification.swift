@@ -201,10 +201,7 @@ struct NodesReport {
         }
         guard !parts.isEmpty else { throw CommandFailure(.no, "chain_unsealed: there is no record.") }
         let ranges = parts.compactMap(\.verdict.range)
-        if let unsealed = ranges.first(where: { $0.sealedAt == nil }) ?? ranges.first(where: { !$0.isSealed }) {
-            throw VerificationInputs.isUnsealed(unsealed)
-        }
-        if let failure = VerificationInputs.endIsUnknown(ranges, absent: absentNodes) { throw failure }
+        if let failure = VerificationInputs.endFailure(of: ranges, absent: absentNodes) { throw failure }
     }
 
     // MARK: For programs

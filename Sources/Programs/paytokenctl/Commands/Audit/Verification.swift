@@ -117,17 +117,17 @@ enum VerificationInputs {
 
 extension VerificationInputs {
 
-    /// The failure of a chain that no checkpoint seals to its end.
-    static func isUnsealed(_ range: ChainRange?) -> CommandFailure {
-        let record = range.map { "node \($0.node.name)'s record" } ?? "the record"
-        return CommandFailure(
-            range?.sealedAt == nil ? .no : .endUnknown,
-            "chain_unsealed: no checkpoint seals the end of \(record), so it may have been changed. An export's last line is a "
-                + "checkpoint: export again, and check that the HSM token is available (paytokenctl status).")
-    }
-
-    /// The failure of intact records whose end is unknown; nil if their ends are known and no node is absent.
-    static func endIsUnknown(_ ranges: [ChainRange], absent: [AuditNode]) -> CommandFailure? {
+    /// The failure of chains that have no fault; nil if each is sealed to its known end and no node is absent.
+    static func endFailure(of ranges: [ChainRange], absent: [AuditNode]) -> CommandFailure? {
+        // A chain without any checkpoint comes first: nothing in it was verified.
+        let unsealed = ranges.first { $0.sealedAt == nil } ?? ranges.first { !$0.isSealed }
+        if unsealed != nil || ranges.isEmpty {
+            let record = unsealed.map { "node \($0.node.name)'s record" } ?? "the record"
+            return CommandFailure(
+                unsealed?.sealedAt == nil ? .no : .endUnknown,
+                "chain_unsealed: no checkpoint seals the end of \(record), so it may have been changed. An export's last line is "
+                    + "a checkpoint: export again, and check that the HSM token is available (paytokenctl status).")
+        }
         if !absent.isEmpty {
             let names = absent.prefix(20).map(\.name).joined(separator: ", ")
             return CommandFailure(
