@@ -17,7 +17,7 @@ enum WorkerOutput {
     /// - Parameter take: receives each line that is kept, on that thread.
     static func read(from descriptor: OwnedDescriptor, _ take: @escaping @Sendable (Line) -> Void) {
         let thread = Thread {
-            var lines = BoundedLines()
+            var lines = KeptLines()
             var buffer = [UInt8](repeating: 0, count: 4096)
             while true {
                 let count = unsafe Glibc.read(descriptor.number, &buffer, buffer.count)
@@ -33,7 +33,7 @@ enum WorkerOutput {
     }
 
     /// Divides bytes into lines, and drops lines and bytes that exceed the limits.
-    struct BoundedLines {
+    struct KeptLines {
         private var begun: [UInt8] = []
         private var dropped = 0
         /// The number of lines that were kept since the beginning of the current period, ``since``.

@@ -10,7 +10,7 @@ struct WorkerOutputTests {
 
     @Test("keeps some lines of each minute, counts the others, and cuts long ones")
     func bounds() {
-        var lines = WorkerOutput.BoundedLines()
+        var lines = WorkerOutput.KeptLines()
         let now = ContinuousClock.now
         #expect(lines.add("be".utf8, at: now).isEmpty)
         #expect(lines.add("gun\n\nsecond\n".utf8, at: now).map(\.text) == ["begun", "second"])

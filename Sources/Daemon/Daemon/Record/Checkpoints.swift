@@ -250,16 +250,11 @@ struct HSMTokenMemory {
     ///
     /// - Returns: true if the record counts as sealed without a stored head; false if the call must be repeated.
     mutating func failed(_ failure: WorkerFailure) -> Bool {
-        switch failure.kind {
-        case .auditRefused: break
-        case .deadlineExceeded:
-            fault = failure.message
-            guard !hasRemembered else { return false }
-            hasHung = true
-        default: return false
-        }
+        guard [.auditRefused, .deadlineExceeded].contains(failure.kind) else { return false }
         fault = failure.message
-        return true
+        guard failure.kind == .deadlineExceeded else { return true }
+        hasHung = !hasRemembered
+        return hasHung
     }
 
     var warnings: [String] {
