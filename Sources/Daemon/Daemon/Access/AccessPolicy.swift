@@ -104,8 +104,8 @@ struct Caller: Sendable, Equatable {
     /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
-    /// The client on whose behalf the caller sends this request, by the name that the caller gives. It serves fairness
-    /// only, and is neither recorded nor trusted.
+    /// The client on whose behalf the caller sends this request, by the name that the caller gives. The daemon uses the
+    /// name only to share its capacity fairly among clients. It neither records the name nor trusts it.
     private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {
@@ -118,7 +118,7 @@ struct Caller: Sendable, Equatable {
         merchants = rule.merchants
     }
 
-    /// Returns a copy of the caller that acts for this client.
+    /// Returns a copy of the caller with this client in ``client``.
     func asking(for client: ClientName?) -> Caller {
         var caller = self
         caller.client = client
@@ -138,8 +138,8 @@ struct Caller: Sendable, Equatable {
 }
 
 extension Requester {
-    /// - Parameter origin: the request's connection. Its calls are dropped when the peer closes it. Nil if they are to be
-    ///   made in any case.
+    /// - Parameter origin: the request's connection. When the peer closes the connection, the request's queued HSM
+    ///   calls are dropped. Nil if the calls must be made in any case.
     init(_ caller: Caller, from origin: RequestOrigin? = nil) {
         self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
     }

@@ -31,7 +31,8 @@ struct AuditKeyChange: Sendable {
     /// Allows one change at a time. The second of two concurrent changes thus sees the result of the first.
     private let lock = AsyncLock()
 
-    /// Returns the parameters that an approval covers: the replacement of this audit key only, not of its successor.
+    /// Returns the digest that an approval covers. It contains the present audit key, so that the approval cannot be
+    /// used to replace a later key.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
@@ -67,8 +68,9 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// Replaces the audit key in four steps. The ledger plans the new key, the HSM token generates it, the record announces
-    /// it, and the former key seals that announcement. Then one transaction puts the new key into service and records that.
+    /// Replaces the audit key. The ledger stores the new key's identifier as planned, and the HSM token generates the
+    /// key. The record announces the new key, and the former key seals that announcement. Then one transaction puts the
+    /// new key into service and records the change.
     ///
     /// An auditor who has the former key can therefore verify that the new one is its successor. If an interruption ends
     /// these steps early, the former key continues to sign, and the next change uses the planned key.
@@ -103,8 +105,8 @@ struct AuditKeyChange: Sendable {
         return next.checkpointKey
     }
 
-    /// Makes the key sign from now on. The change is already recorded, so a seal that fails here is only logged. Later
-    /// seals and the next start retry it.
+    /// Makes the key sign from now on. The change is already recorded, so a failure to seal the record is only logged.
+    /// The record is then sealed when the next audit checkpoint is due, or at the next start.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))
@@ -116,8 +118,8 @@ struct AuditKeyChange: Sendable {
         }
     }
 
-    /// Returns the key in service, and the identifier of a key that was planned but never put into service; nil if there is
-    /// none.
+    /// Returns the key in service, and the identifier of a key that was planned but never put into service. `planned`
+    /// is nil if there is no such key.
     private func keys() async throws(Refusal) -> (current: CheckpointKey, planned: [UInt8]?) {
         let stored = try await refusing(ledger: await ledger.auditKeys())
         guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(point: point)

@@ -6,19 +6,19 @@ import Ledger
 import Logging
 import Refusals
 
-/// Accepts the daemon's clock as right, although the ledger has later times from when a clock was wrong. A second person
-/// must approve.
+/// Accepts the daemon's clock as right, although the ledger contains later times, which were written while a clock was
+/// ahead. A second person must approve.
 ///
 /// The claims that were pruned while a clock was ahead are lost. The daemon therefore cannot tell whether an earlier
-/// payment token was released. To release none twice, it serves only payment tokens that were signed after a fence: the
-/// acceptance time plus the widest signing-time window. Payment tokens that were signed before the fence and have no claim
-/// stay refused for good.
+/// payment token was released. To prevent a second release, it serves only payment tokens that were signed after a
+/// fence: the acceptance time plus the widest signing-time window. Payment tokens that were signed before the fence and
+/// have no claim stay refused for good.
 ///
-/// The fence is late enough for this reason. Every pruned claim was made before the acceptance. A payment token is
-/// claimed only while its signing time, which Apple sets, is within the window around the clock. So no payment token
-/// with a pruned claim was signed more than a window after its claim. If the clock were late at the acceptance, the
-/// fence would be too early. The fence is therefore at least a window after the last release in the record. Claims that
-/// remain continue to refuse repeats.
+/// The fence is late enough, as the following steps show. Every pruned claim was made before the acceptance. A payment
+/// token is claimed only while its signing time, which Apple sets, is within the window around the clock. So no payment
+/// token with a pruned claim was signed more than a window after its claim. If the clock were late at the acceptance,
+/// the fence would be too early. The fence is therefore at least a window after the last release in the record. Payment
+/// tokens whose claims were not pruned are still refused as replays.
 struct ClockAcceptance: ClockAccepting {
     /// The changes that an acceptance would make.
     struct Plan: Sendable, Equatable {
@@ -26,8 +26,8 @@ struct ClockAcceptance: ClockAccepting {
         /// The time of the newest record, if the clock is earlier. After the acceptance the daemon disregards that time.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence; nil if the ledger's limit for payment tokens without a claim does not change. A shared ledger may set
-        /// a later fence.
+        /// The fence, which replaces ``forgottenBefore``; nil if that limit does not change. A shared ledger may set a
+        /// later fence.
         var servedFrom: Date?
     }
 
@@ -78,7 +78,8 @@ struct ClockAcceptance: ClockAccepting {
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
-    /// Returns the parameters that an approval covers: the ledger's times that were ahead of the clock at the request.
+    /// Returns the digest that an approval covers. It contains the ledger's times that were ahead of the clock when the
+    /// approval was requested.
     static func parameters(_ plan: Plan) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptClock)
         parameters.add(plan.newestRecord.map { AuditTime($0).text })
@@ -119,7 +120,7 @@ struct ClockAcceptance: ClockAccepting {
         )
     }
 
-    /// - Returns: the plan, with the fence that the ledger has set.
+    /// - Returns: the plan, in which ``Plan/servedFrom`` is the fence that the ledger has set.
     private func carryOut(
         _ planned: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -153,7 +154,8 @@ struct ClockAcceptance: ClockAccepting {
 /// Takes an older ledger into service although the HSM token remembers a newer one. A second person must approve.
 struct RestoreAcceptance: RestoreAccepting {
     enum Outcome: Sendable {
-        /// The ledger's last sequence, the sequence that the HSM token remembers, and the fence.
+        /// The restore was accepted. The values are the ledger's last sequence, the sequence that the HSM token
+        /// remembered, and the fence.
         case accepted(ledgerSequence: Int, hsmTokenSequence: Int?, servedFrom: Date?)
         case pending(Approval)
         /// The dry run found no reason to refuse the acceptance.
@@ -197,18 +199,19 @@ struct RestoreAcceptance: RestoreAccepting {
 
 // MARK: The routes' interfaces
 
-/// The interface through which a route takes a ledger into service that disagrees with the HSM token.
+/// The interface of the route that takes a ledger into service although it disagrees with the HSM token.
 protocol RestoreAccepting: Sendable {
     /// Checks that the restore may be accepted. Then records the acceptance, or requests a second person's approval.
     ///
     /// - Parameter withoutFinding: true to set the fence even if ledger and HSM token agree.
-    /// - Throws: invalid_state if there is nothing to accept, or if an acceptance would not help.
+    /// - Throws: invalid_state if there is nothing to accept, if a signing-time window is off on any node, or if the
+    ///   HSM token cannot seal the ledger's record even after an acceptance.
     func accept(
         reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
-/// The interface through which a route accepts the daemon's clock although the ledger has later times.
+/// The interface of the route that accepts the daemon's clock although the ledger contains later times.
 protocol ClockAccepting: Sendable {
     /// Checks that the clock may be accepted. Then records the acceptance, or requests a second person's approval.
     ///

@@ -45,7 +45,8 @@ extension AccessPolicy {
         gateway.map { warn(ofExpectationsOf: $0, sections) }
     }
 
-    /// Warns if the gateway's rule has `require_expected`: the gateway's Radial documents cannot contain these members.
+    /// Warns if the rule that matches the gateway has `require_expected`. The documents of Radial's interface cannot
+    /// contain these members, so the gateway would answer such payments with 500.
     private func warn(ofExpectationsOf gateway: Accounts.User, _ sections: [ConfigurationSection]) {
         let peer = PeerCredentials(uid: gateway.uid, gid: gateway.gid, groups: Accounts.groups(of: gateway))
         guard let place = rules.firstIndex(where: { $0.matches(peer, overflow: overflow) }),

@@ -6,7 +6,8 @@ import HostSystem
 
 /// The section `approvals`: the second person for critical operations.
 struct ApprovalSettings: Sendable, Equatable {
-    /// The number of persons that such an operation needs, the requester included: 2, or 1 if no second person is needed.
+    /// The number of persons that a critical operation needs, including the requester: 2, or 1 if no second person is
+    /// needed.
     var people = 2
     /// The time after which an undecided request expires.
     var expire: Duration = .seconds(86_400)
@@ -47,8 +48,8 @@ extension ApprovalSettings {
 }
 
 extension AccessPolicy {
-    /// The number of accounts to which the rules give `admin`. Nil if it cannot be determined, or if root or the daemon's
-    /// own user is among them: no rule shows how many people can become those with sudo.
+    /// The number of accounts to which the rules give `admin`. Nil if it cannot be determined, or if root or the
+    /// daemon's own user is among them: no rule shows how many people can become such a user with sudo.
     var personsWithAdmin: Int? {
         let rules = rules.filter { $0.roles.contains(.admin) }
         let unbound: Set<UInt32> = [0, geteuid()]
@@ -58,7 +59,7 @@ extension AccessPolicy {
             if let user = rule.user {
                 candidates = [Accounts.user(user.name)].compactMap { $0 }
             } else if let group = rule.group {
-                // A group without a name in the system's database has no list of members.
+                // If the system's user database has no group of this name, the members are unknown.
                 guard let members = Accounts.members(ofGroup: group.name) else { return nil }
                 candidates = members.users
             } else {

@@ -57,7 +57,8 @@ extension Configuration: ServerConfiguration {
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
-        // Only the daemon's user can read this directory. The HSM tokens' names are unique and are valid file names.
+        // The file names cannot collide or leave the directory, since the HSM tokens' names are unique and valid as
+        // file names. Only the daemon's user can read the directory.
         let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"

@@ -145,7 +145,7 @@ extension HSMTokenSettings {
         return section.secretFile("pin_file", use: tokenUse)
     }
 
-    /// The part of a problem report that says what other accounts could do with a PIN that they can read.
+    /// The words with which a problem report states what other accounts can do with a PIN that they can read.
     private static let tokenUse = "use the HSM token without the daemon"
 
     private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {

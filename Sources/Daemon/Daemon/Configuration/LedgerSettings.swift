@@ -39,8 +39,8 @@ struct LedgerSettings: Sendable, Equatable {
     }
 
     var place: Place
-    /// The node's name. Nil is possible only for an SQLite ledger: it means the host name at the first start, which the
-    /// ledger then keeps.
+    /// The node's name. If it is nil, the ledger takes the host name at its first start and keeps that name; only an
+    /// SQLite ledger permits nil.
     var node: String?
     var retainClaims: Duration
     /// The archiving of old records; nil if records stay in the ledger for ever.

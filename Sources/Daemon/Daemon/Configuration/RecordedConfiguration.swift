@@ -11,8 +11,8 @@ extension Configuration {
     /// The configuration's values as the record contains them (`configuration_values`), each under the names of its section
     /// and key. Settings that the file leaves out are recorded with their defaults.
     ///
-    /// The values contain no secret, and nothing that could contain one. Of a worker's environment only the names are
-    /// recorded, of a file with a secret only the path, and of `init_args` only that it is set.
+    /// The values contain no secret, and nothing that could contain one. The record has only the names of a worker's
+    /// environment variables, only the path of a file with a secret, and only the fact that `init_args` is set.
     var recordedValues: ConfigurationValues {
         var values = ConfigurationValues()
         access.write(into: &values)

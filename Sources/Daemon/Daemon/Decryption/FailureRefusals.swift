@@ -105,8 +105,8 @@ extension WorkerFailure {
     }
 }
 
-// The refusals for a caller that requested a signature. Their sentences differ, since no payment token was decrypted, and a
-// signature is not repeated with a reference.
+// The refusals for a caller that requested a signature. Their sentences differ from those for payment tokens, since no
+// payment token was decrypted, and a reference does not repeat a signature.
 
 extension WorkerFailure {
     var signatureRefusal: Refusal {

@@ -142,7 +142,8 @@ struct TokenDecryptor: Sendable {
             paymentData: opened.plaintext, audit: claimed.audit)
     }
 
-    /// Performs step 1 only. No key is used, and no claim is made.
+    /// Verifies Apple's signature, its chain and its time (step 1 of Apple's reference), and does nothing else. No key
+    /// is used, and no claim is made.
     ///
     /// - Parameter moment: the time at which the signing-time window is evaluated; nil for the current time.
     func verify(
@@ -164,8 +165,9 @@ struct TokenDecryptor: Sendable {
         return (evidence, try await trust.evaluate(evidence))
     }
 
-    /// Refuses a payment token outside the signing-time window, unless it may repeat a release. The contract exempts
-    /// repeats from the window, but from no other check. The claim finally decides whether this is a repeat.
+    /// Refuses a payment token outside the signing-time window, unless its release may be a repeat. The contract
+    /// exempts repeats from the window, but from no other check. Only the claim, which is made later, decides if the
+    /// release is a repeat.
     ///
     /// - Returns: nil inside the window, where a first release is permitted. Outside the window, the kind of repeat;
     ///   ``Repeatability/no`` is never returned, since it causes a refusal.
@@ -190,7 +192,8 @@ struct TokenDecryptor: Sendable {
         case _ where key.use != .processing:
             throw Refusal(
                 .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")
-        // A key that no HSM token lists now may return, so it gets a refusal to retry, unless its state does not decrypt.
+        // An HSM token may list a missing key again later. The refusal of a missing key therefore permits a retry,
+        // unless the key's state forbids decryption.
         case .served, .missing:
             guard key.decrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
@@ -239,7 +242,8 @@ struct TokenDecryptor: Sendable {
             scheme = .rsaV1
             otherInfo = []
         default:
-            // The signed version does not fit the key's algorithm, so Apple did not encrypt the payment token to this key.
+            // The payment token's version does not match the key's algorithm, so Apple did not encrypt the payment
+            // token to this key.
             throw .decryptionFailed
         }
         let decryption = Decryption(
@@ -276,8 +280,8 @@ struct TokenDecryptor: Sendable {
             + "time.",
         details: "the last release was by an attempt that is not in after")
 
-    /// Counts a repeat whose payment is not what the caller expects, since it cost the HSM as much as a released one. If
-    /// counting fails, the repeat is refused for its original reason.
+    /// Counts a repeat that is refused because its payment is not what the caller expects, since it used the HSM as
+    /// much as a released repeat. If counting fails, the repeat is refused for its original reason.
     private func countIfRepeat(_ release: Release) async {
         guard release.referenceDigest != nil else { return }
         do throws(LedgerFailure) {

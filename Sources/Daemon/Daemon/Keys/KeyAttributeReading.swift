@@ -17,8 +17,8 @@ extension HSMToken: KeyAttributeSource {}
 
 /// Reads a key's current attributes from the HSM tokens that show the key.
 ///
-/// Only one key is read at a time. In some HSM tokens a search reads every object, so several reads at once could take most
-/// sessions from the payments.
+/// Only one key is read at a time. In some HSM tokens a search reads every object, so several concurrent reads could
+/// occupy most session slots, and payments would have to wait for them.
 struct KeyAttributeReading: Sendable {
     let hsmTokens: [any KeyAttributeSource]
     private let lock = AsyncLock()

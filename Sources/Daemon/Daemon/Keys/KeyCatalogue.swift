@@ -26,8 +26,8 @@ final class KeyCatalogue: Sendable {
         /// ``single`` has single keys that wait for the same reason.
         var whole: [String: [KeyDescription]] = [:]
         var single: [PublicKeyHash: [String: [KeyDescription]]] = [:]
-        /// The single keys that an HSM token showed recently, by its name. They replace older descriptions in a listing
-        /// that began before.
+        /// The keys that were recently read one by one, by the HSM token's name. They replace the descriptions in a
+        /// listing that began before they were read.
         var recent: [String: [PublicKeyHash: (keys: [KeyDescription], at: ContinuousClock.Instant)]] = [:]
         /// The names of the HSM tokens that no worker has opened since the daemon's start.
         var unopened: Set<String>

@@ -45,8 +45,8 @@ extension KeyAdministration {
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await requireWritableLedger()
         draft.used(hsmToken: hsmToken.name)
-        // Only one generation runs at a time. Otherwise an unfinished pair of a worker that ended could belong to either of
-        // two orders.
+        // Only one generation runs at a time. If a worker ends and leaves an unfinished key pair, that pair could
+        // otherwise belong to either of two generations.
         await generationLock.acquire()
         defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)

@@ -34,7 +34,8 @@ extension KeyAdministration {
         case changed(KeyEntry, warnings: [String])
         /// The dry run found no reason to refuse: the certificate would serve this merchant, in these HSM tokens.
         case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
-        /// The import waits for a second person. After the approval, the requester repeats the command with it.
+        /// The import waits for a second person. After the approval, the requester repeats the command with the
+        /// approval's identifier.
         case pending(Approval)
     }
 
@@ -111,8 +112,8 @@ extension KeyAdministration {
         draft.setSubject(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
             if certificate.purpose.use == nil {
-                // A certificate of the wrong kind is refused for that reason, which tells the caller more than that the key
-                // is not here.
+                // This throws for a certificate that is not Apple's for merchants. That reason tells the caller more
+                // than `key_not_found` would.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
             }
             throw Refusal(
@@ -318,7 +319,7 @@ extension KeyAdministration {
         let certificate: MerchantCertificate
         let merchant: String
         let use: KeyUse
-        /// The ledger's record of the key before the activation; nil if it has none.
+        /// The ledger's record of the key before the activation; nil if the ledger does not have the key.
         let known: KeyRecord?
         let origin: KeyRecord.Origin
         var approval: AdministrativeChange.ApprovalStep?

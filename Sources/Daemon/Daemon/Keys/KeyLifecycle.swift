@@ -46,7 +46,8 @@ struct KeyLifecycle: Sendable {
         draft.setEvent(Self.event(wanted.to, wanted.reason, approval: nil))
         let known = try await keyRecord(of: entry)
         if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
-            // The key is already recorded as destroyed, but an HSM token could not be reached then. This completes it.
+            // The key is already recorded as destroyed, but an HSM token still has its objects. Destroying those
+            // completes the earlier command.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
             await destructionLock.acquire()
             defer { destructionLock.release() }

@@ -81,7 +81,8 @@ struct KeyRotations: Sendable {
         return Rotation.all(among: keys, now: now)
     }
 
-    /// Returns the reason why no HSM token can use the key now, in any state of the key; nil if one can.
+    /// Returns the reason why no HSM token can use the key now; nil if an HSM token can use it. The key's state does
+    /// not matter.
     private func fault(of hash: PublicKeyHash) -> String? {
         guard let entry = index.entry(hash) else { return KeyEntry.Condition.missing.explanation }
         if let explanation = entry.condition.explanation { return explanation }
@@ -168,7 +169,8 @@ struct KeyRotations: Sendable {
             guard let shown = rotation ?? before.first else { throw .defect }
             return Started(rotation: shown, created: true, request: nil)
         case .made(let entry, _):
-            // The generation has its record. If the request is refused, that gets a record of its own.
+            // The generation is already recorded. The draft must not refer to that record, so that a refused
+            // certificate request gets a separate one.
             draft.recorded(at: nil)
             let request = try await administration.certificateRequest(
                 for: entry, by: caller, dryRun: false, draft: draft)

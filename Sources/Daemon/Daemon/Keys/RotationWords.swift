@@ -40,7 +40,8 @@ extension Rotation {
 
     // MARK: Notes
 
-    /// Additional sentences for people.
+    /// The sentences about faults, unused keys and refused payment tokens, which the API returns in addition to
+    /// ``next``.
     var remarks: [String] {
         let faults = ([newKey].compactMap { $0 } + oldKeys).compactMap { key in
             key.fault.map { "Key \(key.short): \($0)" }

@@ -105,7 +105,8 @@ struct Instruments: Sendable {
         Mirror(reflecting: self).children.compactMap { $0.value as? any MetricFamily }
     }
 
-    /// Sets the metric of insecure settings to those of the configuration and ledger in force, and removes all others.
+    /// Sets the metric of insecure settings: one time series for each insecure setting in force, and none for any other
+    /// setting.
     func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
         insecureSettings.replaceAll(
             (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })

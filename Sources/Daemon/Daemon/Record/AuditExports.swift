@@ -55,14 +55,14 @@ struct ChainExport: Sendable {
         }
     }
 
-    /// Writes new lines until the task is cancelled. An audit checkpoint comes directly after the record that it seals. If
-    /// it is stored too late for that, it is left out, and the next audit checkpoint seals those records too.
+    /// Writes new lines until the task is cancelled. An audit checkpoint comes directly after the record that it seals.
+    /// An audit checkpoint that is stored too late for that is left out, since the next one seals the same records too.
     private func follow(from start: Position, _ writer: BodyWriter) async throws {
         var end = start
         while true {
             try Task.checkCancellation()
-            // Reading starts at the last written record, since an audit checkpoint of it may have been stored in the
-            // meantime.
+            // Reading starts at the last written record, since an audit checkpoint that seals this record may have been
+            // stored in the meantime.
             let lines = try await trail.lines(max(end.record, 1)...Int.max, limit: 500).filter(end.isNew)
             if lines.isEmpty {
                 try await Task.sleep(for: pause)
@@ -74,8 +74,8 @@ struct ChainExport: Sendable {
     }
 }
 
-/// An export as JSON lines of the records that match a filter with more conditions than times. Such an export has gaps, so
-/// it cannot be verified, and its first line says that.
+/// An export, as JSON lines, of the records that match a filter with other conditions than times. Such an export has
+/// gaps, so it cannot be verified, and its first line says that.
 ///
 /// It begins with the audit checkpoint before its first record, if there is one. Like every other export, it ends with an
 /// audit checkpoint that was made for it.

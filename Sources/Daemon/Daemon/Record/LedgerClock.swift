@@ -22,8 +22,8 @@ struct LedgerClock: Sendable {
         /// The widest signing-time window; nil if one is off.
         let window: Duration?
 
-        /// The seconds by which the clock is earlier than the newest record, or than the limit of pruned claims if that is
-        /// later. 0 if it is earlier than neither.
+        /// The seconds by which the clock is earlier than the newest record, or than ``LedgerTimes/forgottenBefore`` if
+        /// that is later. 0 if the clock is later than both.
         var secondsBehind: Double {
             [times.newestRecord, times.forgottenBefore].compactMap { $0?.timeIntervalSince(now) }.reduce(0, max)
         }

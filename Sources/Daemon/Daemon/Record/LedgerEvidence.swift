@@ -63,8 +63,8 @@ struct LedgerEvidence: Sendable {
     /// The keyId of the audit key that the ledger last put into service.
     var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(point:))?.keyId }
 
-    /// The audit key of a ledger that was lost: the key that signed the remembered audit checkpoint. If none is remembered,
-    /// the only audit key in the HSM token; nil if there are several.
+    /// The audit key of a ledger that was lost: the key that signed the remembered audit checkpoint. If no audit
+    /// checkpoint is remembered, the only audit key in the HSM token; nil if there are several.
     var keyOfLostLedger: AuditSigningKey? {
         if let remembered = rememberedByHSMToken {
             return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }

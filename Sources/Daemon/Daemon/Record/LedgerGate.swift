@@ -80,9 +80,9 @@ final class LedgerGate: Sendable {
     }
 
     /// Starts a task that compares the ledger with the HSM token whenever a worker has opened the HSM token, until a
-    /// comparison succeeds. If one fails, the task retries after a pause (``ComparisonRetry``). No event reports that the
-    /// ledger can be read again, or that the HSM token's fault has ended. Afterwards the task watches the other nodes'
-    /// findings.
+    /// comparison succeeds. If a comparison fails, the task retries after a pause (``ComparisonRetry``), since no event
+    /// reports that the ledger can be read again, or that the HSM token's fault has ended. After the successful
+    /// comparison the task watches the other nodes' findings.
     ///
     /// - Parameters:
     ///   - openings: a stream that yields an element each time a worker has opened the HSM token.

@@ -108,7 +108,8 @@ struct MergedRecords: Sendable {
         mutating func fill(_ filter: AuditFilter, _ order: AuditOrder, limit: Int) async throws(LedgerFailure) {
             guard waiting.isEmpty, !isAtEnd else { return }
             let page = try await chain.records(filter, order: order, after: cursor, limit: limit)
-            // A damaged line keeps its place in the chain, and the reader sees it there.
+            // A damaged line has no time. It gets the latest time, and keeps its place in the chain, so that the reader
+            // sees it there.
             waiting = page.records.map { ($0, (try? AuditEntry(line: $0.line))?.time ?? .latest) }
             cursor = page.next
             isAtEnd = page.next == nil

@@ -47,7 +47,8 @@ struct NodeChains: Sendable {
 }
 
 extension LedgerFailure {
-    /// The refusal for a caller that reads the record. Its sentence differs, since no release was requested.
+    /// The refusal for a caller that reads the record. Its sentence differs from that of ``refusal``, since the caller
+    /// did not request a release.
     var refusalToReader: Refusal {
         if case .overloaded = self { return refusal }
         return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")

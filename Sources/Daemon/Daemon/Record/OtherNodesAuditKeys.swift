@@ -95,7 +95,7 @@ actor OtherNodesAuditKeys {
     }
 
     /// Records every trusted key again, as endorsed by itself. The daemon does so before it archives the records that
-    /// contain these keys. As long as the ledger has both, the second record changes nothing.
+    /// contain these keys. While the ledger still has the earlier records, the repeated ones change nothing.
     func carryForward() async throws(LedgerFailure) {
         if recorded == nil { recorded = try await recall() }
         for (node, keys) in (recorded?.pins.keys ?? [:]).sorted(by: { $0.key < $1.key }) {

@@ -118,8 +118,8 @@ final class RecordArchiving: Sendable {
         }
     }
 
-    /// Returns the sequence of the last audit checkpoint from record `first` on before one that is too new; nil if there is
-    /// none.
+    /// Returns the sequence of the last audit checkpoint that seals record `first` or a later one and was made before
+    /// `cutOff`; nil if there is none. Audit checkpoints after the first one that is too new do not count.
     private func lastCheckpoint(from first: Int, before cutOff: AuditTime) async throws(LedgerFailure) -> Int? {
         var last: Int?
         var position = first - 1

@@ -37,8 +37,8 @@ final class RecordCheck: Sendable {
         var finding: Finding?
     }
 
-    /// The number of records before the end of the record from which the first check starts. Without it, a restart would
-    /// hide a break that was already found.
+    /// The minimum number of newest records that the first check reads, if there are so many. If the first check
+    /// started at the end, a restart would hide a break that was found before.
     static let recordsBeforeEnd = 10_000
     /// The maximum number of records that one check reads.
     static let maximumRecords = 100_000

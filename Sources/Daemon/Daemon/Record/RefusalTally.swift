@@ -13,8 +13,9 @@ import Synchronization
 /// limited to ``maximumUnnamed`` such records in a minute. The rest of them share one record, since one account can have
 /// thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
-    /// The maximum number of refusals without use of a key that get their own records, for each caller and minute. In quiet
-    /// times a backend that forwards everything stays below it. Each of its refusals can then be found by its transaction.
+    /// The maximum number of refusals without use of a key that get their own records, for each caller and minute. In
+    /// quiet times, a backend that forwards every payment token stays below this limit, so that each refusal can be
+    /// found by its transaction.
     static let maximumRecorded = 60
     /// The maximum number of uids that get their own record in a minute. It applies separately to the accounts that each
     /// rule admits by a group alone, and to those that no rule admits.

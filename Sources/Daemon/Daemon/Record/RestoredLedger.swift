@@ -214,7 +214,8 @@ extension LedgerGate {
         try await refusing(ledger: await ledger.hold(finding))
     }
 
-    /// Compares the primary server's ledger with what the HSM token remembers, and records there that they were compared.
+    /// Compares the primary server's ledger with what the HSM token remembers, and records in that ledger that they
+    /// were compared.
     private func compareServer() async throws(Refusal) {
         let remembered = try await checkpoints.remembered()?.checkpoint
         let head = try await refusing(ledger: await ledger.head())

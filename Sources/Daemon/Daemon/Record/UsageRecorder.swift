@@ -44,7 +44,7 @@ struct UsageRecorder: AuditReadRecording {
             trace: facts.trace)
     }
 
-    /// Returns the reference of this node's audit record with this sequence; nil for nil.
+    /// Returns the reference of this node's audit record with this sequence; nil if `sequence` is nil.
     func reference(_ sequence: Int?) -> AuditReference? {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
@@ -62,7 +62,7 @@ struct UsageRecorder: AuditReadRecording {
     func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
-        // If the disk is known to be full, the refusal must not wait for it.
+        // While the ledger is known to fail, for example on a full disk, the refusal must not wait for a commit.
         guard !faults.isOngoing(FaultLog.ledger) else {
             ledger.note(auditRecord)
             return nil
@@ -194,7 +194,8 @@ struct LifecycleRecords: Sendable {
         }
     }
 
-    /// Appends all events or none. A load without its values would look as if an older version had written it.
+    /// Appends all events or none. A `configuration_load` record without its values would look as if an older version
+    /// had written it.
     private func append(_ events: [AuditEvent]) async throws(StartFailure) {
         let time = AuditTime(clock.now())
         do throws(Refusal) {

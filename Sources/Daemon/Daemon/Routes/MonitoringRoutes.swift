@@ -230,7 +230,7 @@ extension HSMTokenDescription {
 }
 
 extension PSSSignatures {
-    /// The name in the status; nil if the HSM token makes no such signatures.
+    /// The value of the member `pss` in the status; nil if the HSM token makes no PSS signatures.
     fileprivate var name: String? {
         switch self {
         case .byToken: "token"

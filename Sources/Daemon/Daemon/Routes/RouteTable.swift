@@ -23,7 +23,7 @@ struct RouteTable: Sendable {
     let ledger: LedgerRoutes
     let tokenUses: TokenUseRoutes
 
-    /// Returns all rows.
+    /// Returns the table's rows, one for each method of each path.
     /// - Parameter bodyLimit: the value of `listener.max_request_bytes`.
     func endpoints(bodyLimit: Int) -> [Endpoint] {
         Self.payments(payments, bodyLimit: bodyLimit) + Self.sessions(sessions, bodyLimit: bodyLimit)

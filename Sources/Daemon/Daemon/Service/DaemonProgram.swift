@@ -6,7 +6,7 @@ import Telemetry
 import UnixSignals
 import WorkerSupervision
 
-/// The program `paytokend`: it runs a configuration file and returns an exit status.
+/// The program `paytokend`, which runs the daemon with a configuration file, or only checks the file.
 package enum DaemonProgram {
     package static func check(configurationFile: String) -> ExitStatus {
         ServingDaemon.check(configurationFile: configurationFile)

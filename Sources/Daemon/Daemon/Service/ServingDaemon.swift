@@ -30,7 +30,7 @@ struct ServingDaemon: ServingProgram {
     /// The part of ``drainTime`` for which requests under way may wait for the HSM. After that, all calls of HSM tokens
     /// fail, so that these requests are answered.
     private static let hsmTime = Duration.seconds(20)
-    /// The time for sending those answers.
+    /// The additional time after ``hsmTime`` for sending the answers to requests whose HSM calls were ended.
     private static let lastAnswers = Duration.seconds(2)
     /// The minimum time for writing and sealing the last records.
     private static let endTime = Duration.seconds(5)
