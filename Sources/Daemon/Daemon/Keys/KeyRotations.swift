@@ -217,7 +217,7 @@ struct KeyRotations: Sendable {
             try await requireRecorded(known)
             if certificate.names(known.merchantIdentifier) {
                 draft.setSubject(merchant: known.merchantIdentifier)
-                try await requireAwaited(certificate, of: known)
+                try await requireForNewKey(certificate, of: known)
             }
         }
         let outcome = try await administration.importCertificate(
@@ -239,7 +239,7 @@ struct KeyRotations: Sendable {
 
     /// Requires that the certificate is for the new key of a rotation. A certificate that the new key already has is
     /// accepted too, since a repetition is not an error.
-    private func requireAwaited(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
+    private func requireForNewKey(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
         let rotation = try await rotations(of: known.merchantIdentifier)
             .first { $0.algorithm == known.algorithm && $0.use == known.use }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {

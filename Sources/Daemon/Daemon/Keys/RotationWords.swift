@@ -115,8 +115,8 @@ extension Rotation {
         case .oldKeyInUse:
             return Refusal(
                 .invalidState,
-                "The old key \(made) \(uses(oldInLastHour)) within the last hour, the last one at "
-                    + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has \(made) none for an "
+                "The old key \(useVerb) \(uses(oldInLastHour)) within the last hour, the last one at "
+                    + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has \(useVerb) none for an "
                     + "hour, \(anyway)",
                 details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
         case .newKeyUnproven(let newKey):
@@ -133,7 +133,8 @@ extension Rotation {
         "\(count) \(isIdentity ? "signature" : "payment token")\(count == 1 ? "" : "s")"
     }
 
-    /// The verb that describes the uses of the keys.
-    private var made: String { isIdentity ? "made" : "opened" }
+    /// The verb for the uses of the keys in sentences: an identity key "made" signatures, and a merchant key "opened"
+    /// payment tokens.
+    private var useVerb: String { isIdentity ? "made" : "opened" }
     private var madeNone: String { isIdentity ? "made no signature" : "opened no payment token" }
 }

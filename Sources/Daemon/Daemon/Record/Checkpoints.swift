@@ -117,7 +117,7 @@ final class Checkpoints: CheckpointSealing {
     /// Seals like ``seal()``, but waits for at least a minute. The call that stores the head in the HSM token may hang,
     /// and then fails only after `call_timeout` and the start of another worker. This wait is long enough to detect
     /// such a call.
-    func sealKnowingMemory() async throws(Refusal) { _ = try await seal(within: max(patience, .seconds(60))) }
+    func sealWithLongWait() async throws(Refusal) { _ = try await seal(within: max(patience, .seconds(60))) }
 
     private func seal(within patience: Duration) async throws(Refusal) -> SignedCheckpoint? {
         let seal = state.withLock { state in

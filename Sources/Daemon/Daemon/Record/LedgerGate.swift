@@ -186,7 +186,7 @@ final class LedgerGate: Sendable {
     private func serve(_ key: AuditSigningKey, _ evidence: LedgerEvidence) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: evidence.head)
-        try await checkpoints.sealKnowingMemory()
+        try await checkpoints.sealWithLongWait()
     }
 
     /// Puts a first audit key into service for a ledger that has none. Returns a disagreement instead if the HSM token shows
@@ -221,7 +221,7 @@ final class LedgerGate: Sendable {
         try await refusing(ledger: await confirm(key))
         logger.notice("the audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
         checkpoints.use(key, newest: nil, head: try await refusing(ledger: await ledger.head()))
-        try await checkpoints.sealKnowingMemory()
+        try await checkpoints.sealWithLongWait()
     }
 
     func confirm(_ key: AuditSigningKey) async throws(LedgerFailure) {
