@@ -18,7 +18,8 @@ public enum AuditCSV {
         "publicKeyHash", "transactionId", "protection", "token", "reference", "reason", "details", "hash",
     ]
 
-    /// Returns ``header``, with the filter's conditions in the first line if records may be left out.
+    /// Returns ``header``. If ``AuditFilter/leavesGaps`` is true for the filter, the first line also states the
+    /// filter's conditions.
     public static func header(_ filter: AuditFilter) -> [UInt8] {
         guard filter.leavesGaps else { return header }
         let conditions = filter.conditions.map { "\($0.name)=\($0.value)" }.joined(separator: " ")

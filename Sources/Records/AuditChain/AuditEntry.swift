@@ -20,7 +20,8 @@ public struct AuditEntry: Sendable, Equatable {
     public let details: JSONObject
     public let hash: AuditDigest
 
-    /// Reads a line without its line feed. ``ChainVerifier`` checks that its hash follows from the previous record.
+    /// Parses a record's line, without its line feed. The hash is parsed but not checked; ``ChainVerifier`` checks
+    /// hashes.
     public init(line: [UInt8]) throws(AuditEntryError) {
         guard line.count <= AuditLine.maximumBytes else { throw .tooLong }
         let value: JSONValue
@@ -49,9 +50,9 @@ public struct AuditEntry: Sendable, Equatable {
         details = try members.rest(without: Self.names)
     }
 
-    /// True if an HSM token may have used the key although the record names no HSM token. This is the case if the
-    /// outcome ``AuditOutcome/leavesUseOpen`` and the record does not state that no HSM token was reached. Records of
-    /// older versions never state that.
+    /// True if an HSM token may have used the key although the record names no HSM token. This is the case if
+    /// ``AuditOutcome/leavesUseOpen`` is true for the outcome, and the record does not state that no HSM token was
+    /// reached. Records of older versions never state that.
     public var leavesUseOpen: Bool {
         AuditOutcome(outcome)?.leavesUseOpen == true && details["hsm"]?.stringValue != AuditRecord.notReached
     }
@@ -85,8 +86,7 @@ public enum AuditEntryError: Error, Sendable, Equatable, CustomStringConvertible
     case tooLong
     case notJSON(JSONError)
     case notARecord
-    /// The line is valid JSON, but not in the only form in which records are written: it has white space or unneeded
-    /// escapes.
+    /// The line is valid JSON, but not in the compact form of records: it has white space or unneeded escapes.
     case notCanonical
     /// This member is missing, out of order, or has the wrong type or form.
     case member(String)

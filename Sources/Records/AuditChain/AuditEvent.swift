@@ -45,8 +45,8 @@ public enum AuditEvent: Sendable, Equatable {
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
 
-    /// A caller listed records; `records` is their number. In this event and those below, `ofNode` is another node's
-    /// name or `all`; nil means this node.
+    /// A caller listed records; `records` is their number. `ofNode` is another node's name or `all`; nil means this
+    /// node. It has the same meaning in all events with `ofNode`.
     case auditList(records: Int?, ofNode: AuditText? = nil)
     /// A caller exported records; `first` and `last` are the first and last sequence that it requested.
     case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
@@ -69,8 +69,8 @@ public enum AuditEvent: Sendable, Equatable {
 
     /// The ledger was copied; `bytes` is the copy's size and `file` its SHA-256.
     case ledgerBackup(bytes: Int?, file: AuditDigest?)
-    /// An administrator accepted an older ledger. The details contain the ledger's last sequence and the one that the
-    /// HSM token remembered.
+    /// An administrator accepted an older ledger. The details contain the ledger's last sequence and the sequence
+    /// that the HSM token remembered.
     case ledgerAcceptRestore(LedgerRestore)
     /// Claims older than `before` were removed.
     case claimsPrune(count: Int, before: AuditTime)

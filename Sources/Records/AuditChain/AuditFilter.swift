@@ -3,9 +3,10 @@ internal import StrictJSON
 
 /// The conditions of `audit list`, all of which a record must meet.
 ///
-/// A filter is for display, since an export for verification must have no gaps. Only a filter by time yields such an
-/// export: the daemon then adds the records up to the signed checkpoints before and after. If a filter ``leavesGaps``,
-/// the first line of its export says so (``FilteredExport``).
+/// A filter is for display, since an export for verification must have no gaps. Only a filter by time yields an
+/// export without gaps: the daemon then extends the export to the checkpoint before the matching records, and to the
+/// checkpoint after them. If ``leavesGaps`` is true, the first line of the export states that it has gaps
+/// (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
     /// The earliest time, inclusive.
     public var since: AuditTime?

@@ -13,16 +13,16 @@ public struct AuditRecord: Sendable, Equatable {
     public var outcome: AuditOutcome
     /// The caller; nil if the daemon itself acted.
     public var caller: AuditCaller?
-    /// The merchant identifier.
+    /// Apple's merchant identifier; nil if the event concerns no merchant, or ended before the merchant was known.
     public var merchant: AuditText?
     /// SHA-256 of the merchant key's SubjectPublicKeyInfo; written in base64, as in responses.
     public var publicKeyHash: AuditDigest?
     /// The transaction's identifier: 32 bytes, written in hexadecimal.
     public var transactionId: AuditDigest?
     public var protection: AuditProtection?
-    /// The HSM token's name in the configuration.
+    /// The configured names of the HSM tokens that the event concerns, separated by commas; nil if there are none.
     public var hsmToken: AuditText?
-    /// True if no HSM token can have used the key, although the outcome alone ``AuditOutcome/leavesUseOpen``.
+    /// True if no HSM token can have used the key, although ``AuditOutcome/leavesUseOpen`` is true for the outcome.
     public var hsmWasNotReached: Bool
     /// The trace that identifies the request in the caller's own logs. It proves nothing, since the caller chooses it.
     public var trace: AuditTrace?
@@ -100,7 +100,7 @@ public struct AuditTrace: Sendable, Equatable {
     /// The caller's span: 16 lower-case hexadecimal digits.
     public let parentId: String
 
-    /// Returns nil unless both values have the length and digits described above.
+    /// Returns nil unless `traceId` has 32 and `parentId` 16 lower-case hexadecimal digits.
     public init?(traceId: String, parentId: String) {
         guard traceId.utf8.count == 32, parentId.utf8.count == 16, Hexadecimal.isLowerCase(traceId.utf8),
             Hexadecimal.isLowerCase(parentId.utf8)

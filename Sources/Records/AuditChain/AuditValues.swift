@@ -9,7 +9,6 @@ public struct AuditDigest: Hashable, Sendable {
     /// 32 zero bytes. They take the place of the previous hash in the hash of a chain's first record.
     public static let zero = AuditDigest(exactly: [UInt8](repeating: 0, count: size))
 
-    /// 32 bytes.
     public let bytes: [UInt8]
 
     /// Returns nil unless `bytes` has exactly 32 bytes.
@@ -43,7 +42,7 @@ public struct AuditDigest: Hashable, Sendable {
         return AuditDigest(exactly: Array(hasher.finalize()))
     }
 
-    /// Returns nil unless these are 64 lower-case hexadecimal digits.
+    /// Returns nil unless `hexDigits` is 64 lower-case hexadecimal digits in ASCII.
     init?(hexDigits: ArraySlice<UInt8>) {
         guard let bytes = Hexadecimal.decode(lowerCase: hexDigits), bytes.count == Self.size else { return nil }
         self.bytes = bytes
@@ -191,7 +190,7 @@ public struct AuditReason: Sendable, Hashable {
 public struct ApprovalIdentifier: Sendable, Hashable {
     public let bytes: [UInt8]
 
-    /// Returns nil unless there are 4 to 16 bytes.
+    /// Returns nil unless `bytes` has 4 to 16 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard (4...16).contains(bytes.count) else { return nil }
         self.bytes = Array(bytes)

@@ -43,7 +43,7 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let node: AuditNode
     /// The sequence before the first record: 0, or that of the signed checkpoint at the beginning of the export.
     public let start: Int
-    /// The last record's sequence.
+    /// The last record's sequence; ``start`` if the export has no record of the chain.
     public let last: Int
     /// The sequence of the last checkpoint; `start` if there is none.
     public let sealed: Int
@@ -55,7 +55,7 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     /// records. Otherwise later records may have been removed.
     public let endIsKnown: Bool
 
-    /// The number of records.
+    /// The number of the chain's records that the export contains.
     public var records: Int { last - start }
     /// The number of records after the last checkpoint.
     public var unsealed: Int { last - sealed }
@@ -80,8 +80,8 @@ public enum ChainFault: Sendable, Equatable {
     /// The last line has no line feed.
     case incompleteLine
     case lineTooLong
-    /// The line is neither a record nor a checkpoint. `lastGood` is the position of the last line before it that is
-    /// either. Of a record, only the parts that the chain needs are parsed.
+    /// The line is neither a record nor a checkpoint. `lastGood` is the position of the last record or checkpoint
+    /// before the line. The verifier parses only those parts of a record that the chain needs.
     case malformed(lastGood: ChainPosition?)
     case tooManyNodes
     /// The node's first line is a record other than record 1.
@@ -95,7 +95,8 @@ public enum ChainFault: Sendable, Equatable {
     /// The checkpoint's keyId does not belong to any of the given keys.
     case anotherKey
     case wrongSignature
-    /// The checkpoint's signature is valid, but its hash differs from the hash of the record with its sequence.
+    /// The checkpoint's hash differs from the hash of the record that the checkpoint should seal. `sealedBefore` is
+    /// the sequence of the chain's previous checkpoint.
     case sealsAnother(sealedBefore: Int)
     /// The record with the head's sequence has a different hash. The head is a checkpoint that the auditor stored
     /// elsewhere.
@@ -128,7 +129,7 @@ public struct ChainPosition: Sendable, Equatable, CustomStringConvertible {
 
 /// The first fault, with its position.
 public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The line's number in the export, from 1; nil for a given head.
+    /// The line's number in the export, from 1; nil if the fault is in a head that the auditor supplied.
     public let line: Int?
     /// The record or checkpoint with the fault; nil if the line is malformed.
     public let position: ChainPosition?

@@ -26,10 +26,11 @@ public struct ChainVerifier: Sendable {
     /// The first fault, as soon as it is found.
     public private(set) var fault: ChainBreak?
 
-    /// The keys of other nodes that are named as trusted in sealed records; collected only on request.
+    /// The keys of other nodes that are named as trusted in sealed records; empty unless the verifier was created
+    /// with `readsPins`.
     public private(set) var pins = KeyPins()
 
-    /// The keys that may have signed the checkpoints. If nil, no signature is checked.
+    /// The keys that may have signed the checkpoints. If this is nil, no signature is checked.
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool

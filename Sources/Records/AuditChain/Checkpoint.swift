@@ -12,7 +12,7 @@ public struct Checkpoint: Sendable, Equatable {
     public let hash: AuditDigest
     /// The time at which the checkpoint was made.
     public let time: AuditTime
-    /// The key that signs it: SHA-256 of the public key's SubjectPublicKeyInfo in DER.
+    /// The identifier of the key that signs the checkpoint: SHA-256 of the public key's SubjectPublicKeyInfo in DER.
     public let keyId: AuditDigest
 
     init(node: AuditNode, sequence: Int, hash: AuditDigest, time: AuditTime, keyId: AuditDigest) {

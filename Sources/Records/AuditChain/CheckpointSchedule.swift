@@ -1,5 +1,5 @@
-/// The schedule of checkpoints: the next one is due when 1,000 records are unsealed, or when the oldest unsealed record
-/// is 60 seconds old. An idle chain needs none.
+/// The schedule of checkpoints: the next one is due when 1,000 records are unsealed, or when the oldest unsealed
+/// record is 60 seconds old. An idle chain needs no checkpoint.
 ///
 /// It reads no clock: each call passes the time, from a monotonic clock.
 public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Instant.Duration == Duration {
@@ -12,7 +12,7 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
 
     /// - Parameters:
     ///   - recorded: the chain's last sequence, 0 before the first record.
-    ///   - sealed: the sequence of its last checkpoint, 0 if there is none.
+    ///   - sealed: the sequence of the chain's last checkpoint, 0 if it has no checkpoint.
     public init(recorded: Int = 0, sealed: Int = 0, at now: Instant) {
         self.recorded = recorded
         self.sealed = min(sealed, recorded)

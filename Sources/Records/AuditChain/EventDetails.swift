@@ -1,9 +1,9 @@
 public import Refusals
 internal import StrictJSON
 
-/// The count of refusals of one uid within one minute that are not recorded individually. Either the daemon had not
-/// read the request completely, or the request needs no signature from Apple, so that a client could send a flood of
-/// them.
+/// The count of one uid's refusals within one minute that are not recorded individually. The daemon had not read the
+/// requests completely, or they needed no signature from Apple. A client could therefore fill the record with a
+/// flood of such requests.
 public struct RefusalSummary: Sendable, Equatable {
     /// The beginning of the minute.
     public let since: AuditTime
@@ -18,7 +18,7 @@ public struct RefusalSummary: Sendable, Equatable {
         self.counts = counts
     }
 
-    /// The number of all refusals.
+    /// The sum of ``counts``, or `Int.max` if the sum is larger.
     public var total: Int {
         counts.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 }
     }
@@ -34,7 +34,7 @@ public struct RefusalSummary: Sendable, Equatable {
 }
 
 extension AuditRecord {
-    /// Creates the record of a summary of refusals, with the summary's ``RefusalSummary/outcome``.
+    /// Creates the record for a summary of refusals. Its outcome is ``RefusalSummary/outcome``.
     public init(time: AuditTime, refusals: RefusalSummary, caller: AuditCaller?) {
         self.init(time: time, event: .refusals(refusals), outcome: refusals.outcome, caller: caller)
     }

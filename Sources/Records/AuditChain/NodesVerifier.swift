@@ -80,9 +80,9 @@ public struct TrustedKeys: Sendable {
 public struct NodesVerifier: Sendable {
     /// The treatment of lines that belong to another node than the requested one.
     public enum OtherNodesPolicy: Sendable {
-        /// The export may contain such lines, and they are not verified.
+        /// Lines of other nodes are permitted, and are not verified.
         case skipped
-        /// The export must not contain such lines; the first one is a fault.
+        /// The export must not contain lines of other nodes; the first such line is a fault.
         case refused
     }
 
@@ -184,8 +184,8 @@ public struct NodesVerifier: Sendable {
 
     /// Returns the result; called after the last line.
     ///
-    /// - Parameter expected: nodes that must have lines. If all nodes are verified, the nodes whose keys are trusted,
-    ///   and those with a key given for them alone, must have lines as well.
+    /// - Parameter expected: nodes that must have lines. If all nodes are verified, ``TrustedKeys/pinnedNodes`` and
+    ///   ``TrustedKeys/boundNodes`` must have lines as well.
     public func verdict(expecting expected: Set<AuditNode> = []) -> NodesVerdict {
         var fault = fault
         if fault == nil, splitter.endsInIncompleteLine { fault = ChainBreak(line: lines + 1, fault: .incompleteLine) }
@@ -290,13 +290,13 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
 public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
     /// The fault of a line that is neither a record nor a checkpoint; later lines were not read.
     public let fault: ChainBreak?
-    /// Sorted by name.
+    /// The result for each node, sorted by name.
     public let nodes: [NodeVerdict]
     /// The number of records in a filtered export (``FilteredExport``), which proves nothing about its records. Nil for
     /// an unfiltered export.
     public let filteredRecords: Int?
-    /// The nodes that have no line in the export, although its records name their keys. Sorted by name; empty if one
-    /// node was requested.
+    /// The nodes that have no line in the export, although records in the export name their keys. Sorted by name;
+    /// empty if one node was requested.
     public let absentNodes: [AuditNode]
 
     init(

@@ -74,7 +74,7 @@ public struct ConfigurationValues: Sendable, Equatable {
     /// The value with this name; nil if there is none.
     public subscript(name: String) -> String? { values[name]?.text }
 
-    /// The number of values.
+    /// The number of values, not counting those that were replaced.
     public var count: Int { values.count }
 
     /// Returns the events that contain these values, in the order in which they must be recorded; at least one.
