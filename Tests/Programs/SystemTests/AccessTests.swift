@@ -151,7 +151,7 @@ import TokenForge
         try harness.directory.write(text.replacing("people: 1", with: "people: 2"), to: "paytokend.yaml")
         try harness.daemon.signal(SIGHUP)
         try await wait(for: "the names") { try harness.daemon.error.contains("listener, approvals") }
-        // The metrics still report that one person is enough.
+        // A reload does not change `approvals.people`, so the metrics still report the insecure setting.
         #expect(try await insecure() == before)
         #expect(try await harness.stop().status == 0)
     }

@@ -66,8 +66,8 @@ struct ActivatedSocketTests {
         #expect(FileManager.default.fileExists(atPath: harness.adminSocket))
     }
 
-    /// Without the wait, systemd would restart the daemon at once for a waiting caller, and close the socket after a
-    /// few starts.
+    /// If the daemon exited at once, systemd would start it again at once for a waiting caller, and close the socket
+    /// after a few starts.
     @Test(
         "waits for a temporary fault, such as a ledger in use by another daemon, before it exits with 75")
     func pause() async throws {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The report page that paytokenctl writes for an assessor from a running daemon.
+/// The HTML report that `paytokenctl audit report` writes for an assessor from a running daemon.
 @Suite struct AuditReportTests {
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
@@ -26,8 +26,8 @@ import TokenForge
         let page = try String(contentsOfFile: out, encoding: .utf8)
         #expect(page.contains("<strong>Intact.</strong>") && page.contains("transaction_replayed"))
         #expect(page.contains("SoftHSM"), "the token's model, as the daemon says")
-        // The columns of an imported key are strength, sensitive, extractable, always sensitive, never extractable and
-        // local.
+        // The columns of the report for an imported key are strength, sensitive, extractable, always sensitive,
+        // never extractable and local.
         let row =
             "<td>P-256</td><td>yes</td><td>no</td><td>no</td><td>no</td><td>no</td><td>came from a file</td><td>none</td>"
         #expect(page.contains(row), "the key's attributes, as its token says")
@@ -42,19 +42,19 @@ import TokenForge
         #expect(
             try await Program.run("/usr/bin/sha256sum", [harness.directory.path("report.jsonl")]).output.hasPrefix(
                 digest))
-        // The page contains no secret of the payment token.
+        // The report contains no secret of the payment token.
         for secret in ["onlinePaymentCryptogram", "applicationPrimaryAccountNumber"] { #expect(!page.contains(secret)) }
         for name in ["report.html", "report.jsonl"] {
             let mode = try FileManager.default.attributesOfItem(atPath: harness.directory.path(name))
             #expect(mode[.posixPermissions] as? Int == 0o600, "\(name)")
         }
-        // The test runs the commands exactly as the page prints them.
+        // This is the command that the report prints for verifying its export.
         let verified = try await Program.run(
             Self.verifier,
             [harness.directory.path("report.jsonl"), harness.directory.path("report.pem")])
         #expect(verified.status == 2 && verified.output.hasPrefix("intact: "), "\(verified)")
 
-        // A page from the export alone has the same totals, and says that it comes without a daemon.
+        // A report that is made from the export alone states that it was made without a daemon.
         let second = harness.directory.path("second.html")
         let again = try await Program.run(
             Program.built("paytokenctl"),
@@ -65,7 +65,7 @@ import TokenForge
         #expect(again.status == 0, "\(again)")
         let offline = try String(contentsOfFile: second, encoding: .utf8)
         #expect(offline.contains("No daemon was asked"))
-        // The command refuses to overwrite the page.
+        // The command refuses to overwrite the report.
         let taken = try await harness.paytokenctl(["audit", "report", "--out", out])
         #expect(taken.status != 0 && taken.error.contains("report.html"), "\(taken)")
         #expect(try await harness.stop().status == 0)

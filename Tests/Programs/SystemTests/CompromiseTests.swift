@@ -65,7 +65,7 @@ struct CompromiseTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    /// Checks the audit records that an auditor finds for the key.
+    /// Requires that the key's audit records contain each step with the person who took it.
     private func record(
         _ daemon: StaffedDaemon, _ merchant: ForgedMerchant, _ approvals: [String]
     ) async throws {
@@ -83,7 +83,8 @@ struct CompromiseTests {
                 uid: record.objectValue?["caller"]?.objectValue?["uid"]?.numberValue?.text,
                 detail: record.string("to") ?? record.string("decision"))
         }
-        /// Returns the expected record of one event. A `who` of nil means root, who is not a member of the staff.
+        /// Returns the expected record of one event. If `who` is nil, the caller is root, who is not a member of the
+        /// staff.
         func line(_ event: String, _ outcome: String, _ who: Staff?, _ detail: String? = nil) -> Line {
             Line(
                 event: event, outcome: outcome, caller: who.map { "\($0)" } ?? "root",

@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Decryption through the socket. Each test mints a payment token, sends it with curl, and compares the answer.
+/// Decryption through the daemon's socket. Each test mints a payment token, sends it with curl, and compares the
+/// answer.
 @Suite(.everyEngine) struct DecryptTests {
     static let merchants = ["EC_v1", "RSA_v1"]
 
@@ -45,7 +46,8 @@ import TokenForge
     func wireForms(version: String, wire: WireForm) async throws {
         var wire = wire
         for round in 0..<2 {
-            // The second round uses every permitted difference in spelling.
+            // The second round uses all permitted alternatives: the issuer's certificate first, base64 without
+            // padding, and hexadecimal digits in upper case.
             if round == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
             let paymentToken = try SharedForge.mint.mint(
                 TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
@@ -123,6 +125,6 @@ import TokenForge
 }
 
 extension Array where Element == UInt8 {
-    /// Returns true if the array contains `other`.
+    /// Returns true if `other` is a contiguous part of the array.
     func holds(_ other: [UInt8]) -> Bool { Data(self).range(of: Data(other)) != nil }
 }

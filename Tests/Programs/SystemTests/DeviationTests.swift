@@ -134,7 +134,8 @@ import TokenForge
         let rsa = try SharedForge.mint.mint(Self.recipe("RSA_v1", []))
         #expect(try await harness.verify(ec).code == "certificate_untrusted")
         #expect(try await harness.verify(rsa).status == 200)
-        // The daemon checks a chain again that it had accepted and cached.
+        // The reload distrusts the intermediate certificate. The daemon must then refuse a chain that it has
+        // accepted and cached.
         configuration.distrusted = [Fingerprint.hex(authority.intermediate.certificate)]
         try harness.configure(configuration)
         try harness.daemon.signal(1)

@@ -70,8 +70,9 @@ import TokenForge
         let places = names.indices.filter { names[$0] == "shop" }
         try #require(places.count == 5)
         try #require(names[places[4]...].contains("flood"), "the flood was over before")
-        // The shop sends each request as soon as the previous one is answered. The flood's records between two of them
-        // show how many calls were served first.
+        // The shop sends each request as soon as the previous one is answered. The number of the flood's records
+        // between two of the shop's records shows how many of the flood's calls were served before the shop's next
+        // one.
         let between = zip(places, places.dropFirst()).map { $1 - $0 - 1 }.sorted()
         #expect(between[1] < Self.width / 2, "\(between) of the flood's calls came before the shop's next")
         #expect(try await harness.stop().status == 0)

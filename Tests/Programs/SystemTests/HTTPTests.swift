@@ -83,7 +83,7 @@ import TokenForge
                 "/v1/decrypt", socket: harness.socket, body: large, arguments: arguments)
             #expect(answer.status == 413 && answer.code == "request_too_large", "\(answer)")
         }
-        // The daemon answers after the head, without waiting for the body.
+        // The daemon refuses the request after its head, without waiting for its body.
         let raw = try await RawConnection(harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 10_000_000))
         try await wait(for: "413 and the close") { raw.isClosed && raw.text.hasPrefix("HTTP/1.1 413") }
@@ -119,9 +119,9 @@ import TokenForge
         try await head.send("POST /v1/decrypt HTTP/1.1\r\nHos")
         try await body.send(RawConnection.head("/v1/decrypt", length: 1000))
         try await body.send("{\"token\":")
-        // The daemon serves other clients during the stall.
+        // The daemon serves other clients while these two clients send nothing.
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
-        // The status 408 shows that the request's timeout closed the connection, and no other timeout.
+        // The status 408 shows that the timeout of the request closed each connection, and no other timeout.
         try await wait(for: "both closes") { head.isClosed && body.isClosed }
         let took = ContinuousClock.now - began
         #expect(took > .seconds(8), "\(took)")
@@ -151,7 +151,7 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
         let harness = try await DaemonHarness(configuration)
-        // While SIGSTOP is in effect, the daemon does not answer.
+        // While the daemon is stopped, the connections wait for it.
         try harness.daemon.signal(SIGSTOP)
         var waiting: [RawConnection] = []
         for _ in 0..<300 {

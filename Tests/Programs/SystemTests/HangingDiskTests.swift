@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon on a disk whose syncs hang: fsync calls of its process wait while a file exists.
+/// The daemon on a disk whose syncs hang. A library that is preloaded into the daemon makes fsync wait while a
+/// certain file exists.
 @Suite struct HangingDiskTests {
     private static let shim = """
         #define _GNU_SOURCE
@@ -31,7 +32,7 @@ import TokenForge
         int fdatasync(int descriptor) { return held("fdatasync", descriptor); }
         """
 
-    /// A simulated disk, whose syncs hang while `file` exists.
+    /// The simulated disk. Its syncs hang while the file at the path `file` exists.
     private struct Disk {
         let file: String
 

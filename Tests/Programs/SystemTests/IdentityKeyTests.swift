@@ -17,7 +17,8 @@ import TokenForge
         return directory
     }
 
-    /// Returns the signed content of a TLS 1.3 client's CertificateVerify (RFC 8446 §4.4.3) for a hash.
+    /// Returns the bytes that a TLS 1.3 client signs for its CertificateVerify (RFC 8446 §4.4.3), for a transcript
+    /// hash.
     private static func content(
         _ hash: [UInt8] = Array(SHA256.hash(data: [1])), context: String = "TLS 1.3, client CertificateVerify"
     ) -> [UInt8] {

@@ -98,7 +98,8 @@ import TokenForge
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }
-        // Eight callers send one request after another. The kill after 20 releases is within the load on any machine.
+        // Eight callers send one request after another. The test kills the daemon after 20 releases, so that
+        // requests are still under way on a machine of any speed.
         let served = ServedIndices()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<8 {
@@ -143,7 +144,7 @@ import TokenForge
         try await busy.send(Array(body.dropFirst(100)))
         let answer = try await busy.answer()
         #expect(answer.status == 200, "\(answer)")
-        // The daemon must end soon after its last answer, before the limit of the drain.
+        // The daemon must end soon after its last answer, and not only at the time limit of a shutdown.
         let answered = ContinuousClock.now
         let result = try await harness.daemon.result(within: 35)
         #expect(result.status == 0, "\(result.error.suffix(2000))")
@@ -155,8 +156,8 @@ import TokenForge
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
-        // A call may wait for its repetition for twice this time, which is long enough for the next worker to start on
-        // a busy machine.
+        // A call that the daemon repeats may take twice this time. That is long enough for the next worker to start
+        // on a busy machine.
         configuration.hsmToken = ["call_timeout: 30s"]
         let harness = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
@@ -212,7 +213,8 @@ import TokenForge
 
     private func harness(_ hsmToken: ScriptedToken) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
-        // The timeout of a call exceeds the drain, so that it does not end the worker.
+        // The timeout of a call is longer than a shutdown, so that the shutdown ends the hanging worker, and not
+        // this timeout.
         configuration.hsmTokens = [TokenEntry("primary", hsmToken, ["call_timeout: 60s"])]
         return try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
     }

@@ -18,7 +18,7 @@ import TokenForge
         let key: String
         let program: RunningProgram
 
-        /// - Parameter hsmTokens: the HSM tokens, by default one on SoftHSM.
+        /// - Parameter hsmTokens: the configured HSM tokens; empty for one HSM token on SoftHSM.
         init(_ apple: SimulatedApple, access: [String] = [], hsmTokens: [TokenEntry] = []) async throws {
             var configuration = DaemonConfiguration()
             configuration.hsmTokens = hsmTokens
@@ -108,7 +108,7 @@ import TokenForge
         try await expectSessions(versions, algorithm, with: [TokenEntry("primary", hsmToken)])
     }
 
-    /// - Parameter hsmTokens: the HSM tokens, by default one on SoftHSM.
+    /// - Parameter hsmTokens: the configured HSM tokens; empty for one HSM token on SoftHSM.
     private func expectSessions(
         _ versions: ClosedRange<Int>, _ algorithm: String, with hsmTokens: [TokenEntry] = []
     ) async throws {

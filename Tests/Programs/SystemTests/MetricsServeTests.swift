@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Prometheus' checker, which scripts/prometheus-programs downloads without the installation of a service.
+/// promtool, Prometheus' checker of metrics. scripts/prometheus-programs downloads it without installing a service.
 enum Promtool {
     static let path: String? = {
         if let installed = try? Program.installed("promtool") { return installed }
@@ -11,7 +11,7 @@ enum Promtool {
         return FileManager.default.isExecutableFile(atPath: unpacked) ? unpacked : nil
     }()
 
-    /// Returns the output of `promtool check metrics` for an exposition, which is empty if there are no faults.
+    /// Returns the faults that `promtool check metrics` prints for these metrics; empty if it finds none.
     static func complaints(about exposition: [UInt8]) async throws -> String {
         let result = try await Program.run(try #require(path), ["check", "metrics"], input: exposition)
         return result.status == 0 ? "" : result.output + result.error
@@ -51,7 +51,7 @@ enum MetricsServer {
             #expect(answer.status == 404, "\(path)")
         }
         #expect(try await harness.stop().status == 0)
-        // The server reuses the previous answer for a second.
+        // The metrics server reuses the daemon's previous answer for a second.
         try await wait(for: "the end of the figures") { try await scrape().status != 200 }
         let away = try await scrape()
         #expect(away.status == 503 && away.text.contains("paytokend"), "\(away)")

@@ -50,7 +50,8 @@ struct OneAccountTests {
         #expect(asked.status == 202, "\(asked)")
         let approval = try #require(asked.string("approval"))
         let path = "/v1/approvals/\(approval)"
-        // Alice acts as bob with su, and the process that identifies her as alice has ended.
+        // Alice acts as bob with su. The process whose login uid identifies her as alice has ended, so the daemon
+        // cannot identify the caller.
         for decision in ["approve", "reject"] {
             let hidden = try await daemon.post(path, ["decision": decision], as: .bob, login: .alice, process: .ended)
             Self.expectUnknown(hidden)
@@ -84,7 +85,7 @@ extension Staff {
     }
 }
 
-/// The daemon's answer on a connection that a child process opened.
+/// The daemon's answer to a request on a connection that a child process opened.
 struct ChildAnswer: CustomStringConvertible {
     let status: Int
     let body: JSONValue
@@ -128,8 +129,8 @@ extension StaffedDaemon {
             status: Int(halves[0]) ?? 0, body: try JSONValue(parsing: halves.dropFirst().joined(separator: "\n")))
     }
 
-    /// A Python program that connects in a child process. The daemon is stopped meanwhile, so that the child has ended
-    /// when the daemon accepts.
+    /// A Python program that connects in a child process. The daemon is stopped during that time. It can therefore
+    /// accept the connection after the child has ended.
     private static let connectInChild = """
         import http.client, os, signal, socket, sys, time
 

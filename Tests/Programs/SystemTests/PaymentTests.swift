@@ -164,7 +164,8 @@ import TokenForge
     @Test("reports each outcome at the processor or its absence, and submits nothing twice")
     func everyAnswer() async throws {
         let shop = try await Shop(deadline: "4s")
-        // Each amount with the simulator's behaviour for it: the first answer to the client, and the final outcome.
+        // For each amount, to which the simulator reacts differently: the gateway's first answer to the client, and
+        // the payment's final state.
         let rows: [(cents: Int, status: Int, at: String, end: String)] = [
             (1000, 200, "authorized", "authorized"), (1080, 200, "captured", "captured"),
             (1081, 422, "payment_declined", "declined"), (1083, 422, "payment_failed", "error"),
@@ -192,7 +193,7 @@ import TokenForge
                 "\(row.cents): \(again)")
         }
         #expect(try shop.submissions().values.allSatisfy { $0 == 1 })
-        // The simulator closes the connection for 1085 before it records the payment.
+        // For the amount of 1085 cents, the simulator closes the connection before it records the payment.
         #expect(try shop.submissions().count == rows.count - 1)
     }
 
@@ -258,7 +259,7 @@ import TokenForge
             let inJSON = try await shop.pay(shop.request(cents, token))
             #expect(inJSON.status == 422 && inJSON.text.contains("token_used_differently"), "\(inJSON)")
         }
-        // The simulator closes the connection for 85 cents before it records the payment.
+        // For an amount that ends in 85 cents, the simulator closes the connection before it records the payment.
         #expect(try shop.submissions().values.sorted() == [1, 1])
     }
 
@@ -356,7 +357,8 @@ import TokenForge
         let tokens = try (0..<2).map { _ in
             try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
         }
-        // The copy contains an attempt at the first payment that sent nothing, and does not contain the second payment.
+        // The copy of the gateway's store contains the first payment with an attempt that sent nothing. It does not
+        // contain the second payment.
         try await shop.stopSimulator()
         #expect(try await shop.pay(shop.request(1000, tokens[0])).status == 503)
         _ = try await shop.stopGateway(by: SIGTERM)

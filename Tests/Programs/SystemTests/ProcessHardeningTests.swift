@@ -26,7 +26,7 @@ import TokenForge
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken).status == 200)
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
-            // The kernel stores the flag for each thread.
+            // The kernel stores the flag no_new_privs for each thread.
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
             #expect(threads.count > 1)
             for thread in threads {
@@ -51,7 +51,8 @@ import TokenForge
         for process in processes {
             #expect(try status(process, "Uid").hasPrefix("4242\t"))
             #expect(try owner(process) == 0)
-            // The reading process has the same account.
+            // The process that tries to read has the same account, so only the owner root of the files in /proc
+            // prevents it.
             let look = try await Program.run(
                 Program.installed("setpriv"), identity.arguments + ["cat", "/proc/\(process)/environ"])
             #expect(look.status != 0 && look.error.contains("Permission denied"), "\(look)")
@@ -165,7 +166,7 @@ import TokenForge
                 else { continue }
                 if nice < 0 { raised.append(thread) }
             }
-            // One raised thread belongs to libdispatch, which receives signals on it.
+            // libdispatch raises the priority of one thread, on which it receives signals.
             #expect(raised.count <= 1, "\(raised)")
         }
     }

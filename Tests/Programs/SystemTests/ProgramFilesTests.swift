@@ -85,7 +85,7 @@ import TokenForge
         #expect(second.status == 0, "the list does not have the library: \(second)")
         #expect(try await harness.stop().status == 0)
 
-        // The worker's program now has one byte more.
+        // The worker's program changes by one byte.
         try installed.change(installed.worker)
         try await harness.start(through: installed.starter)
         let (third, page) = try await report(harness, installed, "third")

@@ -220,7 +220,7 @@ import TokenForge
         }
         let held = try await harness.decrypt(paymentToken)
         #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
-        // The daemon makes no head of the ledger before the acceptance.
+        // Before the acceptance the daemon does not sign a head of the older ledger.
         let withheld = try await harness.paytokenctl(keep)
         #expect(withheld.status == 75 && withheld.error.contains("hsm_unavailable"), "\(withheld)")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
@@ -235,7 +235,8 @@ import TokenForge
         #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
         let events = try await records(harness).compactMap { $0["event"]?.stringValue }
         #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
-        // A head from after the backup never fits the continued record, even if the record becomes longer.
+        // An auditor's head from after the backup never matches the continued record, even if the record becomes
+        // longer.
         let unfit = try await harness.paytokenctl(keep)
         #expect(unfit.status == 1 && unfit.error.hasPrefix("chain_broken: "), "\(unfit)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == 1)

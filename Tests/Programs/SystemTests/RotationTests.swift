@@ -120,7 +120,7 @@ import TokenForge
     func waiting(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("waiting.\(type)", type, harness)
-        // The payment token arrives because the certificate was activated too early.
+        // Such a payment token arrives if the certificate was activated in Apple's portal before its import.
         #expect(try await decrypt(begun.new, harness).code == "key_not_active")
         let shown = try await harness.paytokenctl(["rotate", "status", begun.name])
         #expect(shown.output.contains("activated already"), "\(shown)")
@@ -300,7 +300,7 @@ import TokenForge
         let new = try certify(files.path("new.csr"), name, to: files.path("new.cer"))
         try await more(10, old.merchant)
         #expect(try await harness.paytokenctl(["rotate", "import", files.path("new.cer")]).status == 0)
-        // At Apple's switch, wallets begin to use the new key one by one.
+        // After the activation at Apple, wallets begin to use the new key one by one.
         load.add(new)
         try await more(20, new)
         try await more(20, old.merchant)

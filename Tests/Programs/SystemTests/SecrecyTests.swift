@@ -165,7 +165,7 @@ import TokenForge
         for line in end.error.split(separator: "\n") { #expect(line.hasPrefix("{"), "\(line)") }
     }
 
-    /// Returns true if a client has connected to this address and the daemon has not accepted it yet.
+    /// Returns true if a client waits on the socket at this path for the daemon to accept its connection.
     private static func isAwaited(_ socket: String) throws -> Bool {
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/unix")).readToEnd() ?? Data()
         return String(decoding: table, as: UTF8.self).split(separator: "\n").contains { line in

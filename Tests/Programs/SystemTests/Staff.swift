@@ -18,7 +18,7 @@ enum Staff: UInt32, CaseIterable {
         PeerIdentity(uid: rawValue, gid: rawValue, loginUID: Self.testsAreLoggedIn ? rawValue : nil)
     }
 
-    /// True if the tests have a login uid. All staff would inherit it and count as one person.
+    /// True if the tests have a login uid. All staff would then inherit this login uid and count as one person.
     private static let testsAreLoggedIn =
         (try? String(contentsOfFile: "/proc/self/loginuid", encoding: .utf8)).map { $0 != "4294967295" } ?? false
 
@@ -48,8 +48,8 @@ enum Staff: UInt32, CaseIterable {
                 "{ name: alice, user: \"8\", roles: [admin, audit] }",
                 "{ name: bob, user: \"9\", roles: [admin, audit] }",
                 "{ name: carol, user: \"21003\", roles: [monitor] }",
-                // A ledger in PostgreSQL requires a name in the rule. Both engines use it, so that their records are
-                // equal.
+                // A ledger in PostgreSQL requires a name in the rule. The configuration for SQLite has the name too,
+                // so that the records of both engines are equal.
                 "{ name: root, user: \"\(geteuid())\", roles: [decrypt, admin, audit] }",
             ]
         return configuration

@@ -61,7 +61,8 @@ import TokenForge
         let shown = try #require(try await status(harness).first)
         #expect(shown["tierECv1"]?.stringValue == "B" && shown["tierRSAv1"]?.stringValue == "A")
         try await expectTiers(harness, ec: "B", rsa: "A")
-        // The worker has the filter of the sample's list of denied system calls.
+        // Seccomp mode 2 shows that the worker runs with a filter: the sample configuration's list of denied system
+        // calls.
         let process = try String(contentsOfFile: "/proc/\(harness.worker())/status", encoding: .utf8)
         #expect(process.contains("Seccomp:\t2\n"))
         #expect(try await harness.stop().status == 0)
@@ -82,7 +83,7 @@ import TokenForge
 
     @Test("reports an HSM that serves nothing as unavailable, with the reasons")
     func nothing() async throws {
-        // Another HSM token seals the record, so that the daemon is ready.
+        // The first HSM token works and seals the record, so that the daemon can be ready.
         let useless = try ScriptedToken(
             try await TokenDirectory(), "fault C_CreateObject always return=0x54",
             "fault C_GenerateKeyPair always return=0x54")

@@ -95,7 +95,7 @@ import TokenForge
         #expect(try place.logged.count == before + 7)
         let found = try await place.report()
         #expect(found.status == 0, "\(found)")
-        // The import of the key may account for two uses.
+        // The record accounts for 7 uses: the 5 releases, and up to 2 uses for the import of the key.
         let unexplained = before + 7 - (5 + 2)
         let again = try JSONValue(parsing: found.outputBytes).objectValue
         #expect(again?["usesInNoRecord"]?.numberValue?.int == unexplained)

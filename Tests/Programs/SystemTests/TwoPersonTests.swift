@@ -124,11 +124,11 @@ struct TwoPersonTests {
         let refused = try await daemon.decrypt(merchant)
         #expect(refused.code == "key_not_active")
         #expect(refused.string("message")?.contains("deactivated and its cut-off, 2") == true, "\(refused)")
-        // The record of the resume contains the state after it.
+        // The audit record of the resumption contains the state that resulted from it.
         #expect(
             try await daemon.records(merchant).last { $0.string("event") == "key_state_change" }?.string("to")
                 == "deactivated")
-        // A withdrawn compromise does not reactivate the key either.
+        // A report of a compromise suspends the key. Its withdrawal does not reactivate the key either.
         let compromise = try await daemon.ask(.alice, "key", "compromise", merchant.hex, "--reason", "r")
         #expect(try await daemon.run(.alice, "approval", "withdraw", compromise).status == 0)
         #expect(try await daemon.state(merchant) == "suspended")

@@ -72,7 +72,7 @@ import TokenForge
         kill(first, SIGKILL)
         try await wait(for: "the next worker") { try place.harness.workers().contains { $0 != first } }
         try await place.harness.waitUntilReady()
-        // The start of a worker makes this number of calls.
+        // The number of C_DeriveKey calls that a worker makes at its start, for its self-tests.
         let next = try place.harness.worker()
         let atStart = place.hsmToken.calls("C_DeriveKey").count { $0.process == next }
         #expect(atStart > 2)
@@ -142,7 +142,7 @@ import TokenForge
         let status = try await place.harness.admin("/v1/status")
         let hsmToken = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
         #expect(hsmToken["condition"]?.stringValue == "ready")
-        // One of the three allowed sessions holds the login.
+        // The worker keeps one of the three allowed sessions open, so that it stays logged in.
         #expect(hsmToken["sessions"]?.numberValue?.int == 2)
         try await place.release(12)
         #expect(try await place.restarts("token") == 0)

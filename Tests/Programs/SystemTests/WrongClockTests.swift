@@ -5,8 +5,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A ledger that was changed while the clock was ahead. The daemon reports this as not ready, and two people resolve
-/// it.
+/// A ledger that was changed while the clock was ahead. The daemon reports that it is not ready, until two people
+/// accept the clock.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct WrongClockTests {
     /// Changes the ledger like a daemon that pruned claims while its clock was ahead.
@@ -35,7 +35,7 @@ struct WrongClockTests {
         #expect(try await harness.stop().status == 0)
         try await forget(before: Date(timeIntervalSinceNow: 300 * 86_400), in: harness)
         try await harness.start(untilReady: false)
-        // Until the HSM token has answered, it is also a reason for not being ready.
+        // Until the HSM token is open, its absence is another reason for which the daemon is not ready.
         try await wait(for: "the clock alone to be the reason") {
             let reasons = try await Curl.request("/readyz", socket: harness.socket).member("reasons")?.arrayValue
             return reasons?.count == 1 && reasons?.first?.string("component") == "clock"
@@ -73,11 +73,12 @@ struct WrongClockTests {
         // A payment token signed before the fence may have been released, and its claim may be pruned.
         let doubtful = try await harness.decrypt(paymentToken(signed: fence - 1))
         #expect(doubtful.code == "transaction_replayed", "\(doubtful)")
-        // A payment token signed at the fence is accepted almost at once; the fence is rounded to whole seconds.
+        // A payment token that was signed at the fence is accepted within about a second, since the fence is rounded
+        // up to whole seconds.
         let fresh = try paymentToken(signed: fence)
         try await wait(for: "the first token to be served") { try await harness.decrypt(fresh).status == 200 }
         #expect(try await harness.decrypt(fresh).code == "transaction_replayed")
-        // A claim that was not pruned still refuses replays and permits repeats.
+        // For a claim that was not pruned, the daemon still refuses replays and permits repeats.
         #expect(try await harness.decrypt(earlier).code == "transaction_replayed")
         let again = try await harness.decrypt(earlier, reference: "order-1")
         #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")

@@ -5,7 +5,7 @@ import TokenForge
 
 /// The daemon's TCP connection to the ledger's server: TLS and name resolution.
 @Suite struct LedgerConnectionTests {
-    /// A configuration whose ledger URL has this ending.
+    /// Returns a configuration in which `ending` is appended to the ledger's URL.
     private func configuration(_ database: DaemonDatabase, _ ending: String = "") -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.database = database

@@ -37,7 +37,7 @@ import TokenForge
         let unknown = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
-        // The daemon reuses an earlier result for a second.
+        // The daemon reuses the result of a readiness check for a second, so the test waits.
         try await wait(for: "503 from /readyz, for the ledger") {
             let ready = try await Curl.request("/readyz", socket: harness.socket)
             return ready.status == 503 && ready.body.holds(Array("\"component\":\"ledger\"".utf8))
@@ -94,7 +94,7 @@ import TokenForge
         let second = try await start(configuration(database))
         #expect(second.status == 75, "\(second)")
         #expect(second.error.contains("Another daemon is node node-1"), "\(second)")
-        // Before it exits, the daemon waits, and logs which daemon has the name.
+        // Before the second daemon exits, it waits for the lease, and logs which daemon has the node's name.
         #expect(
             second.error.contains("waiting for its lease to end") && second.error.contains("\"until\":\"20"),
             "\(second)")
@@ -171,7 +171,8 @@ import TokenForge
         try await server.sql("DROP DATABASE \(database.name)")
         try await server.sql("ALTER DATABASE kept RENAME TO \(database.name)")
 
-        // Each start adds records, so the copy's last sequence soon reaches that of the head in the HSM token.
+        // Each refused start adds records, so the restored database's last sequence soon reaches that of the head in
+        // the HSM token.
         for _ in 0..<3 {
             let refused = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
             #expect(refused.status == 78, "\(refused)")
@@ -232,7 +233,7 @@ import TokenForge
         for table in ["audit_record", "claim", "merchant_key", "approval", "node", "checkpoint", "audit_key"] {
             written.append((table, Array(try await database.sql("SELECT t::text FROM \(table) t").utf8)))
         }
-        // The daemon also does not show a password that the next connection refuses.
+        // The daemon also shows no password that the server refuses at the next connection.
         try harness.directory.write("wrong-\(password)\n", to: "ledger-password")
         try await server.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '\(database.name)'")

@@ -18,7 +18,7 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.database = database
         configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
-        // The timeout is so long that no test reaches it.
+        // The ledger's timeout is so long that no test reaches it.
         configuration.ledger = ["timeout: 60s"]
         return configuration
     }
@@ -27,7 +27,7 @@ import TokenForge
         Int(try await database.sql("SELECT fence FROM node WHERE name = 'node-1'"))
     }
 
-    /// Starts a session that blocks every claim until it ends.
+    /// Starts a database session that blocks every claim until the session ends.
     private func holdClaims() async throws -> RunningProgram {
         let holder = try database.server.session(
             "BEGIN; LOCK TABLE paytokend.claim IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(3600)", in: database.name)
@@ -53,8 +53,8 @@ import TokenForge
         try await wait(for: "the claim") { try await claimLocks("RowExclusiveLock", granted: false) == 1 }
         let process = try first.daemon.processIdentifier
         try await stop(process: process)
-        // The server inserts the claim now. The transaction stays open, because the stopped daemon cannot send the
-        // commit.
+        // The end of the blocking session lets the server insert the claim. The transaction stays open, because the
+        // stopped daemon cannot send the commit.
         try await database.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'ShareRowExclusiveLock'")
         _ = try await holder.result()
         try await wait(for: "the open transaction") {

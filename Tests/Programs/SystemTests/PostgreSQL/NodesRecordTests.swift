@@ -123,7 +123,7 @@ struct TwoNodes {
         ])
         #expect(wrong.status == 1 && wrong.output.contains("not signed by a given key"), "\(wrong)")
 
-        // Every host shows the node that recorded a release.
+        // Every host shows which node recorded a release.
         let elsewhere = try await nodes.records(first, ["--node", "node-2", "--transaction", transaction])
         #expect(elsewhere.map { $0.string("node") } == ["node-2"])
         #expect(try await nodes.records(first, ["--transaction", transaction]).isEmpty)
@@ -214,7 +214,8 @@ struct TwoNodes {
             #expect(kept.output.contains("node node-1, record ") && kept.output.contains("node node-2, record "))
             #expect(kept.output.contains("intact from record") == (count == 4), "\(kept)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == count)
-            // The second node makes its next head, which the first node finds in the next round.
+            // The second node makes another head. In the next pass of the loop, the first node's command finds that
+            // head.
             #expect(try await nodes.second.paytokenctl(["audit", "head"]).status == 0)
         }
         let own = try await nodes.second.paytokenctl(["audit", "head", "--node", "node-1"])

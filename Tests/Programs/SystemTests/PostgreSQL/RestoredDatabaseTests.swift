@@ -20,7 +20,8 @@ import TokenForge
         try await Curl.request("/readyz", socket: harness.socket).text
     }
 
-    /// Returns two stopped daemons, their database restored to an earlier state, and a payment token that it forgot.
+    /// Returns two stopped daemons, their database in an earlier state, and a payment token whose claim is missing
+    /// in that state.
     private func restored(
         _ hsmTokens: [TokenDirectory], window: String = "5m"
     ) async throws -> (nodes: [DaemonHarness], database: DaemonDatabase, forgotten: MintedToken) {
@@ -103,7 +104,7 @@ import TokenForge
         #expect(refused.status == 1 && refused.error.contains("window"), "\(refused)")
         #expect(refused.error.contains("node-1"), "\(refused)")
         #expect(try await database.sql("SELECT restore_fence IS NULL FROM ledger_state") == "t")
-        // Node-1 starts with a window, and reports the window and a finding.
+        // Node-1 starts again with a signing-time window. It publishes the window and its own finding.
         try nodes[0].configure(configuration("node-1", hsmTokens[0], database))
         try await nodes[0].start(["--await-restore"], untilReady: false)
         try await wait(for: "the other finding") { try await reasons(nodes[1]).contains("node-1: ") }
@@ -123,7 +124,7 @@ import TokenForge
         let first = try await DaemonHarness(
             configuration("node-1", hsmTokens[0], database), merchants: [SharedForge.ecMerchant])
         let second = try await DaemonHarness(configuration("node-2", hsmTokens[1], database))
-        // The third node has a lease but never compares its record.
+        // The third node is only a row with a lease, so it never compares its record.
         try await database.sql(
             """
             INSERT INTO node (name, fence, lease_until, seen_at, version)
@@ -187,7 +188,7 @@ import TokenForge
         let node = try await DaemonHarness(
             configuration("node-1", hsmToken, database), merchants: [SharedForge.ecMerchant])
         #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
-        // The daemon reads findings once a second. The finding and its acceptance are made between two reads.
+        // The daemon reads findings once a second. This statement inserts a finding that has already been accepted.
         try await database.sql(
             """
             INSERT INTO hold (node, kind, ledger_sequence, found_at, accepted_at, accepted_on)

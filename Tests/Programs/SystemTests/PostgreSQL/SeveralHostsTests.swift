@@ -98,7 +98,8 @@ struct SeveralHostsTests {
             try await wait(for: "the end") { try await daemon.state(merchants[0]) == "destroyed" }
             #expect(try await shown(merchants[0], by: daemon).objectValue?["tokens"]?.arrayValue?.isEmpty == true)
         }
-        // The second host decided and destroyed the key, and the first host followed.
+        // The approval on the second host destroyed the key there. The first host then destroyed the key's objects
+        // in its own HSM token.
         let events = try await first.records(merchants[0]).compactMap { $0.string("event") }
         #expect(events.last == "key_objects_destroy", "\(events)")
         #expect(try await first.records(merchants[0]).last?.string("token") == "primary")

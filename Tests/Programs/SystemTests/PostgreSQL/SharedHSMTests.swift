@@ -32,7 +32,7 @@ import TokenForge
             #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
             #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
         }
-        // Each node has a separate audit key in the ledger, whose identifier contains a hash of the node's name.
+        // Each node has a separate audit key in the ledger. The key's identifier contains a hash of the node's name.
         let keys = try await database.sql("SELECT count(DISTINCT identifier), count(*) FROM audit_key")
         #expect(keys == "3|3")
         let marked = try await database.sql(
@@ -98,7 +98,7 @@ import TokenForge
         #expect(try await first.stop().status == 0)
         #expect(try await database.sql("SELECT count(*) FROM audit_key WHERE identifier = '\\x\(hex)'") == "1")
 
-        // If the ledger does not know the key, the head in the HSM token names its node.
+        // If the ledger does not know an audit key, the head that this key signed names the key's node.
         let other = try await DaemonDatabase()
         let outsider = try await DaemonHarness(configuration("node-5", hsmToken, other))
         #expect(try await outsider.stop().status == 0)

@@ -13,7 +13,7 @@ import TokenForge
         try await nodes.database.sql("SET session_replication_role = replica; " + sql)
     }
 
-    /// Changes the second host's rows, runs the checks, and restores the rows.
+    /// Makes a change to the second host's rows, runs the checks, and restores the rows.
     private static func changing(
         _ nodes: TwoNodes, _ change: () async throws -> Void, _ look: () async throws -> Void
     ) async throws {
@@ -107,7 +107,7 @@ import TokenForge
                 #expect(export.status == 1 && export.output.contains("broken: "), "\(sql): \(export)")
             }
         }
-        // The export is intact with the original rows.
+        // With the original rows restored, the verification finds no fault.
         #expect(try await nodes.verdictOfExport(key).status == 2)
         #expect(try await nodes.first.stop().status == 0)
     }
@@ -179,8 +179,8 @@ import TokenForge
         let status = try await nodes.first.paytokenctl(["status"])
         #expect(status.status == 0, "releases go on: \(status)")
         #expect(status.error.contains("for node node-2, and no trusted key of that node endorses"), "\(status)")
-        // The daemon records the conflict once despite restarts. If its trust record is hidden, it makes another, which
-        // verification detects.
+        // The daemon records the conflict once despite restarts. If the record with which it trusted the key is
+        // hidden, it makes another one, which verification detects.
         #expect(try await nodes.first.stop().status == 0)
         try await Self.tamper(
             nodes, "UPDATE audit_record SET event = 'verify' WHERE node = 'node-1' AND event = 'audit_key_pinned'")

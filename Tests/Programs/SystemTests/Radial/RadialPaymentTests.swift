@@ -215,8 +215,8 @@ import TokenForge
     func everyAnswer() async throws {
         let shop = try await Shop()
         typealias Cents = SimulatedRadialService.Cents
-        // For each payment: the ResponseCode of the reply or the Code of the Fault, the payment's state, and the
-        // reason.
+        // For each amount: the HTTP status, the ResponseCode of the reply or the Code of the Fault, the payment's
+        // state, and the reason.
         let rows: [(cents: Int, status: Int, told: String, state: String, reason: String)] = [
             (Cents.declined, 200, "DECL", "declined", "Code=DECL Auth=ND01"),
             (Cents.timeout, 200, "TIMEOUT", "pending", "Code=TIMEOUT Auth=TO01"),
@@ -320,7 +320,8 @@ import TokenForge
         let answers = try await requests()
         #expect(answers.map(\.status) == [409, 409], "\(answers.map(\.status))")
         #expect(answers.allSatisfy { Self.element("Code", of: $0) == "transaction_replayed" })
-        // Each payment token is also refused for the other purpose.
+        // The gateway also refuses to decrypt the payment token that was paid, and to pay with the one that was
+        // decrypted.
         let swapped = [
             try await shop.ask("/radial/decrypt", Self.wallet(paid), as: .certificate),
             try await shop.ask(
