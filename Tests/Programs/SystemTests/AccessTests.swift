@@ -45,7 +45,7 @@ import TokenForge
     @Test(
         "refuses a caller the merchants that its access rule does not name",
         .enabled(if: PeerIdentity.available, needsRoot))
-    func merchants() async throws {
+    func refusesOtherMerchants() async throws {
         #expect(try await decrypt(SharedForge.ecMerchant, as: Self.checkout).status == 200)
         let other = try await decrypt(SharedForge.rsaMerchant, as: Self.checkout)
         #expect(other.status == 403 && other.code == "forbidden", "\(other)")
@@ -135,7 +135,7 @@ import TokenForge
     }
 
     @Test("names the changed sections that need a restart at SIGHUP, and keeps their old values")
-    func reloadOfMore() async throws {
+    func reloadOfFixedSections() async throws {
         let harness = try await DaemonHarness()
         func insecure() async throws -> [Substring] {
             try await harness.admin("/metrics").text.split(separator: "\n").filter {

@@ -28,7 +28,7 @@ struct ActivatedSocketTests {
     @Test(
         "answers connections that waited during its start, even while it opens its HSM token"
     )
-    func waiting() async throws {
+    func waitingConnections() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.start()
         #expect(try await harness.importMerchant(SharedForge.ecMerchant).status == 0)
@@ -70,7 +70,7 @@ struct ActivatedSocketTests {
     /// after a few starts.
     @Test(
         "waits for a temporary fault, such as a ledger in use by another daemon, before it exits with 75")
-    func pause() async throws {
+    func waitBeforeExit() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.start()
         let directory = try FreshDirectory()

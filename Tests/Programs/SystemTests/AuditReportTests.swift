@@ -9,7 +9,7 @@ import TokenForge
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
     @Test("writes the page, the export and the key, and reports an intact audit record with the events")
-    func live() async throws {
+    func reportOfRunningDaemon() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken).status == 200)
@@ -72,7 +72,7 @@ import TokenForge
     }
 
     @Test("writes a page that reports a changed audit record, and exits with 1")
-    func changed() async throws {
+    func reportOfChangedRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         let export = harness.directory.path("record.jsonl")
@@ -94,7 +94,7 @@ import TokenForge
     }
 
     @Test("refuses wrong options before it asks the daemon or writes a file")
-    func options() async throws {
+    func wrongOptions() async throws {
         let directory = try FreshDirectory()
         for arguments in [
             ["--export", "x.jsonl"], ["--public-key", "k.pem"], ["--export", "-", "--public-key", "k.pem"],

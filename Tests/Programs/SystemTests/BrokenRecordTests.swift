@@ -9,7 +9,7 @@ import TokenForge
     private static let verdict = "paytokend_record_check_verdict"
 
     @Test("detects a changed audit record, reports it in metrics, log and status, and still releases payments")
-    func changed() async throws {
+    func changedRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let released = try await harness.decrypt(SharedForge.paymentToken())
         #expect(released.status == 200)

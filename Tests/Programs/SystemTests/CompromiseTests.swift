@@ -9,7 +9,7 @@ import TokenForge
 struct CompromiseTests {
     @Test(
         "suspends a compromised key at once, marks and destroys it after approvals, and records each step")
-    func walk() async throws {
+    func fromAlarmToDestruction() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("leaked")
         #expect(try await daemon.decrypt(merchant).status == 200)
@@ -55,7 +55,7 @@ struct CompromiseTests {
         #expect(key["tokens"]?.arrayValue?.isEmpty == true)
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
 
-        try await record(daemon, merchant, [first, second])
+        try await expectRecords(daemon, merchant, [first, second])
         // The key remains destroyed after a restart.
         #expect(try await daemon.harness.stop().status == 0)
         try await daemon.harness.start()
@@ -66,7 +66,7 @@ struct CompromiseTests {
     }
 
     /// Requires that the key's audit records contain each step with the person who took it.
-    private func record(
+    private func expectRecords(
         _ daemon: StaffedDaemon, _ merchant: ForgedMerchant, _ approvals: [String]
     ) async throws {
         struct Line: Equatable {

@@ -66,7 +66,7 @@ import TokenForge
     ]
 
     @Test("refuses in verify each deviation that can be detected without a key, with the same code", arguments: refused)
-    func verify(_ tested: Case) async throws {
+    func refusalByVerify(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
         let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
         let answer = try await SharedDaemon.harness.verify(paymentToken)
@@ -111,7 +111,7 @@ import TokenForge
     @Test(
         "refuses a payment token signed outside the window, and accepts one inside it",
         arguments: [-600, 600, -120, 120])
-    func window(offset: Int) async throws {
+    func signingTimeWindow(offset: Int) async throws {
         var recipe = try Self.recipe("EC_v1", [])
         recipe.signingTime = recipe.signingTime.addingTimeInterval(Double(offset))
         let answer = try await SharedDaemon.harness.decrypt(SharedForge.mint.mint(recipe))

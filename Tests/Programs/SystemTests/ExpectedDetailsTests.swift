@@ -22,7 +22,7 @@ import TokenForge
     private func base64(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
 
     @Test("decrypts a payment token that meets the expectations, and lists the checked members")
-    func agrees() async throws {
+    func metExpectations() async throws {
         let paymentToken = try paymentToken(applicationData: "order 1")
         let answer = try await SharedDaemon.harness.decrypt(
             paymentToken,
@@ -42,7 +42,7 @@ import TokenForge
             ("1099", "1099.0", true), ("10.90", "10.9", true), ("1099", "1.099e3", true), ("1099", "1098", false),
             ("0.1", "0.10000000000000001", false), ("9007199254740993", "9007199254740992", false),
         ])
-    func amounts(paid: String, expected: String, agree: Bool) async throws {
+    func amountsAsDecimals(paid: String, expected: String, agree: Bool) async throws {
         let answer = try await SharedDaemon.harness.decrypt(
             paymentToken(amount: paid), expected: "{\"transactionAmount\":\(expected)}")
         #expect(answer.status == (agree ? 200 : 422), "\(answer)")
@@ -80,7 +80,7 @@ import TokenForge
     }
 
     @Test("reports an unreadable currency or amount as a mismatch only if the caller expects one")
-    func unreadable() async throws {
+    func unreadableDetails() async throws {
         func odd() throws -> MintedToken {
             try SharedForge.mint.mint(
                 TokenRecipe(
@@ -94,7 +94,7 @@ import TokenForge
     }
 
     @Test("decrypts a payment token after a failed expectation if the next expectation is right")
-    func nothingClaimed() async throws {
+    func failedExpectationClaimsNothing() async throws {
         let paymentToken = try paymentToken()
         let harness = try await SharedDaemon.harness
         #expect(

@@ -42,7 +42,7 @@ import TokenForge
     @Test(
         "delays a caller's request by only a few calls of a flooding caller, not by its whole queue",
         .enabled(if: PeerIdentity.available, "only root can connect as other accounts"))
-    func twoRules() async throws {
+    func floodOfOneCaller() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         var configuration = DaemonConfiguration()
         configuration.listener = ["mode: \"0666\""]

@@ -31,7 +31,7 @@ import TokenForge
     }
 
     @Test("accepts JSON with a charset, any Host header and chunked bodies")
-    func tolerated() async throws {
+    func acceptedVariants() async throws {
         let answer = try await Curl.request(
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.paymentToken().decryptBody(),
             contentType: "application/json; charset=utf-8",
@@ -40,7 +40,7 @@ import TokenForge
     }
 
     @Test("refuses a body of any size or depth that is not one JSON object as malformed_request")
-    func nonsense() async throws {
+    func notOneObject() async throws {
         var random = SystemRandomNumberGenerator()
         let bodies: [[UInt8]] = [
             (0..<65_536).map { _ in UInt8.random(in: .min ... .max, using: &random) }, [],
@@ -54,7 +54,7 @@ import TokenForge
     }
 
     @Test("refuses a request without `token`, or with unknown members, duplicate members or wrong types")
-    func envelope() async throws {
+    func wrongMembers() async throws {
         let paymentToken = String(decoding: try SharedForge.paymentToken().paymentToken, as: UTF8.self)
         for body in [
             "{}", "{\"token\":\(paymentToken),\"extra\":1}", "{\"token\":\(paymentToken),\"reference\":1}",
@@ -100,7 +100,7 @@ import TokenForge
     }
 
     @Test("refuses a request with both Content-Length and Transfer-Encoding")
-    func smuggling() async throws {
+    func lengthAndChunked() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
         // Sending may fail, because the daemon may already have closed the connection.

@@ -42,16 +42,16 @@ import TokenForge
         }
 
         /// Waits until the daemon's process hangs in a sync.
-        func isHanging() async throws {
+        func waitUntilHanging() async throws {
             try await wait(for: "a sync that hangs") { FileManager.default.fileExists(atPath: file + ".reached") }
         }
 
-        func answer() { try? FileManager.default.removeItem(atPath: file) }
+        func stopHanging() { try? FileManager.default.removeItem(atPath: file) }
     }
 
     @Test(
         "answers callers, keeps the codes of refusals, reports that it is not ready, and stops while the disk hangs")
-    func hanging() async throws {
+    func answersWhileDiskHangs() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["timeout: 5s"]
         let harness = try await DaemonHarness(prepared: configuration)
@@ -67,12 +67,12 @@ import TokenForge
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
 
         try disk.hang()
-        defer { disk.answer() }
+        defer { disk.stopHanging() }
         let paymentToken = try SharedForge.paymentToken()
         let first = try await harness.decrypt(paymentToken, reference: "r")
         #expect(first.status == 503 && first.code == "ledger_unavailable", "\(first)")
         #expect(first.member("paymentData") == nil)
-        try await disk.isHanging()
+        try await disk.waitUntilHanging()
         for _ in 0..<5 { #expect(try await Curl.request("/readyz", socket: harness.socket).status == 503) }
         #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
         let refused = try await harness.decrypt(SharedForge.paymentToken(), expected: #"{"currencyCode":"999"}"#)
@@ -80,7 +80,7 @@ import TokenForge
         let second = try await harness.decrypt(SharedForge.paymentToken(), reference: "s")
         #expect(second.status == 503 && second.code == "ledger_unavailable", "\(second)")
 
-        disk.answer()
+        disk.stopHanging()
         try await harness.waitUntilReady()
         let again = try await harness.decrypt(paymentToken, reference: "r")
         #expect(again.status == 200, "\(again)")
@@ -92,7 +92,7 @@ import TokenForge
         try disk.hang()
         let last = try SharedForge.paymentToken()
         async let unanswered = harness.decrypt(last)
-        try await disk.isHanging()
+        try await disk.waitUntilHanging()
         #expect(try await harness.stop().status == 0)
         #expect(FileManager.default.fileExists(atPath: disk.file), "it stopped while syncs hung")
         _ = try? await unanswered

@@ -83,7 +83,7 @@ import TokenForge
     }
 
     @Test("makes a key, certifies it, and makes a valid signature that is recorded before the answer")
-    func signs() async throws {
+    func signsHandshake() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.signs"
         let (hash, certificate) = try await identity(of: merchant, harness)
@@ -163,7 +163,7 @@ import TokenForge
     }
 
     @Test("does not list or use a suspended identity key, uses it after a resume, and retires it without a cut-off")
-    func states() async throws {
+    func keyStates() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.states"
         let (hash, _) = try await identity(of: merchant, harness)
@@ -254,7 +254,7 @@ import TokenForge
     }
 
     @Test("derives the use of an imported key from the kind of its certificate")
-    func imported() async throws {
+    func useOfImportedKey() async throws {
         let harness = try await Self.started.value
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .rsa2048,

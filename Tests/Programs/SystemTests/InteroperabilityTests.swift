@@ -27,7 +27,7 @@ struct InteroperabilityTests {
     }
 
     @Test("decrypts every real payment token with a published key to the bytes that the manifest describes")
-    func decrypts() async throws {
+    func decryptsRealTokens() async throws {
         let harness = try await Self.started.value
         var count = 0
         for paymentToken in try Fixtures.paymentTokens() {

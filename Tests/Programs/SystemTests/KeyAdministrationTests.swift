@@ -25,7 +25,7 @@ import TokenForge
     }
 
     @Test("lists and shows an imported key with all members of the contract, and counts its uses")
-    func listed() async throws {
+    func listedImport() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("listed")
         let imported = try await harness.importMerchant(merchant)
@@ -54,7 +54,7 @@ import TokenForge
     }
 
     @Test("imports a key and a certificate in DER")
-    func der() async throws {
+    func filesInDER() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("der", type: .rsa2048)
         let files = try FreshDirectory()

@@ -23,7 +23,7 @@ import TokenForge
     }
 
     @Test("exits --check with 0 for a valid configuration, and otherwise with 78 and every problem with its line")
-    func check() async throws {
+    func checkConfiguration() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let paytokend = try Program.built("paytokend")
         let good = try await Program.run(paytokend, ["--config", harness.configurationFile, "--check"])
@@ -68,7 +68,7 @@ import TokenForge
     }
 
     @Test("ends the worker after kill -9 of the daemon, and replaces the stale sockets at the next start")
-    func crash() async throws {
+    func killedDaemon() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
         try harness.daemon.signal(SIGKILL)
@@ -95,7 +95,7 @@ import TokenForge
     }
 
     @Test("keeps the claim of every payment token that was answered before kill -9", .everyEngine)
-    func durable() async throws {
+    func claimsSurviveKill() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }
         // Eight callers send one request after another. The test kills the daemon after 20 releases, so that

@@ -180,7 +180,7 @@ import TokenForge
     }
 
     @Test("shows each step of paytokenctl session check, and the step that fails")
-    func check() async throws {
+    func sessionCheck() async throws {
         let apple = try await SimulatedApple([.session, .answer(417)])
         let gateway = try await Gateway(apple)
         let command = [
@@ -196,7 +196,7 @@ import TokenForge
     }
 
     @Test("opens a session for each of thirty simultaneous requests, and decrypts payments at the same time")
-    func thirty() async throws {
+    func thirtySimultaneousSessions() async throws {
         let apple = try await SimulatedApple()
         let gateway = try await Gateway(apple)
         let shop = try SharedForge.rsaMerchant

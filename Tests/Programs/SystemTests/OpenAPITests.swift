@@ -180,7 +180,7 @@ import TokenForge
     }
 
     @Test("detects violations of a schema with the checker of these tests")
-    func checkerChecks() throws {
+    func checkerDetectsViolations() throws {
         let schema = JSONSchema(document: try Self.document.get())
         let refusal = try #require(schema.resolve("#/components/schemas/Refusal"))
         let good = try JSONValue(parsing: "{\"code\":\"forbidden\",\"message\":\"No.\"}")

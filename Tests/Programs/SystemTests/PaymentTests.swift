@@ -162,7 +162,7 @@ import TokenForge
     }
 
     @Test("reports each outcome at the processor or its absence, and submits nothing twice")
-    func everyAnswer() async throws {
+    func everyOutcome() async throws {
         let shop = try await Shop(deadline: "4s")
         // For each amount, to which the simulator reacts differently: the gateway's first answer to the client, and
         // the payment's final state.
@@ -212,7 +212,7 @@ import TokenForge
     }
 
     @Test("uses a payment token for only one payment, of one client and one order")
-    func oneToken() async throws {
+    func tokenUsedForOnePayment() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))

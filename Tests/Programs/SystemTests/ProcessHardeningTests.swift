@@ -188,7 +188,7 @@ import TokenForge
         "reports the size of unlocked secrets in metric, status and log if the limit prevents locking",
         .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another")
     )
-    func unlocked() async throws {
+    func unlockedSecrets() async throws {
         let identity = PeerIdentity(uid: 4243, gid: 4243)
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.give(to: identity)
@@ -215,7 +215,7 @@ import TokenForge
     }
 
     @Test("reports 0 in the metric and no warning when all secrets are locked")
-    func locked() async throws {
+    func lockedSecrets() async throws {
         let harness = try await SharedDaemon.harness
         #expect(try bytes(await harness.admin("/metrics")) == 0)
         #expect(warnings(try await harness.admin("/v1/status")).isEmpty)

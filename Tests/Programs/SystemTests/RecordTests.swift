@@ -20,7 +20,7 @@ import TokenForge
     @Test(
         "returns the sequence number of the audit record with a release, a repeat and a refusal",
         .everyEngine)
-    func places() async throws {
+    func sequenceNumbers() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
         let answers = [
@@ -133,7 +133,7 @@ import TokenForge
 
     @Test(
         "keeps the record of every answer after kill -9, and continues the chain", .everyEngine)
-    func killed() async throws {
+    func recordsSurviveKill() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.decrypt(SharedForge.paymentToken())
         #expect(answer.status == 200)
@@ -186,7 +186,7 @@ import TokenForge
     }
 
     @Test("exits with 78 and says what to do for an older or lost ledger, and serves after a recorded acceptance")
-    func restored() async throws {
+    func restoredLedger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
         let heads = harness.directory.path("heads")

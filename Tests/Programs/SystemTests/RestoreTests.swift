@@ -45,7 +45,7 @@ import TokenForge
     @Test(
         "refuses a payment token released after the copy, even on a host whose HSM token is as old as the copy",
         arguments: [false, true])
-    func notTwice(onAnotherHost: Bool) async throws {
+    func noSecondRelease(onAnotherHost: Bool) async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
         // The older HSM token remembers no record that is missing from the copy. With it, the daemon therefore cannot
@@ -85,7 +85,7 @@ import TokenForge
 
     @Test(
         "refuses a damaged, changed or invalid copy, keeps the ledger, and changes nothing in a dry run")
-    func refused() async throws {
+    func refusedCopies() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken).status == 200)

@@ -51,7 +51,7 @@ import TokenForge
     }
 
     /// A rotation that has begun, with the operator's files `old.pem`, `new.csr` and `new.cer`.
-    private struct Begun {
+    private struct Rotation {
         let old: Merchant
         /// The new merchant key. Its certificate is in `new.cer`, and is not imported yet.
         let new: Merchant
@@ -59,7 +59,7 @@ import TokenForge
         var name: String { old.identifier }
     }
 
-    private func begin(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Begun {
+    private func begin(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Rotation {
         let files = try FreshDirectory()
         let old = try await merchant(name, type, harness)
         try files.write(ForgePEM.text(old.certificate, label: "CERTIFICATE"), to: "old.pem")
@@ -68,11 +68,11 @@ import TokenForge
         ])
         try #require(start.status == 0, "\(start)")
         let new = try certify(files.path("new.csr"), old.merchant.identifier, to: files.path("new.cer"))
-        return Begun(old: old.merchant, new: new, files: files)
+        return Rotation(old: old.merchant, new: new, files: files)
     }
 
     /// Begins a rotation and imports the new key's certificate, so that both keys serve.
-    private func overlap(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Begun {
+    private func overlap(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Rotation {
         let begun = try await begin(name, type, harness)
         let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
         try #require(imported.status == 0, "\(imported)")
@@ -80,7 +80,7 @@ import TokenForge
     }
 
     @Test("refuses to finish a rotation of a merchant that has none", arguments: [ForgeKeyType.p256, .rsa2048])
-    func nothing(type: ForgeKeyType) async throws {
+    func noRotation(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let name = try await merchant("nothing.\(type)", type, harness).merchant.identifier
         #expect(try await status(name, harness)["phase"]?.stringValue == "none")
@@ -117,7 +117,7 @@ import TokenForge
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
-    func waiting(type: ForgeKeyType) async throws {
+    func beforeImport(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("waiting.\(type)", type, harness)
         // Such a payment token arrives if the certificate was activated in Apple's portal before its import.
@@ -135,7 +135,7 @@ import TokenForge
         "serves with both keys without a restart when the certificate is imported",
         arguments: [ForgeKeyType.p256, .rsa2048]
     )
-    func imported(type: ForgeKeyType) async throws {
+    func afterImport(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("imported.\(type)", type, harness)
         #expect(try await decrypt(begun.new, harness).code == "key_not_active")
@@ -164,7 +164,7 @@ import TokenForge
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
-    func finished(type: ForgeKeyType) async throws {
+    func finishedInUse(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("finished.\(type)", type, harness)
         for key in [begun.old, begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
@@ -193,7 +193,7 @@ import TokenForge
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
-    func recorded(type: ForgeKeyType) async throws {
+    func recordedSteps(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("recorded.\(type)", type, harness)
         for arguments in [
@@ -242,7 +242,7 @@ import TokenForge
     }
 
     @Test("counts altered and replayed payment tokens as decrypted for neither key")
-    func rewritten() async throws {
+    func rewrittenTokens() async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("rewritten", .p256, harness)
         let other = try await merchant("rewriter", .p256, harness)
@@ -320,7 +320,7 @@ import TokenForge
     @Test(
         "lets a caller with the role monitor list rotations, but not start one",
         .enabled(if: PeerIdentity.available, "only root can be another"))
-    func roles() async throws {
+    func monitorRole() async throws {
         let harness = try await Self.started.value
         let monitor = PeerIdentity(uid: 12347, gid: 12347)
         let list = try await Curl.request("/v1/rotations", socket: harness.adminSocket, as: monitor)

@@ -22,7 +22,7 @@ import TokenForge
         let harness = try await DaemonHarness(configuration, merchants: merchants)
         var secrets = Set<String>()
         // The secrets of the valid payment tokens in all encodings, such as hexadecimal and base64.
-        var spelled: [[UInt8]] = []
+        var encoded: [[UInt8]] = []
         var written: [(String, [UInt8])] = []
         for merchant in merchants {
             let version = merchant.merchant.isEllipticCurve ? "EC_v1" : "RSA_v1"
@@ -42,8 +42,8 @@ import TokenForge
                 var expectations = ["{\"transactionAmount\":1}", nil]
                 if deviation == nil {
                     expectations = Self.unmet.map(Optional.some) + expectations
-                    spelled += payload.secrets.flatMap { SecretSpellings.of(Array($0.utf8)) }
-                    spelled += SecretSpellings.of(payload.cryptogram)
+                    encoded += payload.secrets.flatMap { SecretSpellings.of(Array($0.utf8)) }
+                    encoded += SecretSpellings.of(payload.cryptogram)
                 }
                 for expected in expectations {
                     let answer = try await harness.decrypt(paymentToken, expected: expected, reference: "order")
@@ -76,7 +76,7 @@ import TokenForge
         }
 
         var needles = secrets.map { ($0, Array($0.utf8)) }
-        needles += spelled.map { ("card data, encoded", $0) }
+        needles += encoded.map { ("card data, encoded", $0) }
         needles += [DaemonHarness.pin, DaemonHarness.securityOfficerPIN].map { ("a PIN", Array($0.utf8)) }
         for merchant in merchants {
             // The search uses the middle of the PKCS#8 file, which is private, in three encodings. The file ends with
@@ -152,7 +152,7 @@ import TokenForge
         let client = try RunningProgram(
             Program.built("paytokenctl"),
             ["decrypt", harness.directory.path("token.json"), "--reveal", "--socket", harness.socket])
-        try await wait(for: "the client's connection") { try Self.isAwaited(harness.socket) }
+        try await wait(for: "the client's connection") { try Self.hasWaitingClient(harness.socket) }
         client.signal(SIGSEGV)
         let clientEnd = try await client.result()
         #expect(clientEnd.status == 128 + SIGSEGV)
@@ -166,7 +166,7 @@ import TokenForge
     }
 
     /// Returns true if a client waits on the socket at this path for the daemon to accept its connection.
-    private static func isAwaited(_ socket: String) throws -> Bool {
+    private static func hasWaitingClient(_ socket: String) throws -> Bool {
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/unix")).readToEnd() ?? Data()
         return String(decoding: table, as: UTF8.self).split(separator: "\n").contains { line in
             // The fields are Num, RefCount, Protocol, Flags, Type, St (02 means connecting), Inode and Path.

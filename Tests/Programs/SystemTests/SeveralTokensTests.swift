@@ -170,7 +170,7 @@ import TokenForge
     }
 
     @Test("stores a certificate in every HSM token that holds its key")
-    func certificate() async throws {
+    func certificateInEveryToken() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let merchant = try SharedForge.ecMerchant
         let files = try FreshDirectory()

@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test("runs and counts every check and soak once without arguments, and names skipped tests")
-    func everything() async throws {
+    func allChecks() async throws {
         let said = try await run([], events: passed)
         #expect(said.status == 0, "\(said.lines)")
         let checks = said.lines.filter { $0.hasPrefix("run   scripts/") }
@@ -167,7 +167,7 @@ import Testing
     }
 
     @Test("fails a run without tests or with only skipped tests")
-    func nothing() async throws {
+    func noTests() async throws {
         let none = try await run(events: [
             Event.event("runEnded", nil, "pass", "Test run with 0 tests in 0 suites passed")
         ])
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test("runs no tests if the build fails")
-    func build() async throws {
+    func failedBuild() async throws {
         let said = try await run([], events: passed, ["BUILD": "1"])
         #expect(said.status == 1)
         #expect(said.lines.last == "0 passed, 1 failed")

@@ -45,7 +45,7 @@ import TokenForge
     @Test(
         "serves EC_v1 at tier B and RSA_v1 at tier A with the NSS sample, without extractable secrets and network",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
-    func nss() async throws {
+    func nssSample() async throws {
         let hsmToken = try await NSSTokenDirectory()
         let entry = try TokenEntry(
             sample: "nss-softokn.yaml", hsmToken,
@@ -82,7 +82,7 @@ import TokenForge
     }
 
     @Test("reports an HSM that serves nothing as unavailable, with the reasons")
-    func nothing() async throws {
+    func servesNothing() async throws {
         // The first HSM token works and seals the record, so that the daemon can be ready.
         let useless = try ScriptedToken(
             try await TokenDirectory(), "fault C_CreateObject always return=0x54",
@@ -138,7 +138,7 @@ import TokenForge
     }
 
     @Test("is not ready if extractable secrets are forbidden on an HSM of tier C, and names what the HSM lacks")
-    func forbidden() async throws {
+    func forbiddenSecrets() async throws {
         let hsmToken = try await TokenDirectory()
         let harness = try await Self.harness(
             [TokenEntry("primary", hsmToken, allowExtractableSecret: false)], untilReady: false)

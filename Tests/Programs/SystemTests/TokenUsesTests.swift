@@ -8,7 +8,7 @@ import TokenForge
 @Suite struct TokenUsesTests {
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
-    private struct Place {
+    private struct Setup {
         let directory: FreshDirectory
         let hsmToken: ScriptedToken
         let harness: DaemonHarness
@@ -78,38 +78,38 @@ import TokenForge
     }
 
     @Test("reports exactly the uses that bypassed the daemon")
-    func direct() async throws {
-        let place = try await Place(Self.printing)
-        for _ in 0..<5 { #expect(try await place.harness.decrypt(SharedForge.paymentToken()).status == 200) }
-        let logged = try place.logged
+    func usesOutsideDaemon() async throws {
+        let setup = try await Setup(Self.printing)
+        for _ in 0..<5 { #expect(try await setup.harness.decrypt(SharedForge.paymentToken()).status == 200) }
+        let logged = try setup.logged
         let before = logged.count
-        let clean = try await place.report()
+        let clean = try await setup.report()
         #expect(clean.status == 0, "\(clean)")
         let answer = try JSONValue(parsing: clean.outputBytes).objectValue
         #expect(answer?["usesInNoRecord"]?.numberValue?.int == 0, "\(logged)")
         for name in ["report.html", "report.jsonl", "report.pem", "report.uses-primary.jsonl"] {
-            try FileManager.default.removeItem(atPath: place.harness.directory.path(name))
+            try FileManager.default.removeItem(atPath: setup.harness.directory.path(name))
         }
 
-        try await place.useDirectly(7)
-        #expect(try place.logged.count == before + 7)
-        let found = try await place.report()
+        try await setup.useDirectly(7)
+        #expect(try setup.logged.count == before + 7)
+        let found = try await setup.report()
         #expect(found.status == 0, "\(found)")
         // The record accounts for 7 uses: the 5 releases, and up to 2 uses for the import of the key.
         let unexplained = before + 7 - (5 + 2)
         let again = try JSONValue(parsing: found.outputBytes).objectValue
         #expect(again?["usesInNoRecord"]?.numberValue?.int == unexplained)
-        let page = try String(contentsOfFile: place.harness.directory.path("report.html"), encoding: .utf8)
+        let page = try String(contentsOfFile: setup.harness.directory.path("report.html"), encoding: .utf8)
         #expect(page.contains("<strong>\(unexplained) uses of keys in no record.</strong>"))
         let verified = try await Program.run(
             Self.verifier,
             [
-                "--report", place.harness.directory.path("report.html"), place.harness.directory.path("report.jsonl"),
-                place.harness.directory.path("report.pem"),
+                "--report", setup.harness.directory.path("report.html"), setup.harness.directory.path("report.jsonl"),
+                setup.harness.directory.path("report.pem"),
             ])
         #expect(verified.status == 0, "\(verified)")
         // Both requests for the log are recorded with the HSM token and the requested period.
-        let list = try await place.harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
+        let list = try await setup.harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
         let looks = (try JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
             .filter { $0["event"]?.stringValue == "audit_token_uses" }
         #expect(looks.count == 2)
@@ -117,9 +117,9 @@ import TokenForge
             #expect(look["outcome"]?.stringValue == "ok" && look["token"]?.stringValue == "primary")
             #expect(look["since"]?.stringValue != nil && look["until"]?.stringValue != nil)
         }
-        let strange = try await place.harness.admin("/v1/tokens/none/uses?since=2026-01-01T00:00:00Z")
+        let strange = try await setup.harness.admin("/v1/tokens/none/uses?since=2026-01-01T00:00:00Z")
         #expect(strange.status == 404)
-        #expect(try await place.harness.stop().status == 0)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test(
@@ -132,21 +132,21 @@ import TokenForge
                 ""
             ),
         ])
-    func broken(command: String, logged: String) async throws {
-        let place = try await Place { _ in command + "\n" }
-        let made = try await place.report()
+    func failingCommand(command: String, logged: String) async throws {
+        let setup = try await Setup { _ in command + "\n" }
+        let made = try await setup.report()
         #expect(made.status != 0, "\(made)")
-        #expect(!FileManager.default.fileExists(atPath: place.harness.directory.path("report.html")))
-        #expect(try await place.harness.decrypt(SharedForge.paymentToken()).status == 200)
-        let ended = try await place.harness.stop()
+        #expect(!FileManager.default.fileExists(atPath: setup.harness.directory.path("report.html")))
+        #expect(try await setup.harness.decrypt(SharedForge.paymentToken()).status == 200)
+        let ended = try await setup.harness.stop()
         #expect(ended.status == 0)
         #expect(logged.isEmpty || ended.error.contains(logged), "\(ended.error)")
     }
 
     @Test("ends the command when its caller disconnects, and refuses a second command at the same time")
-    func left() async throws {
-        let place = try await Place(timeout: "1h") { "echo $$ >> '\($0).pids'; echo line; exec sleep 600\n" }
-        let (harness, pids) = (place.harness, place.uses + ".pids")
+    func callerDisconnects() async throws {
+        let setup = try await Setup(timeout: "1h") { "echo $$ >> '\($0).pids'; echo line; exec sleep 600\n" }
+        let (harness, pids) = (setup.harness, setup.uses + ".pids")
         let descriptors = "/proc/\(try harness.daemon.processIdentifier)/fd"
         func open() throws -> Int { try FileManager.default.contentsOfDirectory(atPath: descriptors).count }
         func processes() throws -> [Substring] {
@@ -180,7 +180,7 @@ import TokenForge
     }
 
     @Test("answers a request for the uses of an HSM token without a use_log with 404")
-    func none() async throws {
+    func noUseLog() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.admin(
             "/v1/tokens/primary/uses?since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z")

@@ -8,7 +8,7 @@ import TokenForge
 /// The daemon's answers while the ledger or the HSM is unavailable, and its recovery without intervention.
 @Suite struct UnavailabilityTests {
     @Test("releases nothing while it cannot write to the ledger, and serves the same request afterwards")
-    func ledger() async throws {
+    func unwritableLedger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
         // Another process, such as a failed backup, keeps a write transaction open.

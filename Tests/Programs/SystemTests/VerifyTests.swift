@@ -48,7 +48,7 @@ import TokenForge
     /// The signed data have no separators between members. openapi.json explains what this means for the answer of
     /// verify.
     @Test("verifies a payment token with 32 bytes moved between members, but does not decrypt or claim it")
-    func moved() async throws {
+    func movedBytes() async throws {
         let harness = try await SharedDaemon.harness
         let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, applicationData: [1]))

@@ -6,7 +6,7 @@ import TokenForge
 
 /// Faults of a library in its worker. The daemon must still answer every request.
 @Suite struct WorkerFaultTests {
-    private struct Place {
+    private struct Setup {
         let hsmToken: ScriptedToken
         let harness: DaemonHarness
 
@@ -46,77 +46,77 @@ import TokenForge
     }
 
     @Test("ends the worker of a hanging call at call_timeout, and completes the calls in flight in the next worker")
-    func hang() async throws {
-        let place = try await Place(["call_timeout: 3s"])
-        try place.hsmToken.play("fault C_DeriveKey nth=5 hang once")
-        try await place.release(20)
-        #expect(try await place.restarts("timeout") == 1)
-        #expect(try await place.harness.stop().status == 0)
+    func hangingCall() async throws {
+        let setup = try await Setup(["call_timeout: 3s"])
+        try setup.hsmToken.play("fault C_DeriveKey nth=5 hang once")
+        try await setup.release(20)
+        #expect(try await setup.restarts("timeout") == 1)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test("loses no request if the library crashes in any call")
-    func crash() async throws {
-        let place = try await Place()
+    func crashingCall() async throws {
+        let setup = try await Setup()
         for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
-            try place.hsmToken.play("fault \(call) nth=3 crash once")
-            try await place.release(12)
-            #expect(try await place.restarts("died") == Double(number + 1), "\(call)")
+            try setup.hsmToken.play("fault \(call) nth=3 crash once")
+            try await setup.release(12)
+            #expect(try await setup.restarts("died") == Double(number + 1), "\(call)")
         }
-        #expect(try await place.harness.stop().status == 0)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test("loses no request if the library fails permanently after a few calls in every worker")
-    func poisoned() async throws {
-        let place = try await Place()
-        let first = try place.harness.worker()
+    func permanentFailure() async throws {
+        let setup = try await Setup()
+        let first = try setup.harness.worker()
         kill(first, SIGKILL)
-        try await wait(for: "the next worker") { try place.harness.workers().contains { $0 != first } }
-        try await place.harness.waitUntilReady()
+        try await wait(for: "the next worker") { try setup.harness.workers().contains { $0 != first } }
+        try await setup.harness.waitUntilReady()
         // The number of C_DeriveKey calls that a worker makes at its start, for its self-tests.
-        let next = try place.harness.worker()
-        let atStart = place.hsmToken.calls("C_DeriveKey").count { $0.process == next }
+        let next = try setup.harness.worker()
+        let atStart = setup.hsmToken.calls("C_DeriveKey").count { $0.process == next }
         #expect(atStart > 2)
-        try place.hsmToken.play("fault C_DeriveKey from=\(atStart + 6) return=0x30")
-        try await place.release(24)
-        #expect(try await place.restarts("token") >= 2)
-        #expect(try await place.harness.stop().status == 0)
+        try setup.hsmToken.play("fault C_DeriveKey from=\(atStart + 6) return=0x30")
+        try await setup.release(24)
+        #expect(try await setup.restarts("token") >= 2)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test("replaces a leaking worker before the system kills it, and loses no request")
-    func leak() async throws {
-        let place = try await Place()
-        let first = try place.harness.worker()
-        try place.hsmToken.play("fault C_DeriveKey nth=3 leak=300000000 once")
+    func leakingWorker() async throws {
+        let setup = try await Setup()
+        let first = try setup.harness.worker()
+        try setup.hsmToken.play("fault C_DeriveKey nth=3 leak=300000000 once")
         try await wait(for: "the worker's replacement", within: 120) {
-            try await place.release(4)
-            return try await place.restarts("memory") == 1
+            try await setup.release(4)
+            return try await setup.restarts("memory") == 1
         }
-        try await wait(for: "the old worker's end") { try !place.harness.workers().contains(first) }
-        #expect(try await place.restarts("died") == 0)
-        #expect(try await place.harness.stop().status == 0)
+        try await wait(for: "the old worker's end") { try !setup.harness.workers().contains(first) }
+        #expect(try await setup.restarts("died") == 0)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test("loses no request if workers are replaced after a number of operations")
-    func recycled() async throws {
-        let place = try await Place(["recycle_after: 20"])
-        try await place.release(100)
+    func replacedWorkers() async throws {
+        let setup = try await Setup(["recycle_after: 20"])
+        try await setup.release(100)
         try await wait(for: "three replacements") {
-            try await place.release(4)
-            return try await place.restarts("recycled") >= 3
+            try await setup.release(4)
+            return try await setup.restarts("recycled") >= 3
         }
-        #expect(try await place.restarts("died") == 0)
-        #expect(try await place.harness.stop().status == 0)
+        #expect(try await setup.restarts("died") == 0)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test("tries a wrong PIN only once after the HSM ended the login, and reports the refusal in status")
     func wrongPINAfterRotation() async throws {
-        let place = try await Place()
-        let harness = place.harness
-        let pin = try String(contentsOfFile: place.hsmToken.pinFile, encoding: .utf8)
-        let logins = { place.hsmToken.calls("C_Login").count }
+        let setup = try await Setup()
+        let harness = setup.harness
+        let pin = try String(contentsOfFile: setup.hsmToken.pinFile, encoding: .utf8)
+        let logins = { setup.hsmToken.calls("C_Login").count }
         let before = logins()
-        try Data("99887766\n".utf8).write(to: URL(filePath: place.hsmToken.pinFile))
-        try place.hsmToken.play("fault C_DeriveKey nth=1 logout")
+        try Data("99887766\n".utf8).write(to: URL(filePath: setup.hsmToken.pinFile))
+        try setup.hsmToken.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<3 {
             let paymentToken = try SharedForge.paymentToken()
             let answer = try await harness.decrypt(paymentToken)
@@ -127,38 +127,38 @@ import TokenForge
             return ready.status == 503 && ready.text.contains("the PIN in")
         }
         #expect(logins() == before + 1)
-        try place.hsmToken.play()
-        try Data(pin.utf8).write(to: URL(filePath: place.hsmToken.pinFile))
+        try setup.hsmToken.play()
+        try Data(pin.utf8).write(to: URL(filePath: setup.hsmToken.pinFile))
         try harness.daemon.signal(SIGHUP)
         try await harness.waitUntilReady()
         #expect(logins() == before + 2)
-        try await place.release(4)
+        try await setup.release(4)
         #expect(try await harness.stop().status == 0)
     }
 
     @Test("serves with fewer sessions than configured if the HSM has fewer, and reports their number in status")
     func fewerSessions() async throws {
-        let place = try await Place(["sessions: 4"], "session-limit 3")
-        let status = try await place.harness.admin("/v1/status")
+        let setup = try await Setup(["sessions: 4"], "session-limit 3")
+        let status = try await setup.harness.admin("/v1/status")
         let hsmToken = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
         #expect(hsmToken["condition"]?.stringValue == "ready")
         // The worker keeps one of the three allowed sessions open, so that it stays logged in.
         #expect(hsmToken["sessions"]?.numberValue?.int == 2)
-        try await place.release(12)
-        #expect(try await place.restarts("token") == 0)
-        #expect(try await place.harness.stop().status == 0)
+        try await setup.release(12)
+        #expect(try await setup.restarts("token") == 0)
+        #expect(try await setup.harness.stop().status == 0)
     }
 
     @Test("measures each call's wait for the HSM separately from the call itself")
     func histograms() async throws {
-        let place = try await Place(["sessions: 1"])
-        let calls = try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
-        let waits = try await place.metric("paytokend_hsm_wait_seconds_count")
-        try await place.release(12)
+        let setup = try await Setup(["sessions: 1"])
+        let calls = try await setup.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
+        let waits = try await setup.metric("paytokend_hsm_wait_seconds_count")
+        try await setup.release(12)
         #expect(
-            try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"", "token=\"primary\"")
+            try await setup.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"", "token=\"primary\"")
                 == calls + 12)
-        #expect(try await place.metric("paytokend_hsm_wait_seconds_count") >= waits + 12)
-        #expect(try await place.harness.stop().status == 0)
+        #expect(try await setup.metric("paytokend_hsm_wait_seconds_count") >= waits + 12)
+        #expect(try await setup.harness.stop().status == 0)
     }
 }

@@ -27,7 +27,7 @@ struct WrongClockTests {
     @Test(
         "refuses all payment tokens as replays after a wrong clock until two people accept the clock"
     )
-    func accepted() async throws {
+    func acceptedClock() async throws {
         let daemon = try await StaffedDaemon(merchants: [SharedForge.ecMerchant])
         let harness = daemon.harness
         let earlier = try paymentToken(signed: Date())

@@ -83,7 +83,7 @@ import TokenForge
     }
 
     @Test("stops on request while the server's name cannot be resolved")
-    func endedMeanwhile() async throws {
+    func stopDuringResolution() async throws {
         let server = try await DaemonDatabase.prepared(.onTCP())
         let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))
         try await harness.start(environment: [

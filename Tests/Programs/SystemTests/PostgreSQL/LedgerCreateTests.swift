@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test("makes the schema once, checks it in a dry run, and changes nothing in a repeated run")
-    func walk() async throws {
+    func createsSchemaOnce() async throws {
         let (server, name, url) = try await empty()
         let dry = try await create(url, "--grant", "paytokend", "--dry-run", "--output", "json")
         let planned = try answer(dry)
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test("explains each failure and what to do")
-    func refused() async throws {
+    func explainedFailures() async throws {
         let (server, name, url) = try await empty()
         let nobody = try await create(url, "--grant", "nobody; DROP TABLE x")
         #expect(nobody.status == 78 && nobody.error.contains("createuser"), "\(nobody)")

@@ -22,7 +22,7 @@ import TokenForge
 
     @Test(
         "releases nothing while the server is stopped, and continues without a restart when it returns")
-    func stopped() async throws {
+    func stoppedServer() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let harness = try await DaemonHarness(
             configuration(DaemonDatabase(on: server)), merchants: [SharedForge.ecMerchant])
@@ -55,7 +55,7 @@ import TokenForge
     }
 
     @Test("shows the server, the role, the node and the lease of its name in status and metrics")
-    func shown() async throws {
+    func shownInStatus() async throws {
         let database = try await DaemonDatabase()
         let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -159,7 +159,7 @@ import TokenForge
     }
 
     @Test("exits with 78 and says what to do for an older database, and serves after its acceptance")
-    func restored() async throws {
+    func restoredDatabase() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let database = try await DaemonDatabase(on: server)
         let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])

@@ -51,7 +51,7 @@ import TokenForge
     @Test(
         "moves a host into a database in use, with its records, all claims, and the stricter key states"
     )
-    func joins() async throws {
+    func joinsDatabase() async throws {
         var configuration = Self.configuration("host-2")
         configuration.database = database
         let other = try await DaemonHarness(
@@ -113,7 +113,7 @@ import TokenForge
     }
 
     @Test("completes after repeated kills, and copies each record once")
-    func killed() async throws {
+    func killedMoves() async throws {
         let released = try SharedForge.paymentToken()
         #expect(try await host.decrypt(released, reference: "order-1").status == 200)
         #expect(try await host.stop().status == 0)
@@ -146,7 +146,7 @@ import TokenForge
     }
 
     @Test("reports each fault with the exit status for it, and changes nothing")
-    func refused() async throws {
+    func refusedMoves() async throws {
         #expect(try await host.stop().status == 0)
         let paytokenctl = try Program.built("paytokenctl")
         let file = "sqlite:\(host.directory.path("ledger.sqlite"))"

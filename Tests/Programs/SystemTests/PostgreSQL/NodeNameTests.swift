@@ -28,11 +28,11 @@ import TokenForge
     }
 
     /// Starts a database session that blocks every claim until the session ends.
-    private func holdClaims() async throws -> RunningProgram {
-        let holder = try database.server.session(
+    private func blockClaims() async throws -> RunningProgram {
+        let blocker = try database.server.session(
             "BEGIN; LOCK TABLE paytokend.claim IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(3600)", in: database.name)
         try await wait(for: "the lock") { try await claimLocks("ShareRowExclusiveLock") == 1 }
-        return holder
+        return blocker
     }
 
     private func claimLocks(_ mode: String, granted: Bool = true) async throws -> Int? {
@@ -48,7 +48,7 @@ import TokenForge
     func stoppedBeforeCommit() async throws {
         let first = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
-        let holder = try await holdClaims()
+        let blocker = try await blockClaims()
         async let late = first.decrypt(paymentToken, reference: "late")
         try await wait(for: "the claim") { try await claimLocks("RowExclusiveLock", granted: false) == 1 }
         let process = try first.daemon.processIdentifier
@@ -56,7 +56,7 @@ import TokenForge
         // The end of the blocking session lets the server insert the claim. The transaction stays open, because the
         // stopped daemon cannot send the commit.
         try await database.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'ShareRowExclusiveLock'")
-        _ = try await holder.result()
+        _ = try await blocker.result()
         try await wait(for: "the open transaction") {
             try await database.sql(
                 "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()"
@@ -88,7 +88,7 @@ import TokenForge
     }
 
     @Test("waits until the lease ends at the next start after kill -9, and then serves")
-    func killed() async throws {
+    func killedDaemon() async throws {
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)

@@ -93,7 +93,7 @@ struct TwoNodes {
     @Test(
         "lists, exports and verifies the records of both nodes on either host"
     )
-    func all() async throws {
+    func allNodes() async throws {
         let nodes = try await TwoNodes()
         let (first, second) = (nodes.first, nodes.second)
         let released = try await second.decrypt(SharedForge.paymentToken())
@@ -149,7 +149,7 @@ struct TwoNodes {
     }
 
     @Test("lists each record of all nodes once over pages, filters them, and writes them as CSV")
-    func forms() async throws {
+    func pagesFiltersAndCSV() async throws {
         let nodes = try await TwoNodes()
         let first = nodes.first
         for daemon in [first, nodes.second] {
@@ -224,7 +224,7 @@ struct TwoNodes {
     }
 
     @Test("accepts the only node of a ledger file by its name, and refuses other names")
-    func file() async throws {
+    func ledgerFile() async throws {
         let harness = try await DaemonHarness()
         let status = try await harness.paytokenctl(["status", "--output", "json"])
         let node = try #require(try JSONValue(parsing: status.outputBytes).string("node"))
@@ -241,7 +241,7 @@ struct TwoNodes {
     }
 
     @Test("trusts another node's new audit key because the old one vouches for it")
-    func anotherKey() async throws {
+    func newAuditKey() async throws {
         let nodes = try await TwoNodes()
         try await nodes.waitForPin()
         let changed = try await nodes.second.paytokenctl(["audit", "change-key", "--reason", "yearly"])

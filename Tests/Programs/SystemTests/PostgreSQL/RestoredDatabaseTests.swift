@@ -117,7 +117,7 @@ import TokenForge
     }
 
     @Test("continues on another timeline after all nodes have compared their records, and waits for each node")
-    func timeline() async throws {
+    func anotherTimeline() async throws {
         let database = try await DaemonDatabase()
         let hsmTokens = [try await TokenDirectory(), try await TokenDirectory()]
         defer { withExtendedLifetime(hsmTokens) {} }
@@ -146,7 +146,7 @@ import TokenForge
     }
 
     @Test("stops releases on all nodes if the database becomes older at run time, and accepts it without a restart")
-    func beneath() async throws {
+    func olderAtRunTime() async throws {
         let database = try await DaemonDatabase()
         let hsmToken = try await TokenDirectory()
         defer { withExtendedLifetime(hsmToken) {} }

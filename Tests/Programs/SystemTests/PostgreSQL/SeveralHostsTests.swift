@@ -170,7 +170,7 @@ struct SeveralHostsTests {
     }
 
     @Test("fails with hsm_unavailable for a key that only the other host's HSM token holds, and serves it there")
-    func absent() async throws {
+    func keyOnOtherHostOnly() async throws {
         let merchant = try await first.merchant("absent")
         try await wait(for: "the other host's list") { try await second.state(merchant) == "active" }
         let refused = try await second.decrypt(merchant)

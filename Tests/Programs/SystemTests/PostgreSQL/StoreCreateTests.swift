@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test("makes and grants the tables once, and changes nothing in a repeated run")
-    func walk() async throws {
+    func createsTablesOnce() async throws {
         let (_, name, url) = try await empty()
         let first = try await create(url, "--grant", Self.gateway, "--output", "json")
         try #require(first.status == 0, "\(first)")
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test("explains each failure and what to do")
-    func refused() async throws {
+    func explainedFailures() async throws {
         let (server, name, url) = try await empty()
         let nobody = try await create(url, "--grant", "nobody; DROP TABLE x")
         #expect(nobody.status == 78 && nobody.error.contains("createuser"), "\(nobody)")

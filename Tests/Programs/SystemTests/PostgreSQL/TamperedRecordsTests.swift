@@ -49,7 +49,7 @@ import TokenForge
     }
 
     @Test("detects records that are changed, removed, reordered, or copied from another host")
-    func rows() async throws {
+    func changedRows() async throws {
         let (nodes, key, _) = try await nodes()
         // The record follows an audit checkpoint directly and precedes another record, so that no audit checkpoint
         // reveals the change first.
@@ -113,7 +113,7 @@ import TokenForge
     }
 
     @Test("detects an audit record whose beginning was removed up to an audit checkpoint")
-    func beginning() async throws {
+    func removedBeginning() async throws {
         let (nodes, _, _) = try await nodes()
         try await Self.tamper(
             nodes,
@@ -130,7 +130,7 @@ import TokenForge
     }
 
     @Test("detects an older copy of a host's record with a kept audit checkpoint, and at that host's next start")
-    func older() async throws {
+    func olderCopy() async throws {
         let (nodes, key, head) = try await nodes()
         let kept = try nodes.first.directory.write(head, to: "head.json")
         // The rows are those of a dump from before the last audit checkpoint.
@@ -155,7 +155,7 @@ import TokenForge
     }
 
     @Test("detects and records a replaced audit key, and rejects the record that the replacement signed")
-    func anotherKey() async throws {
+    func replacedAuditKey() async throws {
         let (nodes, key, _) = try await nodes()
         let forger = P256.Signing.PrivateKey()
         try await Self.tamper(nodes, try await Forgery(nodes.database, node: "node-2").statements(signedBy: forger))

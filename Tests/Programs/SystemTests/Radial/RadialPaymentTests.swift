@@ -176,7 +176,7 @@ import TokenForge
     }
 
     @Test("submits a payment in Radial's XML once to Radial with the decrypted data, and returns Radial's reply")
-    func approved() async throws {
+    func approvedPayment() async throws {
         let shop = try await Shop()
         let payload = Self.payload(0)
         let token = try shop.token(payload)
@@ -212,7 +212,7 @@ import TokenForge
     @Test(
         "submits nothing twice for any behaviour of Radial, and reports an unknown outcome as unknown"
     )
-    func everyAnswer() async throws {
+    func everyOutcome() async throws {
         let shop = try await Shop()
         typealias Cents = SimulatedRadialService.Cents
         // For each amount: the HTTP status, the ResponseCode of the reply or the Code of the Fault, the payment's
@@ -364,7 +364,7 @@ import TokenForge
     }
 
     @Test("warns in --check that Radial was never tried, and refuses a simulator next to Radial unless allowed")
-    func check() async throws {
+    func checkWarnings() async throws {
         let shop = try await Shop()
         func check(_ more: String) async throws -> ProgramResult {
             try shop.directory.write(
