@@ -25,14 +25,14 @@ struct KeyPagesTests {
         }
 
         func answer(_ request: WorkerRequest) async -> WorkerAnswer {
-            if case .listMoreKeys = request { await meet() }
+            if case .listMoreKeys = request { await waitForExpectedRequests() }
             return state.withLock { state in
                 guard let key = state.left.popLast() else { return .keys([]) }
                 return .keyPage([key], listing: 7)
             }
         }
 
-        private func meet() async {
+        private func waitForExpectedRequests() async {
             await withCheckedContinuation { continuation in
                 let ready = state.withLock { state in
                     state.waiting.append(continuation)

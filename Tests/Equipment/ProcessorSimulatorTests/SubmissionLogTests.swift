@@ -36,7 +36,7 @@ import Testing
         storage.syncHang.begin()
         let submission = try submission()
         let first = Begun { try? await log.submit(submission) }
-        try await storage.syncHang.hold()
+        try await storage.syncHang.waitUntilBlocking()
         #expect(!first.hasEnded && storage.lines.count == 2)
         storage.syncHang.end()
         #expect(try await first.value()?.number == 1)
@@ -50,7 +50,7 @@ import Testing
         let replies = Shared(0)
         for number in 0..<200 {
             log.submit(try submission(payment: payment(number))) { _ in replies.increment() }
-            if number == 0 { try await storage.syncHang.hold() }
+            if number == 0 { try await storage.syncHang.waitUntilBlocking() }
         }
         storage.syncHang.end()
         try await wait(for: "all replies") { replies.current == 200 }
@@ -80,7 +80,7 @@ import Testing
         let statuses = Shared<[String]>([])
         storage.syncHang.begin()
         log.submit(try submission(payment: payment(9))) { _ in }
-        try await storage.syncHang.hold()
+        try await storage.syncHang.waitUntilBlocking()
         for cents in [0, 80, 81] {
             log.submit(try submission(cents)) { result in
                 let said = (try? result.get()).map { "\($0.number) \($0.status)" }

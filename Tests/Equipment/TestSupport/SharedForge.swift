@@ -100,9 +100,9 @@ public struct EncryptedPayment: Sendable {
     }
 }
 
-/// The forms in which output can contain a secret: unchanged, in hexadecimal of either case, and in base64, where other
-/// bytes may precede it.
-public enum SecretSpellings {
+/// The encodings in which output can contain a secret: unchanged, in hexadecimal of either case, and in base64, where
+/// other bytes may precede it.
+public enum SecretEncodings {
     public static func of(_ secret: [UInt8]) -> [[UInt8]] {
         let hex = secret.hexadecimal
         return [secret, Array(hex.utf8), Array(hex.uppercased().utf8)] + (0..<3).map { base64(secret, after: $0) }

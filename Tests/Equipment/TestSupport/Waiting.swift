@@ -58,7 +58,7 @@ public final class Hang: Sendable {
     public var held: Int { state.withLock { $0.held } }
 
     /// Waits until at least one thread is blocked.
-    public func hold() async throws { try await wait(for: "a blocked thread") { self.held > 0 } }
+    public func waitUntilBlocking() async throws { try await wait(for: "a blocked thread") { self.held > 0 } }
 }
 
 /// A running task whose result a test awaits. If the task never ends, the test fails at a deadline instead of hanging.

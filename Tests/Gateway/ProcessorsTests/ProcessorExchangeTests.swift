@@ -150,7 +150,7 @@ extension ProcessorExchange {
         }
         // Sixteen connections wait for this name's lookup, so that every event loop has at least one.
         let waiting = (0..<16).map { _ in Begun { try? await send(to: "hangs.example", within: .seconds(120)) } }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         for _ in 0..<16 {
             #expect(try await send(to: "other.example", within: .seconds(60)) == "200 ok")
         }

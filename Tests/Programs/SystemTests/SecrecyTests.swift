@@ -42,8 +42,8 @@ import TokenForge
                 var expectations = ["{\"transactionAmount\":1}", nil]
                 if deviation == nil {
                     expectations = Self.unmet.map(Optional.some) + expectations
-                    encoded += payload.secrets.flatMap { SecretSpellings.of(Array($0.utf8)) }
-                    encoded += SecretSpellings.of(payload.cryptogram)
+                    encoded += payload.secrets.flatMap { SecretEncodings.of(Array($0.utf8)) }
+                    encoded += SecretEncodings.of(payload.cryptogram)
                 }
                 for expected in expectations {
                     let answer = try await harness.decrypt(paymentToken, expected: expected, reference: "order")

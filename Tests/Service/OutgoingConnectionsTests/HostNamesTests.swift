@@ -51,7 +51,7 @@ import Testing
         names.hang.begin()
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let slow = names.names.resolver(on: loop).initiateAQuery(host: "slow.example", port: 443)
-        try await names.hang.hold()
+        try await names.hang.waitUntilBlocking()
         for number in 1...20 {
             _ = try await names.names.resolver(on: loop).initiateAQuery(host: "n\(number).example", port: 443).get()
         }
@@ -64,7 +64,7 @@ import Testing
         let names = Names()
         names.hang.begin()
         let questions = (0..<50).map { _ in names.ask("slow.example").addresses }
-        try await names.hang.hold()
+        try await names.hang.waitUntilBlocking()
         names.hang.end()
         for question in questions { #expect(try await question.get().map(\.ipAddress) == ["192.0.2.1"]) }
         #expect(try await names.address("SLOW.example") == "192.0.2.1")
@@ -90,7 +90,7 @@ import Testing
         // The lookup runs on another thread, and may begin after its caller has been answered.
         try await wait(for: "the second lookup") { names.asked.current.count == 2 }
         names.fails.change { $0 = true }
-        try await names.hang.hold()
+        try await names.hang.waitUntilBlocking()
         names.hang.end()
         #expect(try await names.address("slow.example") == "192.0.2.1")
 

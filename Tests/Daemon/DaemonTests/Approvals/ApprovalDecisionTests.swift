@@ -174,7 +174,7 @@ struct ApprovalDecisionTests {
     }
 
     @Test("rejects an unknown person's request that the rule binds, and lets root, whom it does not bind, act")
-    func unknownAsks() async throws {
+    func requestByUnknownPerson() async throws {
         let refusal = await #expect(throws: Refusal.self) { _ = try await ask(by: staff(1001, login: .unreadable)) }
         #expect(refusal?.code == .forbidden)
         #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)

@@ -40,7 +40,7 @@ import Testing
         let caller = RecordRoutesFixture.auditor
         hang.begin()
         let first = Begun { await recorder.refused(AuditDraft(), by: caller, .currencyMismatch) }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         ledger.deadlines.expire(asOf: .max - 1)
         #expect(try await first.value() == nil)
         #expect(faults.isOngoing(FaultLog.ledger))
@@ -68,7 +68,7 @@ import Testing
                 return error.code
             }
         }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         ledger.deadlines.expire(asOf: .max - 1)
         #expect(try await look.value() == .ledgerUnavailable)
         #expect(hang.held == 1)
@@ -83,7 +83,7 @@ import Testing
         for uid: UInt32 in 1...5 { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), as: nil) }
         hang.begin()
         let finish = Begun { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         ledger.deadlines.expire(asOf: .max - 1)
         // `finish` must not try the other summaries, or it would never return.
         try await finish.value()

@@ -153,7 +153,7 @@ struct AuditRecordsTests {
     }
 
     @Test("records each reading, with the reader and the number of records shown")
-    func recordsLooks() async throws {
+    func recordsReads() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         _ = try await page(fixture, ["limit": "7"])

@@ -363,7 +363,7 @@ struct PaymentRoutesTests {
         for (place, text) in places {
             #expect(!text.isEmpty)
             // Only a Boolean is passed to the expectation, so that a failure prints no secret.
-            let isSilent = secrets.allSatisfy { !SecretSpellings.isFound($0, in: text) }
+            let isSilent = secrets.allSatisfy { !SecretEncodings.isFound($0, in: text) }
             #expect(isSilent, "\(code): \(place)")
         }
     }

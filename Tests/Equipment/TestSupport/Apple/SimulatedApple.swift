@@ -66,7 +66,7 @@ public final class SimulatedApple: Sendable {
     ///   - signatureAlgorithms: the algorithms permitted for the client's signature; nil for the library's defaults.
     ///   - behaviours: the answers to the requests, in order. The last one answers all further requests.
     public init(
-        _ behaviours: [Behaviour] = [.session], certificate: AppleCertificate = .right,
+        _ behaviours: [Behaviour] = [.session], certificate: AppleCertificate = .validECDSA,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil
     ) async throws {
         let files = try await SimulatedAppleCertificates.shared.value

@@ -4,9 +4,9 @@ import TokenForge
 /// The certificate that ``SimulatedApple`` presents.
 public enum AppleCertificate: String, Sendable, CaseIterable {
     /// A certificate of the production host, ECDSA.
-    case right
+    case validECDSA
     /// A certificate of the production host, RSA.
-    case rightRSA
+    case validRSA
     case expired
     /// A certificate of another host.
     case another
@@ -35,7 +35,7 @@ public struct SimulatedAppleCertificates: Sendable {
             let host = certificate == .another ? "elsewhere.example" : Self.hostName
             try directory.write("subjectAltName=DNS:\(host)\n", to: "\(name).ext")
             try await directory.openssl(
-                "req -newkey \(certificate == .rightRSA ? "rsa:2048" : elliptic) -nodes -subj /CN=\(name) "
+                "req -newkey \(certificate == .validRSA ? "rsa:2048" : elliptic) -nodes -subj /CN=\(name) "
                     + "-keyout \(name).key -out \(name).csr")
             let issuer = certificate == .untrusted ? "otherroot" : "root"
             try await directory.openssl(

@@ -84,7 +84,7 @@ struct PaymentUpkeepTests {
     }
 
     @Test("asks about a payment that follows more pending ones than a page holds and that the processor does not know")
-    func manyWithoutTrace() async throws {
+    func paymentUnknownToProcessor() async throws {
         let now = Date(timeIntervalSince1970: 1_790_000_000)
         try await makePending(0..<1100, at: "acquirer", now)
         let newest = try #require(try await store.payments(PaymentFilter(limit: 1)).first)

@@ -86,7 +86,7 @@ struct TLSTests {
     func ciphers(cipher: String) async throws {
         // The server's key is RSA, so that every cipher suite could be negotiated.
         let files = try await SimulatedAppleCertificates.shared.value
-        for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
+        for (file, name) in [(files.certificate(.validRSA), "server.pem"), (files.key(.validRSA), "server.key")] {
             try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
         }
         try await gateway().use { gateway in
@@ -101,7 +101,7 @@ struct TLSTests {
     @Test("never signs with SHA-1 in TLS 1.2, offers http/1.1 only, and logs failures within bounds")
     func signatures() async throws {
         let files = try await SimulatedAppleCertificates.shared.value
-        for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
+        for (file, name) in [(files.certificate(.validRSA), "server.pem"), (files.key(.validRSA), "server.key")] {
             try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
         }
         try await gateway().use { gateway in

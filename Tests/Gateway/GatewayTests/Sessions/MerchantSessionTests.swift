@@ -9,7 +9,7 @@ import Testing
 
 /// Merchant sessions with a correct Apple host.
 @Suite struct MerchantSessionTests {
-    @Test(arguments: [2, 3], [AppleCertificate.right, .rightRSA])
+    @Test(arguments: [2, 3], [AppleCertificate.validECDSA, .validRSA])
     func applesAnswerComesByteForByte(version: Int, certificate: AppleCertificate) async throws {
         let bench = try await SessionBench(certificate: certificate, versions: version...version)
         let session = try await bench.session()

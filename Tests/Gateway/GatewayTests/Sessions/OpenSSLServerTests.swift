@@ -65,7 +65,7 @@ import Testing
     @Test(arguments: ["Apple", "a processor"])
     func aServerThatSignsWithSHA1GetsNoConnection(peer: String) async throws {
         let server = try await OpenSSLServer(
-            ["-tls1_2", "-cipher", "DEFAULT@SECLEVEL=0", "-sigalgs", "RSA+SHA1"], certificate: .rightRSA)
+            ["-tls1_2", "-cipher", "DEFAULT@SECLEVEL=0", "-sigalgs", "RSA+SHA1"], certificate: .validRSA)
         if peer == "Apple" {
             let sessions = try await server.sessions(RecordedSessions(), deadline: .seconds(20))
             _ = await ending(of: sessions)
@@ -122,7 +122,7 @@ struct OpenSSLServer {
     let port: Int
     private let directory: FreshDirectory
 
-    init(_ arguments: [String], certificate: AppleCertificate = .right) async throws {
+    init(_ arguments: [String], certificate: AppleCertificate = .validECDSA) async throws {
         let files = try await SimulatedAppleCertificates.shared.value
         let line =
             [

@@ -51,7 +51,7 @@ import Testing
         }
         let hanging = try await sessions("hangs.example")
         let waiting = (0..<16).map { _ in Begun { try? await hanging.session(SessionBench.request).body } }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         let other = try await sessions("proxy.example")
         for _ in 0..<8 {
             let session = try await other.session(SessionBench.request, other.begin(), reuses: false)

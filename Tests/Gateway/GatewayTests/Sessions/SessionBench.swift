@@ -18,7 +18,7 @@ struct SessionBench {
     ///   - trusts: true to trust the tests' root instead of the system's.
     ///   - deadline: the time limit of a session. The default is long, so that only intentional delays exceed it.
     init(
-        _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .right,
+        _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .validECDSA,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil,
         identities: SoftwareIdentities? = nil, trusts: Bool = true, deadline: Duration = .seconds(120),
         limits: ConnectionPoolLimits = .init(), now: @escaping @Sendable () -> Date = { Date() }

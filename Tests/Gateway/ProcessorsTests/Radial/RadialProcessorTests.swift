@@ -75,9 +75,9 @@ struct RadialProcessorTests {
     }
 
     private func authorize(
-        _ behaviour: PlayedRadial.Behaviour, _ submission: Submission? = nil, within limit: Duration = .seconds(60)
-    ) async throws -> (outcome: SubmissionOutcome, requests: [PlayedRadial.Request]) {
-        let radial = try await PlayedRadial(behaviour)
+        _ behaviour: SimulatedRadial.Behaviour, _ submission: Submission? = nil, within limit: Duration = .seconds(60)
+    ) async throws -> (outcome: SubmissionOutcome, requests: [SimulatedRadial.Request]) {
+        let radial = try await SimulatedRadial(behaviour)
         let outcome = try await radial.processor(leastTime: .zero).authorize(
             submission ?? Self.submission(), before: .now + limit, late: { _ in })
         return (outcome, radial.requests.current)
@@ -219,7 +219,7 @@ struct RadialProcessorTests {
 
     @Test("sends nothing with too little time left for an answer")
     func tooLate() async throws {
-        let radial = try await PlayedRadial(.answers(Self.reply()))
+        let radial = try await SimulatedRadial(.answers(Self.reply()))
         let outcome = try await radial.processor().authorize(
             Self.submission(), before: .now + .seconds(2), late: { _ in })
         #expect(outcome == .notSent(.tooLate) && radial.requests.current.isEmpty)
@@ -241,7 +241,7 @@ struct RadialProcessorTests {
 
     @Test("reports certainly that nothing was sent when no server is there")
     func nobody() async throws {
-        let radial = try await PlayedRadial(.cut)
+        let radial = try await SimulatedRadial(.cut)
         try await radial.leave()
         let outcome = try await radial.processor().authorize(
             Self.submission(), before: .now + .seconds(60), late: { _ in })
@@ -251,7 +251,7 @@ struct RadialProcessorTests {
 
     @Test("refuses what does not suit Radial before the decryption, by the request's own names")
     func unsuitable() async throws {
-        let processor = try await PlayedRadial(.cut).processor()
+        let processor = try await SimulatedRadial(.cut).processor()
         #expect(processor.unsuitable(Self.customer(), orderId: "order-1").isEmpty)
         let long = Self.customer { $0.locality = String(repeating: "x", count: 41) }
         #expect(
@@ -280,7 +280,7 @@ struct RadialProcessorTests {
 
     @Test("names each missing part that Radial's message needs")
     func needs() async throws {
-        let needs = try await PlayedRadial(.cut).processor().capabilities.needs
+        let needs = try await SimulatedRadial(.cut).processor().capabilities.needs
         #expect(
             Customer().missing(needs, orderId: nil).map(\.name) == [
                 "orderId", "billingContact.givenName", "billingContact.familyName", "billingContact.phoneNumber",
@@ -292,7 +292,7 @@ struct RadialProcessorTests {
 
     @Test("objects to content of a payment token that Radial's message cannot carry, without its value")
     func objections() async throws {
-        let processor = try await PlayedRadial(.cut).processor()
+        let processor = try await SimulatedRadial(.cut).processor()
         #expect(processor.objection(to: try Self.submission()) == nil)
         let discover = try Self.submission(accountNumber: "6011000990139424")
         #expect(

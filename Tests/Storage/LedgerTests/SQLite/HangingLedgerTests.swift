@@ -46,7 +46,7 @@ struct HangingLedgerTests {
         let request = try fixture.request(1)
         hang.begin()
         let release = begin(fixture) { try await $0.release(request, recording: LedgerFixture.record(of: request)) }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         pass(fixture)
         #expect(try await mayBeWritten(release.value()) == true)
         #expect(hang.held == 1, "it was the deadline that answered")
@@ -63,7 +63,7 @@ struct HangingLedgerTests {
         defer { hang.end() }
         hang.begin()
         let first = begin(fixture, try fixture.releasing(1))
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         let others = try (2...4).map { begin(fixture, try fixture.releasing($0)) }
         let probe = begin(fixture) { try await $0.probe() }
         try await wait(for: "four that wait") { fixture.ledger.waitingWrites == 4 }
@@ -157,7 +157,7 @@ struct HangingLedgerTests {
         let append = begin(fixture) {
             try await $0.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
         }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         pass(fixture)
         #expect(try await mayBeWritten(append.value()) == true)
         #expect(fixture.events.dropped == 0)
@@ -177,7 +177,7 @@ struct HangingLedgerTests {
             fixture.key, fixture.sqlite.connections.reader, SQLiteReader<LedgerFailure>.capacity
         )
         let first = begin(fixture) { [hang] _ in try await reader.read { _ in hang.pass() } }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         let reads = (1..<capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
         try await wait(for: "the reads") { reader.waiting == capacity }
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
@@ -202,7 +202,7 @@ struct HangingLedgerTests {
         HangingFiles.hang(first + ".partial", hang)
         hang.begin()
         let copy = begin(fixture) { try await $0.backup(to: first) }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: second) }
         pass(fixture)
         let given = try await copy.value()
@@ -220,7 +220,7 @@ struct HangingLedgerTests {
         hang.begin()
         let reader = fixture.sqlite.connections.reader
         let read = begin(fixture) { [hang] _ in try await reader.read { _ in hang.pass() } }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         let closing = begin(fixture) { await $0.close() }
         try await wait(for: "the end of closing") {
             pass(fixture)
@@ -245,7 +245,7 @@ struct HangingLedgerTests {
             Issue.record("\(String(describing: error))")
             return
         }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         hang.end()
         settings.timeout = .seconds(3600)
         let answering = settings

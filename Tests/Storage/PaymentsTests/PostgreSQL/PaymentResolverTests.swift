@@ -54,7 +54,7 @@ struct PaymentResolverTests {
                 }
             }
         }
-        try await named.resolver.hold()
+        try await named.resolver.waitUntilBlocking()
         named.resolver.end()
         let connection = try await onThread { () throws(PaymentStoreOpeningError) in
             try session.open(until: .now + .seconds(60))
@@ -71,7 +71,7 @@ struct PaymentResolverTests {
         await #expect(throws: named.late) {
             _ = try await onThread { () throws(PaymentStoreOpeningError) in try PostgreSQLPaymentStore(named.hosts) }
         }
-        try await named.resolver.hold()
+        try await named.resolver.waitUntilBlocking()
     }
 
     @Test("holds none of a store's threads beyond a request's deadline, and the store recovers by itself")

@@ -103,7 +103,7 @@ import Testing
         let submitting = try await fixture.submitting(fixture.arrival())
         hang.begin()
         let other = Begun { try? await fixture.begun(fixture.arrival("other")) }
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         commits.change { $0 = .loseAcknowledgement }
         let pending = Begun { try? await store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now) }
         try await wait(for: "the first") { try store.connections.writer.writes.waiting == 1 }
@@ -151,7 +151,7 @@ import Testing
         }
         hang.begin()
         let first = begin("first")
-        try await hang.hold()
+        try await hang.waitUntilBlocking()
         let second = begin("second")
         try await wait(for: "the second") { try store.connections.writer.writes.waiting == 1 }
         store.connections.deadlines.expire(asOf: .max - 1)

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Processors
 
 /// A simulation of Radial's Payment Service, made from its public documents, on a Unix socket.
-final class PlayedRadial: Sendable {
+final class SimulatedRadial: Sendable {
     /// The reaction to each request.
     enum Behaviour: Sendable {
         case answers(String, status: Int = 200)
