@@ -31,8 +31,8 @@ struct AccessPolicy: Sendable, Equatable {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }
 
-    /// Returns the accounts with which this peer shares limits: all accounts that its rule admits by a group alone, or all
-    /// that no rule matches. Nil if its rule names the user.
+    /// Returns the accounts with which this peer shares limits: all accounts that its rule admits by a group alone, or
+    /// all accounts that no rule matches. Nil if its rule names the user.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
@@ -50,7 +50,8 @@ struct AccessPolicy: Sendable, Equatable {
 
 /// One entry of the configuration's `access`: the peers that it matches, and their permissions.
 struct AccessRule: PeerRule, Sendable, Equatable {
-    /// The caller's name in audit records. A repeat must come from a caller of the same name. Nil means the peer's uid.
+    /// The caller's name in audit records. A repeat must come from a caller of the same name. If it is nil, the peer's
+    /// uid serves as the name.
     var name: String?
     var user: Account?
     /// The peer's primary or a supplementary group. If `user` is set too, the peer must match both.

@@ -219,7 +219,8 @@ extension KeyAdministration {
         if let conflict { throw conflict.refusal }
     }
 
-    /// Returns the HSM token of each sealed key. Throws unless all of them are open, so that none receives a key in vain.
+    /// Returns the HSM token of each sealed key. Throws unless all of them are open. Otherwise one HSM token could
+    /// receive a key that the import then removes again.
     private func targets(
         of sealedKeys: [SealedKey]
     ) throws(Refusal) -> [(hsmToken: any HSMTokenAdministering, sealed: SealedKey)] {
@@ -290,7 +291,7 @@ extension KeyAdministration {
     }
 
     /// Stores a certificate in these HSM tokens.
-    /// - Returns: the HSM tokens that accepted it, and a warning for each other one that has the key.
+    /// - Returns: the HSM tokens that accepted it, and a warning for each other HSM token that has the key.
     /// - Throws: the first failure, if no HSM token accepted it.
     private func store(
         _ certificate: CertificateToStore, in targets: [any HSMTokenAdministering]

@@ -70,7 +70,8 @@ struct KeyRotations: Sendable {
         let unproven = seen.filter(\.isUnderWay).compactMap(\.newKey)
             .filter { $0.keyRecord.state == .active && !$0.isProven }
         guard !unproven.isEmpty else { return seen }
-        // The new key of a merchant with few payments may have opened payment tokens before the last hour.
+        // The new key of a merchant with few payments may have opened payment tokens only before the last hour, so the
+        // ledger is searched further back.
         var used: Set<PublicKeyHash> = []
         for key in unproven {
             let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.firstUseSearchPeriod))

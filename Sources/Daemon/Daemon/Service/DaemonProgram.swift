@@ -36,7 +36,7 @@ package enum DaemonProgram {
 
 extension StartFailure {
     /// - Parameter command: the subcommand of `paytokenctl ledger` that repairs the fault; nil if there is none. The
-    ///   message refers to its help, since it works while no daemon runs.
+    ///   message refers to the subcommand's help, which is available while no daemon runs.
     init(_ exitStatus: ExitStatus, _ message: String, command: String?) {
         self.init(exitStatus, message + (command.map { "\nSee: paytokenctl help ledger \($0)" } ?? ""))
     }

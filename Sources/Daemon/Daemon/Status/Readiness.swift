@@ -140,9 +140,10 @@ extension Readiness {
     /// Determines what the conditions of the HSM tokens mean for the daemon's readiness.
     ///
     /// An unavailable HSM token makes the daemon unready only if it may have a key that no other HSM token serves now.
-    /// Suppose that two HSM tokens have the same keys, and one fails. A load balancer that removed the host would turn half
-    /// an outage into a whole one. If hosts share the HSM tokens, it would remove all of them at once. An HSM token that
-    /// decrypts payments of one version only counts as unavailable for its keys of the other type.
+    /// Suppose that two HSM tokens have the same keys, and one fails. A load balancer that removed the host would turn
+    /// half an outage into a whole one. If several hosts share the HSM tokens, the load balancer would remove all hosts
+    /// at once. An HSM token that decrypts payments of one version only counts as unavailable for its keys of the other
+    /// type.
     static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
         // In the usual case, without a fault, the keys are not read. There may be thousands.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
@@ -164,7 +165,7 @@ extension Readiness {
     }
 
     /// Keeps the findings about the HSM tokens until the key index or an HSM token's condition changes, or a cut-off
-    /// passes. Any peer may cause a check, and without this each check could read thousands of keys.
+    /// passes. Any peer may cause a check, and without this cache each check could read thousands of keys.
     final class CachedFindings: Sendable {
         private struct Kept {
             let generation: Int
