@@ -14,7 +14,7 @@ struct ApprovalDecisions: Sendable {
         case approve, reject, withdraw
     }
 
-    /// The result of a decision.
+    /// The result of approving or rejecting a requested operation.
     struct Outcome: Sendable {
         let approval: Approval
         /// The key after the operation. Nil if the operation concerns no key, or was not carried out.

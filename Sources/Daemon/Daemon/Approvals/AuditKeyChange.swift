@@ -12,7 +12,7 @@ import WorkerSupervision
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
-        /// The change waits for a second person.
+        /// The change waits until a second person approves it.
         case pending(Approval)
         /// The dry run found no reason to refuse the change.
         case wouldChange(from: CheckpointKey)
@@ -20,7 +20,7 @@ struct AuditKeyChange: Sendable {
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// The configured name of the HSM token.
+    /// The configured name of the HSM token that holds the audit key.
     let hsmTokenName: String
     let checkpoints: Checkpoints
     let gate: LedgerGate

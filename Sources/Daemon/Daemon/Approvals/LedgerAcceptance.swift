@@ -20,7 +20,7 @@ import Refusals
 /// the fence would be too early. The fence is therefore at least a window after the last release in the record. Payment
 /// tokens whose claims were not pruned are still refused as replays.
 struct ClockAcceptance: ClockAccepting {
-    /// The changes that an acceptance would make.
+    /// The changes that accepting the clock would make.
     struct Plan: Sendable, Equatable {
         let now: Date
         /// The time of the newest record, if the clock is earlier. After the acceptance the daemon disregards that time.

@@ -18,7 +18,7 @@ import Refusals
 struct TwoPersonRule: Sendable {
     /// The value of `approvals.people`: the number of persons that an operation needs, 1 or 2.
     let people: Int
-    /// The value of `approvals.expire`: the time after which an undecided request expires.
+    /// The value of `approvals.expire`: the time after which an undecided request for approval expires.
     let expire: Duration
 
     /// Returns true if the caller needs a second person. Root and the daemon's user never do: they can reach the HSM token

@@ -9,7 +9,7 @@ struct ApprovalSettings: Sendable, Equatable {
     /// The number of persons that a critical operation needs, including the requester: 2, or 1 if no second person is
     /// needed.
     var people = 2
-    /// The time after which an undecided request expires.
+    /// The time after which an undecided request for approval expires.
     var expire: Duration = .seconds(86_400)
 }
 

@@ -18,9 +18,9 @@ import WorkerSupervision
 /// A new key needs a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line
 /// in the sample configuration.
 struct Configuration: Sendable {
-    /// The absolute path of the file.
+    /// The absolute path of the configuration file.
     var file: String
-    /// The SHA-256 of the file, which identifies the configuration in the record.
+    /// The SHA-256 of the configuration file, by which the record identifies the configuration.
     var fileDigest: AuditDigest
     var listener: ListenerSettings
     /// The HSM tokens, 1 to 16 with unique names. The first one holds the audit key and remembers the end of the record.

@@ -27,7 +27,7 @@ struct LedgerSettings: Sendable, Equatable {
         var requiresStandby: Bool
     }
 
-    /// The archiving of old records.
+    /// The settings for archiving old records.
     struct Archive: Sendable, Equatable {
         /// The age from which records are moved out of the ledger, at least ``shortest``.
         var retain: Duration
@@ -43,11 +43,11 @@ struct LedgerSettings: Sendable, Equatable {
     /// SQLite ledger permits nil.
     var node: String?
     var retainClaims: Duration
-    /// The archiving of old records; nil if records stay in the ledger for ever.
+    /// The settings for archiving old records; nil if records stay in the ledger for ever.
     var archive: Archive?
     /// The time for which a released payment token may be repeated; zero if repeats are not permitted.
     var repeatFor: Duration
-    /// The maximum time to wait for the ledger.
+    /// The maximum time that a request waits for the ledger.
     var timeout: Duration
 }
 

@@ -13,13 +13,13 @@ struct ListenerSettings: Sendable, Equatable {
     var adminMode: UInt32 = 0o600
     /// The group of the payments socket's file; nil for the daemon's own group.
     var group: Account?
-    /// The maximum size of a request's body.
+    /// The maximum size of a request's body in bytes. Larger requests are answered with 413.
     var maxRequestBytes = 65_536
     /// The maximum number of connections to each socket. At the start it is lowered if the process may not have that many
     /// descriptors.
     var maxConnections = 512
     var maxConnectionsPerUID = 128
-    /// The time after which a connection without a request is closed.
+    /// The time without a request after which a connection is closed.
     var idleTimeout: Duration = .seconds(60)
 }
 

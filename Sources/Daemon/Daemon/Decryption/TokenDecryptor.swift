@@ -67,7 +67,7 @@ struct TokenDecryptor: Sendable {
         let missing = expected.missing(of: caller.requireExpected)
         guard missing.isEmpty else { throw DecryptRequest.lacksExpected(missing) }
 
-        // Step 1: the signature, its chain, and its time.
+        // Step 1: verify Apple's signature, its certificate chain, and its signing time.
         let paymentToken = try PaymentToken(json: request.token)
         draft.setSubject(paymentToken)
         let (evidence, _) = try await Self.verify(paymentToken, trust: policies.trust)
@@ -78,7 +78,7 @@ struct TokenDecryptor: Sendable {
         let repeatability = try await checkWindow(window, signingTime: evidence.signingTime, release: release)
         release.allowsFirstRelease = repeatability == nil
 
-        // Step 2: the merchant's key.
+        // Step 2: find the merchant key that the payment token names.
         var known = keys.entry(paymentToken.publicKeyHash)
         if known?.condition == .missing || commit.gate.position == .waiting {
             await opening.pass(for: paymentToken.publicKeyHash, in: keys, commit.gate)
@@ -116,7 +116,7 @@ struct TokenDecryptor: Sendable {
         guard origin?.hasLeft != true else { throw .peerHasLeft }
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
-        // Steps 3 and 4: the symmetric key, and the data.
+        // Steps 3 and 4: restore the symmetric key in the HSM, and decrypt the payment data.
         let opened = try await open(paymentToken, with: key, for: caller, draft: draft, from: origin)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
@@ -129,12 +129,12 @@ struct TokenDecryptor: Sendable {
             throw error
         }
 
-        // Step 5: the claim, by which a payment is released only once.
+        // Step 5: claim the transaction, so that the payment is released only once.
         let claimed = try await claim(release, by: caller, draft: draft)
         keys.countUse(paymentToken.publicKeyHash, at: now)
         instruments.keyUses.increment([paymentToken.publicKeyHash.hex])
 
-        // Step 7: the payment may be processed.
+        // Step 7: return the payment, which the caller may now process.
         return ReleasedPayment(
             transactionIdentifier: paymentToken.transactionIdentifier, merchantIdentifier: merchant,
             publicKeyHash: paymentToken.publicKeyHash, version: paymentToken.version, signingTime: evidence.signingTime,

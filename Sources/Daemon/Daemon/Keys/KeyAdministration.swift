@@ -61,7 +61,7 @@ struct KeyAdministration: Sendable {
     static let seeStatus = "GET /v1/status says why"
 }
 
-/// The interface of an HSM token for the administration of keys.
+/// The operations of an HSM token that the administration of keys uses.
 protocol HSMTokenAdministering: Sendable {
     var name: String { get }
     /// True while a worker has the HSM token open and accepts calls.

@@ -23,7 +23,7 @@ extension KeyAdministration {
 
     /// A private key that is sealed to the worker of one HSM token (KeySealing).
     struct SealedKey: Sendable {
-        /// The configured name of the HSM token.
+        /// The configured name of the HSM token whose worker can open the sealed key.
         let hsmToken: String
         let encapsulatedKey: [UInt8]
         let sealedPrivateKey: [UInt8]

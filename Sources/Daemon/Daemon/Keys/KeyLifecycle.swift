@@ -22,7 +22,7 @@ struct KeyLifecycle: Sendable {
 
     enum Outcome: Sendable {
         case changed(KeyEntry)
-        /// The change waits for a second person.
+        /// The change of state waits until a second person approves it.
         case pending(Approval)
         /// The dry run found no reason to refuse the change.
         case wouldChange(KeyEntry, to: KeyState, needsApproval: Bool)
@@ -67,7 +67,7 @@ struct KeyLifecycle: Sendable {
         return .changed(try await apply(change, entry, draft: draft))
     }
 
-    /// Adds a key to the ledger that was made in the HSM token outside paytokend.
+    /// Adopts an external key: adds a key, which was made in the HSM token outside paytokend, to the ledger.
     func adopt(
         _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -329,7 +329,7 @@ extension KeyTransitionError {
         }
     }
 
-    /// Returns the states that can follow, as a phrase for a sentence.
+    /// Returns the states to which a key in this state can change, as a phrase for a refusal's sentence.
     private static func successors(of state: KeyState) -> String {
         let possible = [KeyState.active, .suspended, .deactivated, .compromised, .destroyed]
             .filter { state.canBecome($0) }

@@ -277,7 +277,7 @@ struct KeyRotations: Sendable {
         let retired: [PublicKeyHash]
     }
 
-    /// Deactivates the old keys, all in one transaction.
+    /// Finishes a merchant's rotation: deactivates the rotation's old keys in one transaction.
     func finish(
         _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Finished {

@@ -9,7 +9,7 @@ import Refusals
 extension Rotation {
     private var isIdentity: Bool { use == .identity }
 
-    /// The instruction for the step that comes next.
+    /// The sentence that tells the operator what to do next in the rotation.
     var next: String {
         if let fault = newKey?.fault, phase != .none { return "Repair the new key first. \(fault)" }
         return switch phase {

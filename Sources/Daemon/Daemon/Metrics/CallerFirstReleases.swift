@@ -19,7 +19,7 @@ final class CallerFirstReleases: Sendable {
     private struct State {
         /// The uids whose search has ended or is running.
         var known: Set<UInt32> = []
-        /// The time before which no search starts after a failed one.
+        /// The time before which no search starts, because an earlier search failed.
         var notBefore: ContinuousClock.Instant?
         /// The first release to each uid in the records up to ``read``. Only one search runs at a time.
         var found: [UInt32: AuditTime] = [:]

@@ -105,14 +105,14 @@ struct ArchiveFile: Sendable {
         return end
     }
 
-    /// The last audit checkpoint in the file, and the offset of the byte after it.
+    /// The last audit checkpoint in the archive file, and the offset of the byte after it.
     struct End: Sendable {
         let sequence: Int
         let hash: AuditDigest
         let offset: Int
     }
 
-    /// The number of bytes written so far, and the last audit checkpoint among them.
+    /// The state of an archive file that is being written: its size in bytes, and the last audit checkpoint in it.
     private struct Draft {
         var size = 0
         var end: End?
@@ -125,7 +125,8 @@ struct ArchiveFile: Sendable {
 
     private func create() async throws(ArchiveFailure) -> FileHandle {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
-            // A file with this name is left from an interrupted run, since no other process writes here.
+            // A file with the temporary name is left from an interrupted run, since no other process writes to this
+            // directory.
             _ = unsafe unlink(partial)
             let descriptor = unsafe open(partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
             guard descriptor >= 0 else { throw .cannotWrite(path: partial, reason: Self.text(of: errno)) }
@@ -147,7 +148,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Truncates the file after its last audit checkpoint, and synchronizes it to disk.
+    /// Truncates the archive file after its last audit checkpoint, and synchronizes it to disk.
     private func close(_ file: FileHandle, at size: Int) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             do {
@@ -159,7 +160,8 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Reads the written file back. Verifies every hash and signature in it, and that it contains exactly these records.
+    /// Reads the written archive file back. Verifies every hash and signature in it, and that it contains exactly the
+    /// records from `first` to `end`.
     ///
     /// - Returns: the archive. Its file has the temporary name until ``publish(_:as:)``.
     func verify(
@@ -180,7 +182,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Gives the file its final name. If a file with that name exists, it must have the same content.
+    /// Gives the written archive file its final name. A file that already has this name must have the same content.
     func publish(_ archive: RecordArchive, as name: String) async throws(ArchiveFailure) {
         let path = "\(directory)/\(name)"
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
@@ -197,7 +199,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Throws unless the file exists with the recorded digest.
+    /// Throws unless the archive file exists and has the recorded digest.
     func require(_ archive: RecordArchive) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             guard let digest = AuditDigest.ofFile(path) else { throw .missing(path: path) }
@@ -205,7 +207,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Removes the file with the temporary name.
+    /// Removes the unfinished archive file, which has a temporary name.
     func discard() async {
         try? await Self.onAnotherThread { () throws(ArchiveFailure) in _ = unsafe unlink(partial) }
     }

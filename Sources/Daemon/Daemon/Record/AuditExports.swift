@@ -35,7 +35,7 @@ struct ChainExport: Sendable {
         if follows { try await follow(from: end, writer) }
     }
 
-    /// The last record and the last audit checkpoint that have been written.
+    /// The sequences of the last record and the last audit checkpoint that have been written to the export.
     private struct Position {
         var record = 0
         var checkpoint = 0

@@ -9,7 +9,7 @@ import WorkerSupervision
 struct AuditSigningKey: Sendable {
     /// The key's CKA_ID, 16 bytes.
     let identifier: [UInt8]
-    /// The public half as an uncompressed point (ANSI X9.63), 65 bytes.
+    /// The public half of the key as an uncompressed point (ANSI X9.63), 65 bytes.
     let publicPoint: [UInt8]
     let checkpointKey: CheckpointKey
 

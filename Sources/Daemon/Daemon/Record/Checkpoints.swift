@@ -56,7 +56,8 @@ final class Checkpoints: CheckpointSealing {
         self.check = check
     }
 
-    /// Signs with this key from now on.
+    /// Makes audit checkpoints with this key from now on. `newest` is the last audit checkpoint in the ledger, and
+    /// `head` the end of the record.
     func use(_ key: AuditSigningKey, newest: SignedCheckpoint?, head: ChainHead) {
         state.withLock {
             $0.key = key
@@ -67,7 +68,7 @@ final class Checkpoints: CheckpointSealing {
         check?.reset()
     }
 
-    /// Notes that the HSM token has a head that it stored earlier.
+    /// Notes that the HSM token already has a head, so it is able to store heads.
     func foundHead() { state.withLock { $0.memory.hasRemembered = true } }
 
     /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
@@ -314,7 +315,7 @@ final class UnsealedRecords: Sendable {
         (wakeUps, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Updates the end of the record. The ledger's writer calls this on its own thread, so it must be fast.
+    /// Updates the end of the record. The ledger's writer calls this function on its own thread, so it must not block.
     func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
         let isDue = state.withLock { state in
             state.recorded = max(state.recorded, sequence)
@@ -348,10 +349,10 @@ final class UnsealedRecords: Sendable {
     /// The time at which the next audit checkpoint is due if nothing more is recorded; nil if everything is sealed.
     var deadline: ContinuousClock.Instant? { state.withLock { $0.schedule.deadline } }
 
-    /// Makes ``wakeUps`` yield an element.
+    /// Makes ``wakeUps`` yield an element, even if no audit checkpoint is due.
     func wakeUp() { wake.yield() }
 
-    /// Ends ``wakeUps``.
+    /// Ends ``wakeUps``, and with it the task that seals the record.
     func finish() { wake.finish() }
 }
 
@@ -367,7 +368,7 @@ struct SealRetry {
 
     func isDue(at now: ContinuousClock.Instant) -> Bool { notBefore.map { now >= $0 } ?? true }
 
-    /// Notes the result of an attempt.
+    /// Notes the result of an attempt to seal the record.
     /// - Parameter fault: the code with which the seal failed; nil if it succeeded.
     mutating func tried(_ fault: RefusalCode?, at now: ContinuousClock.Instant) {
         guard let fault else {

@@ -6,7 +6,7 @@ import Ledger
 struct ExportPart: Sendable {
     let query: AuditExportQuery
     let chain: NodeChains.Chain
-    /// The sequences that match the times of the query; nil if none match.
+    /// The sequences of the records whose times match the query; nil if no record matches.
     let wanted: ClosedRange<Int>?
     /// The sequence of the record of this export request, in this node's chain. This node's part ends there.
     let readRecord: Int

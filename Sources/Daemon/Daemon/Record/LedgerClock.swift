@@ -15,7 +15,7 @@ struct LedgerClock: Sendable {
     /// Returns the widest signing-time window of the configuration in force; nil while one is off.
     let widestWindow: @Sendable () -> Duration?
 
-    /// The result of one comparison.
+    /// The result of comparing the clock with the ledger's times.
     struct Comparison: Sendable, Equatable {
         let now: Date
         let times: LedgerTimes
@@ -28,8 +28,8 @@ struct LedgerClock: Sendable {
             [times.newestRecord, times.forgottenBefore].compactMap { $0?.timeIntervalSince(now) }.reduce(0, max)
         }
 
-        /// The clock's time, or the latest time in the ledger if that is later. With it, a clock that is set back cannot
-        /// make a deactivated key decrypt again.
+        /// The clock's time, or the latest time in the ledger if that is later. With this time, a clock that is set
+        /// back cannot make a deactivated key decrypt again.
         var confirmed: Date { now.addingTimeInterval(secondsBehind) }
 
         /// The time of the newest record, if it is later than the clock by more than ``tolerance``.

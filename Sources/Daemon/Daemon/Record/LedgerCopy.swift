@@ -7,7 +7,7 @@ import Ledger
 import NIOPosix
 import Refusals
 
-/// Allows one copy of the ledger at a time, since each needs as much disk space as the ledger itself.
+/// Allows one copy of the ledger at a time, since each copy needs as much disk space as the ledger itself.
 final class LedgerCopyLock: Sendable {
     private let lock = AsyncLock()
 

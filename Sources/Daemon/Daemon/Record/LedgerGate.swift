@@ -7,9 +7,9 @@ import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 
-/// The write gate of the ledger. The daemon releases and changes nothing before the ledger has been compared with what the
-/// HSM token remembers. A ledger that was lost or rolled back lacks the latest claims. In it, keys that were suspended or
-/// compromised since could decrypt again.
+/// The write gate of the ledger. The daemon releases and changes nothing before the ledger has been compared with what
+/// the HSM token remembers. A ledger that was lost or rolled back lacks the latest claims. With such a ledger, keys
+/// that were suspended or compromised later could decrypt again.
 final class LedgerGate: Sendable {
     enum Position: Sendable, Equatable {
         /// The ledger has not been compared with the HSM token yet.
@@ -22,7 +22,7 @@ final class LedgerGate: Sendable {
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// The configured name of the HSM token.
+    /// The configured name of the HSM token that holds the audit key.
     private let hsmTokenName: String
     let checkpoints: Checkpoints
     let clock: WallClock

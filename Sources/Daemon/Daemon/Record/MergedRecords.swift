@@ -50,7 +50,7 @@ struct MergedRecords: Sendable {
 
     struct Page: Sendable {
         let records: [StoredRecord]
-        /// The position after this page; nil on the last page.
+        /// The position after this page, from which the next page is read; nil on the last page.
         let next: Cursor?
     }
 

@@ -67,7 +67,7 @@ final class RecordArchiving: Sendable {
             fault.withLock { $0 = nil }
             age.restart()
         } catch is CancellationError {
-            // The daemon is stopping. After its next start the archiving continues.
+            // Stopping the daemon cancels the archiving, which continues after the next start.
         } catch {
             let reason =
                 switch error {

@@ -20,7 +20,7 @@ final class RecordCheck: Sendable {
 
     private struct Progress {
         var verifier: ChainVerifier
-        /// The sequence of the last record that was read.
+        /// The sequence of the last record that a check has read.
         var position: Int
         /// The keyIds of the audit keys that the verifier knows.
         let keyIds: [AuditDigest]
@@ -30,7 +30,8 @@ final class RecordCheck: Sendable {
         /// The number of calls of ``reset()``. A check discards its results if this number has changed since its start.
         var generation = 0
         var progress: Progress?
-        /// The last audit checkpoint that the check has verified. A check that must be repeated starts there.
+        /// The last audit checkpoint that the check has verified. A check that must be repeated starts at this audit
+        /// checkpoint.
         var anchor: SignedCheckpoint?
         /// The highest sequence that a check has read. The record must not end before it.
         var reached = 0

@@ -24,11 +24,11 @@ final class RefusalTally: Sendable {
     private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
 
     private struct Bucket: Hashable {
-        /// The start of the minute, in seconds since 1970.
+        /// The start of the minute in which the refusals are counted, in seconds since 1970.
         let minute: Int
-        /// The uid of the peer; nil for the peers that share one record.
+        /// The uid of the refused peer; nil for the peers that share one record.
         let uid: UInt32?
-        /// The name of the rule; nil if no rule matched.
+        /// The name of the access rule that matched the peer; nil if no rule matched.
         let name: String?
     }
 
@@ -130,7 +130,7 @@ struct RefusalSummaries: Sendable {
         Task.repeating(every: .seconds(5)) { for auditRecord in tally.take() { ledger.note(auditRecord) } }
     }
 
-    /// Writes the remaining summaries when the daemon stops.
+    /// Writes the summaries of all counted refusals when the daemon stops, including the current minute.
     func finish() async {
         for auditRecord in tally.take(all: true) {
             do throws(LedgerFailure) {

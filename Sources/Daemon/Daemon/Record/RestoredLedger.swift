@@ -11,7 +11,7 @@ struct DetectedRestore: Sendable, Equatable {
     /// The findings of all nodes in the ledger; empty if only one node uses it.
     let holds: [LedgerHold]
 
-    /// True if there is no finding. An acceptance then only sets the fence.
+    /// True if neither this node nor another has a finding. An acceptance then only sets the fence.
     var isEmpty: Bool { disagreement == nil && holds.isEmpty }
 
     /// The sequence of the last record that is remembered outside the ledger; nil if none is.

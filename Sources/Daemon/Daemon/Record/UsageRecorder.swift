@@ -190,7 +190,7 @@ struct LifecycleRecords: Sendable {
         do throws(Refusal) {
             try await recorder.append(AuditRecord(time: AuditTime(clock.now()), event: .stop))
         } catch {
-            // The ledger has logged its fault, and the daemon stops even without this record.
+            // The ledger has already logged its fault, and the daemon stops even if its stop is not recorded.
         }
     }
 
@@ -264,7 +264,7 @@ struct UseCommit: Sendable {
 /// The draft can contain only identifiers, digests and words from closed sets. So no part of a request's body can get into
 /// the record.
 final class AuditDraft: Sendable {
-    /// The facts known so far.
+    /// The facts about the request that are known so far.
     struct Facts: Sendable, Equatable {
         /// The event, which is `request` until the endpoint sets another.
         var event = AuditEvent.request

@@ -39,7 +39,7 @@ struct LedgerRoutes: Sendable {
                 status: 200,
                 headers: [
                     HTTPAnswer.Header(name: "Content-Type", value: "application/octet-stream"),
-                    // The digest of the whole copy (RFC 9530 §3).
+                    // `Repr-Digest` is the digest of the whole copy (RFC 9530 §3).
                     HTTPAnswer.Header(name: "Repr-Digest", value: "sha-256=:\(copy.digest.base64):"),
                 ],
                 stream: BodyStream(length: copy.bytes) { writer in try await copy.write(to: writer) }))

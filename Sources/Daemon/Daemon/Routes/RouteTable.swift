@@ -164,7 +164,7 @@ struct RouteTable: Sendable {
     }
 }
 
-/// One method on one path.
+/// A row of the route table: one method of one path.
 typealias Endpoint = Route<EndpointAccess, EndpointRequest, Refusal>
 
 extension Endpoint {

@@ -32,7 +32,7 @@ struct ServingDaemon: ServingProgram {
     private static let hsmTime = Duration.seconds(20)
     /// The additional time after ``hsmTime`` for sending the answers to requests whose HSM calls were ended.
     private static let lastAnswers = Duration.seconds(2)
-    /// The minimum time for writing and sealing the last records.
+    /// The minimum time that remains for writing and sealing the last records.
     private static let endTime = Duration.seconds(5)
 
     /// Records the start, opens the sockets, and starts the HSM tokens and all tasks. If the start cannot be recorded or a

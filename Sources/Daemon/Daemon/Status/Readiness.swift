@@ -11,7 +11,7 @@ import WorkerSupervision
 /// Determines if a payment token would be decrypted now, and why not. An expired certificate is not a reason: Apple stops
 /// encrypting to its key, but the key still decrypts.
 final class Readiness: Sendable {
-    /// The result of one check.
+    /// The result of one readiness check.
     struct Findings: Sendable {
         /// The reasons why payments are refused; empty when the daemon is ready.
         var reasons: [ReadinessAnswer.Reason] = []
@@ -90,7 +90,7 @@ final class Readiness: Sendable {
 }
 
 extension Readiness {
-    /// The condition of an HSM token at the time of a check.
+    /// The condition of an HSM token at the time of a readiness check.
     struct HSMTokenSnapshot: Sendable, Equatable {
         let name: String
         let condition: HSMTokenCondition
