@@ -26,7 +26,7 @@ struct AccessPolicy: Sendable, Equatable {
             rules: accounts.map { AccessRule(user: $0, roles: Set(Role.allCases)) }, overflow: overflow)
     }
 
-    /// Returns the caller that the peer is under the first matching rule; nil if no rule matches.
+    /// Returns the peer as a caller, with the permissions of the first rule that matches it; nil if no rule matches.
     func caller(for peer: PeerCredentials) -> Caller? {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }

@@ -141,7 +141,7 @@ struct ApprovalDecisions: Sendable {
     /// Carries out an approved operation.
     /// - Parameters:
     ///   - change: the change that contains the approval's step and its audit record.
-    ///   - caller: the caller who approved; nil if that was on another node.
+    ///   - caller: the caller who approved; nil if the approval was given on another node.
     private func carryOut(
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry? {

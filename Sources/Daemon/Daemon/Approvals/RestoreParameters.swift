@@ -54,8 +54,8 @@ extension OperationParameters {
 
 // MARK: Version 0.1.0
 
-// After an upgrade, requests that version 0.1.0 recorded stay open until `approvals.expire` has passed. Their digests cover
-// the sentences below, so no word of these may change. Remove this part in version 0.3.0.
+// After an upgrade, requests that version 0.1.0 recorded stay open until `approvals.expire` has passed. Their digests
+// cover the sentences below, so no word of these sentences may change. Remove this part in version 0.3.0.
 
 extension DetectedRestore {
     var parametersOfFirstVersion: AuditDigest {

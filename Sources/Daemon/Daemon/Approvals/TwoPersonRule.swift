@@ -57,7 +57,7 @@ extension Caller {
             }
         }
         // In a user namespace, one account can use 65,536 subordinate uids (subuid(5)), all with the account's groups.
-        // Without this check it could pass as several persons.
+        // Without this check the account could pass as several persons.
         guard unnamedAccounts == nil || account != nil else {
             throw Refusal(
                 .forbidden,

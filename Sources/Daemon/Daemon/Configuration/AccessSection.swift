@@ -11,7 +11,8 @@ extension AccessPolicy {
     /// Parses the rules in `access` of the configuration's root.
     ///
     /// - Parameters:
-    ///   - namesCallers: true if each rule that permits decrypting needs a name. Uids identify callers on one host only.
+    ///   - namesCallers: true if each rule that permits decrypting needs a name, since uids identify callers on one
+    ///     host only.
     ///   - gateway: the account of the package's paytoken-gateway; nil if the host has no such account.
     init(
         _ root: ConfigurationSection, namesCallers: Bool, gateway: Accounts.User? = Accounts.user("paytoken-gateway")

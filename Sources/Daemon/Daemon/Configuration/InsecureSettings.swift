@@ -2,7 +2,7 @@ import ConfigurationFile
 import Encodings
 import PaymentToken
 
-/// The daemon's settings about which it warns, most of them because they weaken it.
+/// The settings about which the daemon warns, most of them because they weaken its security.
 extension ConfigurationWarning.Setting {
     static let signingTimeWindowOff = Self("signing_time_window_off")
     static let foreignRoots = Self("foreign_roots")

@@ -107,9 +107,9 @@ extension LedgerSettings {
         section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false
     }
 
-    /// Returns the directory for this host's small files, to which only the daemon's user has access. For an SQLite ledger
-    /// it is the directory of the file. For a PostgreSQL ledger it is the unit's StateDirectory= (systemd.exec(5)), or
-    /// `/var/lib/paytokend` without one.
+    /// Returns the directory for this host's small files, to which only the daemon's user has access. For an SQLite
+    /// ledger it is the directory of the file. For a PostgreSQL ledger it is the unit's StateDirectory=
+    /// (systemd.exec(5)), or `/var/lib/paytokend` if the unit sets none.
     ///
     /// - Parameter environment: the process's environment.
     func stateDirectory(_ environment: [String: String]) -> String {

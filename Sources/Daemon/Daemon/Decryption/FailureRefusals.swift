@@ -30,8 +30,9 @@ func refusing<Answer>(
     }
 }
 
-/// Returns the HSM's answer to a call for the key-usage record. If the call fails, throws a refusal with the HSM's reason.
-/// Only operators and auditors make such requests, so the reason need not be hidden.
+/// Returns the HSM's answer to a call that the key-usage record needs, such as the signature of an audit checkpoint. If
+/// the call fails, throws a refusal with the HSM's reason. Only requests of operators and auditors cause such calls, so
+/// the reason need not be hidden.
 @discardableResult
 func refusing<Answer>(
     record call: @autoclosure () async throws(WorkerFailure) -> Answer
@@ -89,7 +90,7 @@ extension WorkerFailure {
         }
     }
 
-    /// The refusal for a failed call for the key-usage record, with the HSM's reason in its details.
+    /// The refusal for a failed HSM call that the key-usage record needs, with the HSM's reason in its details.
     var recordRefusal: Refusal {
         let refusal = refusal
         guard kind != .protocolViolation else { return refusal }

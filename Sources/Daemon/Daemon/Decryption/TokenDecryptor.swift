@@ -54,8 +54,8 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: the key. It is set once Apple's signature has been verified and the caller is known to be
-    ///   allowed to use the key.
+    /// - Parameter usedKey: receives the key once Apple's signature has been verified and the caller is known to be
+    ///   allowed to use the key. It stays set if a later step throws.
     private func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
         with usedKey: inout KeyEntry?

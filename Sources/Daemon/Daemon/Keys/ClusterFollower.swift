@@ -46,7 +46,7 @@ struct ClusterFollower: Sendable {
                 }
                 break
             } catch {
-                // The ledger's writers log its faults, so this task does not.
+                // The ledger's writers log the ledger's faults, so this task does not log them.
                 try? await Task.sleep(for: .seconds(1))
             }
         }
@@ -70,7 +70,7 @@ struct ClusterFollower: Sendable {
         do throws(LedgerFailure) {
             try await catalogue.noteHeldKeys()
         } catch {
-            // The next run, a second later, tries again. The ledger's writers log its faults.
+            // The next run of this task, a second later, tries again. The ledger's writers log the ledger's faults.
         }
     }
 }

@@ -36,8 +36,8 @@ struct KeyAdministration: Sendable {
         try await refusing(ledger: await ledger.keyRecord(hash))
     }
 
-    /// Throws if the ledger cannot be written. Otherwise a full disk could leave a key in an HSM token without a record, so
-    /// this is called before a key comes into an HSM token.
+    /// Throws if the ledger cannot be written. Called before a key is brought into an HSM token. Otherwise a full disk
+    /// could leave a key there without a record.
     func requireWritableLedger() async throws(Refusal) {
         try gate.admit()
         try await refusing(ledger: await ledger.probe())

@@ -170,7 +170,8 @@ final class KeyCatalogue: Sendable {
     private static let maximumWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {
-        // While an HSM token has not been opened yet, it may hold the keys that all others lack.
+        // While an HSM token has not been opened yet, it may hold the keys that all others lack, so no key is logged as
+        // missing.
         let areAllOpen = state.withLock { $0.unopened.isEmpty }
         let unserved = entries.filter { entry in
             entry.condition.explanation != nil && entry.state != .destroyed

@@ -147,8 +147,8 @@ extension KeyAdministration {
         return hash
     }
 
-    /// Returns the new key's index entry. The key has already been generated and recorded, so this must not fail if the HSM
-    /// token cannot be read again. Otherwise the caller would generate another key.
+    /// Returns the new key's index entry. The key has already been generated and recorded, so this function must not
+    /// fail if the HSM token cannot be read again. Otherwise the caller would generate another key.
     private func newEntry(
         _ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering
     ) async throws(Refusal) -> KeyEntry {

@@ -11,8 +11,8 @@ enum SocketKind: String, CaseIterable, Sendable {
 
 /// Answers the requests of both sockets. ``DaemonRouter`` is the implementation outside tests.
 protocol PeerRequestHandler: Sendable {
-    /// Returns a refusal, or the handler of the body. The listener calls it when the head has arrived, before it reads the
-    /// body. It runs on the event loop, so it must not block or compute for long.
+    /// Returns a refusal, or the handler of the body. The listener calls this function when the head has arrived, and
+    /// reads the body afterwards. The function runs on the event loop, so it must not block or compute for long.
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
     /// Returns the accounts with which the peer's connections share a limit; nil if its rule names the user.
@@ -38,8 +38,8 @@ private struct PeerRequests: RequestHandler {
     }
 }
 
-/// Accepts the connections of one Unix socket. Connections are limited for each uid, and also for all accounts together
-/// that a rule admits by a group alone, or that no rule admits.
+/// Accepts the connections of one Unix socket. The number of connections is limited for each uid. It is also limited
+/// for all accounts together that one rule admits by a group alone, and for all accounts together that no rule admits.
 struct PeerConnections: ConnectionService {
     let socket: SocketKind
     let handler: any PeerRequestHandler

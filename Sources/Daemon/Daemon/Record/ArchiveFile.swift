@@ -46,8 +46,8 @@ struct ArchiveFile: Sendable {
     var path: String { "\(directory)/\(name)" }
     private var partial: String { "\(directory)/.\(name).partial" }
 
-    /// The number of bytes that an archive leaves free in its file system. The ledger may be in the same one, and its
-    /// commits fail on a full file system.
+    /// The number of bytes that an archive leaves free in its file system. The ledger may be in the same file system,
+    /// and its commits fail when that is full.
     static let reserve: UInt64 = 256 << 20
 
     /// Creates the directory if it does not exist, and checks that no other account can write to it.

@@ -24,7 +24,7 @@ final class Checkpoints: CheckpointSealing {
         /// The seal that is running, or the last one. Seals run one at a time. Otherwise the HSM token would remember the
         /// audit checkpoint that arrived last, which need not be the newest.
         var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
-        /// The seal that starts when ``present`` has ended. All calls that arrive before that share it.
+        /// The seal that starts when ``present`` has ended. All calls that arrive until then share this seal.
         var following: Task<Result<SignedCheckpoint?, Refusal>, Never>?
     }
 

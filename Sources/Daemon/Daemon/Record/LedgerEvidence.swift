@@ -158,8 +158,8 @@ extension LedgerHold.Finding {
     }
 }
 
-/// The audit checkpoints of all nodes that an HSM token remembers, in no particular order. A signature must be verified
-/// before one is trusted, since anyone with the PIN can write them.
+/// The audit checkpoints of all nodes that an HSM token remembers, in no particular order. Callers must verify an audit
+/// checkpoint's signature before they trust it, since anyone with the PIN can write one.
 struct RememberedHeads: Sendable {
     private let heads: [SignedCheckpoint]
 

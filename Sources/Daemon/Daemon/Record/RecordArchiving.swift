@@ -148,7 +148,8 @@ final class RecordArchiving: Sendable {
             let count = try await ledger.removeArchivedRecords(limit: Self.stepSize)
             guard count > 0 else { break }
             removed += count
-            // Removing many records can take hours. Without this, the metric would show that as a failure.
+            // Removing many records can take hours. Without this call, the metric would report the long removal as a
+            // failure.
             age.restart()
             // The pauses leave the ledger's writer to the releases, since the removal is not urgent.
             try await Task.sleep(for: began.duration(to: .now) * 2)

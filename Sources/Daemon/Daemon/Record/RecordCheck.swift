@@ -7,9 +7,9 @@ import Synchronization
 /// The daemon's check of its own record. Once a minute, and before each audit checkpoint that is due, it verifies the part
 /// of the chain that is new since the last check.
 ///
-/// It detects early if the ledger was changed after a record was written and before it was sealed. It is no proof, since it
-/// reads each line only once; `paytokenctl audit verify` gives one. Apart from audit checkpoints that are due, nothing
-/// waits for it.
+/// It detects early if the ledger was changed after a record was written and before it was sealed. It is no proof,
+/// since it reads each line only once; `paytokenctl audit verify` gives a proof. Apart from audit checkpoints that are
+/// due, nothing waits for it.
 final class RecordCheck: Sendable {
     /// The result of the last check.
     struct Finding: Sendable, Equatable {
@@ -101,8 +101,8 @@ final class RecordCheck: Sendable {
         do throws(LedgerFailure) {
             var fault = try await check(generation)
             if fault != nil {
-                // The audit key may have changed after the keys were read and before the lines were. A valid signature
-                // would then appear to be invalid, so the check is repeated.
+                // The audit key may have changed after the keys were read and before the lines were read. A valid
+                // signature would then appear to be invalid, so the check is repeated.
                 update(generation) { $0.progress = nil }
                 fault = try await check(generation)
             }

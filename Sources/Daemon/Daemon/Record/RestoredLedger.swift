@@ -181,8 +181,8 @@ extension LedgerGate {
     }
 }
 
-// The gate of a ledger that several nodes share. A finding of this node holds all nodes, and this node reads the others'
-// findings once a second.
+// The gate of a ledger that several nodes share. A finding of this node puts the ledger on hold for all nodes, and this
+// node reads the others' findings once a second.
 extension LedgerGate {
     /// Returns this node's position after the comparison at its start.
     func sharedPosition() async throws(Refusal) -> Position {

@@ -49,7 +49,8 @@ struct UsageRecorder: AuditReadRecording {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
-    /// Counts a refusal of an authorized caller, if the caller has too many for a record of each (``RefusalTally``).
+    /// Counts a refusal of an authorized caller, if the caller has had too many in this minute for each to get a record
+    /// (``RefusalTally``).
     ///
     /// - Returns: true if the refusal was counted. It must then not be recorded.
     func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {
@@ -130,7 +131,7 @@ struct UsageRecorder: AuditReadRecording {
 
 /// The interface for recording that the record itself was read.
 protocol AuditReadRecording: Sendable {
-    /// Records a read durably, before anything is shown.
+    /// Records durably that the caller reads the record, before any record is shown.
     ///
     /// - Returns: the sequence of the audit record of the read.
     /// - Throws: ledger_unavailable or overloaded. Nothing must then be shown.

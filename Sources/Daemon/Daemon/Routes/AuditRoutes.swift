@@ -14,7 +14,7 @@ struct AuditRoutes: Sendable {
     let nodes: any Ledger
     let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
-    /// The time since a caller last received this node's head. Auditors should keep a recent one.
+    /// The time since a caller last received this node's head. Auditors should keep a recent head.
     let headAge: Stopwatch
 
     private var chains: NodeChains { NodeChains(trail: trail, nodes: nodes) }
@@ -68,9 +68,9 @@ struct AuditRoutes: Sendable {
         }
     }
 
-    /// Returns the newest audit checkpoint of each requested node, one in each line. This node's audit checkpoint is made
-    /// now, so it seals the record of this request. Another node's is the last one that it made. A node without an audit
-    /// checkpoint has no line.
+    /// Returns the newest audit checkpoint of each requested node, one in each line. This node's audit checkpoint is
+    /// made now, so it seals the record of this request. For another node, it is the last one that the node made. A
+    /// node without an audit checkpoint has no line.
     func head(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditHead())
         var parameters = request.query
@@ -145,7 +145,8 @@ struct AuditRoutes: Sendable {
         return chosen.first.flatMap { $0.isOwn ? nil : AuditText($0.node.name) }
     }
 
-    /// Returns the sequences of a chain that the query selects by its first sequence or its times; nil if it selects none.
+    /// Returns the sequences of a chain that the query selects by its first sequence or its times; nil if the query
+    /// selects no record.
     private static func extent(
         _ query: AuditExportQuery, _ chain: any ChainReading
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {

@@ -128,8 +128,8 @@ extension NamedAttempt {
 extension AttemptName {
     fileprivate init(of text: String) throws(Refusal) {
         guard let name = AttemptName(hex: text) else {
-            // The request's parser has already checked this. A release without an attempt could otherwise be repeated after
-            // any attempt.
+            // The request's parser has already refused such a name. If the name were ignored here instead, the release
+            // could be repeated after any attempt.
             throw Refusal(.malformedRequest, "An attempt's name must be 16 hexadecimal digits.")
         }
         self = name

@@ -20,8 +20,8 @@ struct KeyRoutes: Sendable {
 
     // MARK: Reading
 
-    /// Handles `GET /v1/keys`. Returns `limit` keys (100, at most 1,000) in the order of their hashes, after the key that
-    /// `after` names. The answer's `next` is `after` of the next request.
+    /// Handles `GET /v1/keys`. Returns `limit` keys (100, at most 1,000) in the order of their hashes, after the key
+    /// that `after` names. The answer's `next` is the value of `after` for the next request.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
         let index = summaries.index

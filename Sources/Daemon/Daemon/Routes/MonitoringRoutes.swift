@@ -187,8 +187,8 @@ struct MonitoringRoutes: Sendable {
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
-    /// The insecure settings of the database server. Insecure settings of the configuration are left out, since they are
-    /// listed with their place in the file.
+    /// The insecure settings of the database server. Insecure settings of the configuration are left out, since the
+    /// warnings list them with their line in the file.
     private var databaseWarnings: [String] {
         let known = Set(live.warnings.map(\.setting.rawValue))
         return ledger.insecureSettings.filter { !known.contains($0.rawValue) }

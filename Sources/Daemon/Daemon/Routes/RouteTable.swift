@@ -202,8 +202,8 @@ struct EndpointAccess: Sendable {
     /// Throws if the query has a parameter that the endpoint does not know. Otherwise a mistyped condition, or a mistyped
     /// `dry_run`, would be ignored.
     ///
-    /// - Throws: malformed_request. It does not repeat the unknown name, which may be anything, even a mistyped account
-    ///   number.
+    /// - Throws: malformed_request. Its message does not repeat the unknown name, which may be anything, even a
+    ///   mistyped account number.
     func checkQuery(_ members: [String: String]) throws(Refusal) {
         guard !members.isEmpty else { return }
         if members["dry_run"] != nil {

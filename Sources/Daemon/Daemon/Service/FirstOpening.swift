@@ -66,7 +66,7 @@ final class FirstOpening: Sendable {
     /// Starts the task that resumes waiting requests.
     /// - Parameter isOver: a function that returns true once no HSM token is being opened any more.
     /// - Returns: a task that resumes each request when its keys are available, and all requests when the task ends.
-    ///   Cancelling it ends it.
+    ///   Cancelling the task ends it early.
     func start(longest: Duration = longest, isOver: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             let end = ContinuousClock.now + longest

@@ -41,7 +41,7 @@ final class LiveConfiguration: Sendable {
         }
     }
 
-    /// Returns the reason why a configuration must not replace the one in force, although it is valid; nil if it may.
+    /// Returns the reason why a valid configuration must not replace the one in force; nil if there is no such reason.
     func objection(to new: Configuration) -> String? {
         guard configuration.current.ledger.isShared, new.access.rules.contains(where: \.lacksName) else {
             return nil
@@ -52,7 +52,7 @@ final class LiveConfiguration: Sendable {
     }
 
     /// Determines the values that will be in force with `new`. The caller must record them before it calls
-    /// ``replace(with:policies:)``. From this call until that one, ``recordingInDoubt`` is true.
+    /// ``replace(with:policies:)``. From this call until the replacement, ``recordingInDoubt`` is true.
     ///
     /// - Returns: the values to record; nil if the record already ends with these values and the digest of this file.
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
@@ -69,7 +69,8 @@ final class LiveConfiguration: Sendable {
     }
 
     /// Puts a new configuration into force.
-    /// - Parameter policies: the policies of `new`. The caller makes them before, so that nothing can fail here.
+    /// - Parameter policies: the policies of `new`. The caller creates them beforehand, so that this function cannot
+    ///   fail.
     /// - Returns: the names of the sections, and `log.format`, that differ in `new` but keep their old values until a
     ///   restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {

@@ -115,8 +115,8 @@ struct ServingDaemon: ServingProgram {
         patience.cancel()
     }
 
-    /// Makes the last audit checkpoint before the daemon ends. Without it, the end of the record would not be sealed until
-    /// the next start.
+    /// Makes the last audit checkpoint before the daemon ends. Without this audit checkpoint, the end of the record
+    /// would not be sealed until the next start.
     private func seal() async {
         do throws(Refusal) {
             try await parts.checkpoints.seal()

@@ -4,9 +4,9 @@ import Synchronization
 /// Logs faults because of which requests are answered with 503. A fault is logged when it begins, then at most every ten
 /// seconds with the number of requests, and when it has ended.
 ///
-/// A thousand refused requests in a second therefore cause one line. A fault that has lasted for a second ends at the first
-/// success. A shorter fault ends only after a second without it. Thus a fault that comes and goes, for example on a disk that
-/// is almost full, causes one line too.
+/// A thousand refused requests in a second therefore cause one line. A fault that has lasted for a second ends at the
+/// first success. A shorter fault ends only after a second without a failure. Thus a fault that comes and goes, for
+/// example on a disk that is almost full, causes one line too.
 ///
 /// A component has at most one fault at a time. The reasons of its failures may differ between requests, for example in the
 /// number of waiting calls. A line has the reason of the request that causes the line, and counts all requests since the

@@ -145,7 +145,7 @@ extension Readiness {
     /// at once. An HSM token that decrypts payments of one version only counts as unavailable for its keys of the other
     /// type.
     static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
-        // In the usual case, without a fault, the keys are not read. There may be thousands.
+        // In the usual case, without a fault, the keys are not read, since there may be thousands of them.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
         let unserved = keys().filter { key in
             key.decrypts(at: now) && !hsmTokens.contains { $0.opens(key) }

@@ -2,7 +2,7 @@ import Foundation
 import MerchantKeys
 
 /// The warnings in `status` about certificates that have expired or expire soon: at most two sentences. An expired
-/// certificate stops nothing here.
+/// certificate does not prevent decryption.
 enum ExpiryWarnings {
     /// The time before expiry from which a certificate is listed: thirty days, since renewing it at Apple takes days.
     static let ahead = 30.0 * 86_400
