@@ -6,8 +6,8 @@ internal import StrictJSON
 /// A field that a spreadsheet could take for a formula is prefixed with an apostrophe. A value in the CSV may therefore
 /// differ from the record's: a publicKeyHash, for example, may begin with `+`.
 public enum AuditCSV {
-    /// The first line, which says that CSV cannot be verified, and the line with the columns' names. UTF-8; each line
-    /// ends in CR LF.
+    /// The header of a CSV in UTF-8: a line that states that CSV cannot be verified, and a line with the columns'
+    /// names. Each line ends in CR LF.
     public static let header: [UInt8] =
         line(["# For reading only: CSV cannot be verified. Export JSON lines (--format jsonl) to verify the record."])
         + line(columns)
@@ -29,7 +29,7 @@ public enum AuditCSV {
         ]) + line(columns)
     }
 
-    /// Returns the line of one record, ending in CR LF.
+    /// Returns the CSV line of one record, ending in CR LF.
     public static func row(_ entry: AuditEntry) -> [UInt8] {
         let caller = entry.caller
         let details = entry.details.members.filter { $0.name != "reference" && $0.name != "reason" }
@@ -52,7 +52,7 @@ public enum AuditCSV {
         Array((fields.map(field).joined(separator: ",") + "\r\n").utf8)
     }
 
-    /// Returns the text as a field. It is quoted if it contains a character that spreadsheets of some locale use as a
+    /// Returns the text as a CSV field, quoted if it contains a character that spreadsheets of some locale use as a
     /// separator.
     static func field(_ text: String) -> String {
         var text = text

@@ -16,7 +16,7 @@ public struct AuditEntry: Sendable, Equatable {
     public let transactionId: AuditDigest?
     public let protection: String?
     public let hsmToken: String?
-    /// The members specific to the event, in order.
+    /// The members that only records of this event have, in their order.
     public let details: JSONObject
     public let hash: AuditDigest
 

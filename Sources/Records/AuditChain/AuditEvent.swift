@@ -4,11 +4,12 @@ internal import StrictJSON
 ///
 /// Optional members are left out of the record if the request was refused before they were known.
 public enum AuditEvent: Sendable, Equatable {
-    /// `POST /v1/decrypt`. The record contains only the SHA-256 of the reference.
+    /// A request to `POST /v1/decrypt`. The record contains only the SHA-256 of the reference.
     case decrypt(reference: AuditDigest?)
-    /// `POST /v1/verify`.
+    /// A request to `POST /v1/verify`.
     case verify
-    /// `POST /v1/tls-signatures`. The record contains only the SHA-256 of the signed bytes and of the reference.
+    /// A request to `POST /v1/tls-signatures`. The record contains only the SHA-256 of the signed bytes and of the
+    /// reference.
     case tlsSignature(TLSSignatureDetails)
     /// A request from an authorised caller that was refused before it reached an operation.
     case request
@@ -85,7 +86,7 @@ public enum AuditEvent: Sendable, Equatable {
     /// clock was wrong.
     case ledgerAcceptClock(LedgerClockAcceptance)
 
-    /// The `event` member. It is part of the public contract and never changes.
+    /// The values of the member `event`. They are part of the public contract and never change.
     public enum Name: String, Sendable, CaseIterable {
         case decrypt
         case verify
@@ -288,7 +289,7 @@ extension AuditEvent {
 
 /// A signature with a merchant's identity key for a TLS client, or the request for one.
 public struct TLSSignatureDetails: Sendable, Equatable {
-    /// `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`; nil for any other algorithm.
+    /// The signature algorithm: `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`; nil for any other.
     public var algorithm: AuditText?
     /// SHA-256 of the bytes to be signed. With PKCS #1 and PSS over SHA-256, this is the digest that is signed.
     public var input: AuditDigest?

@@ -8,14 +8,14 @@ internal import StrictJSON
 /// checkpoint after them. If ``leavesGaps`` is true, the first line of the export states that it has gaps
 /// (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
-    /// The earliest time, inclusive.
+    /// The earliest time of matching records, inclusive.
     public var since: AuditTime?
-    /// The latest time, exclusive.
+    /// The time before which matching records must be.
     public var until: AuditTime?
     public var key: KeyReference?
-    /// The merchant identifier, as in the record.
+    /// The merchant identifier that matching records have.
     public var merchant: AuditText?
-    /// The caller's name, or its uid in decimal.
+    /// The name of the matching records' caller, or the caller's uid in decimal.
     public var caller: AuditText?
     public var outcome: AuditOutcome?
     public var transaction: AuditDigest?
@@ -81,11 +81,12 @@ extension AuditFilter {
 
 /// The first line of an export whose records were selected by conditions other than time.
 ///
-/// A chain is verified from each record to the next, so the records of such a selection cannot be verified: they may be
-/// changed or incomplete. Each of its lines is also in a complete export of the same node, byte for byte. For a proof,
-/// verify that export and find the lines in it.
+/// A chain is verified from each record to the next, so the records of such a selection cannot be verified: they may
+/// be changed or incomplete. Each of its lines is also in a complete export of the same node, byte for byte. For a
+/// proof, verify the complete export and find the lines in it.
 public enum FilteredExport {
-    /// Returns the line, without a line feed: `{"filter":{"node":…,"through":…, …the conditions…},"proves":"…"}`.
+    /// Returns the first line of such an export, without a line feed: `{"filter":{"node":…,"through":…, …the
+    /// conditions…},"proves":"…"}`.
     ///
     /// - Parameter last: the last sequence read.
     public static func firstLine(_ filter: AuditFilter, node: AuditNode, through last: Int) -> [UInt8] {

@@ -54,7 +54,7 @@ public enum AuditOutcome: Sendable, Equatable {
     case repeated
     case refused(RefusalCode)
 
-    /// The `outcome` member: `ok`, `repeat` or the refusal's code.
+    /// The value of the member `outcome`: `ok`, `repeat` or the refusal's code.
     public var text: String {
         switch self {
         case .ok: "ok"
@@ -196,7 +196,7 @@ public struct AuditLine: Sendable, Equatable {
     public static let maximumBytes = 16_384
 
     public let node: AuditNode
-    /// The sequence number, from 1, without gaps.
+    /// The record's sequence number, from 1, without gaps.
     public let sequence: Int
     public let hash: AuditDigest
     /// The line in UTF-8, without the line feed; at most ``maximumBytes``.
@@ -231,15 +231,15 @@ public struct ChainHead: Sendable, Equatable {
     /// The last record's hash; zeros before the first record.
     public private(set) var hash: AuditDigest
 
-    /// The beginning of a new chain.
+    /// Creates the head of a new chain, which has no record yet.
     public init(node: AuditNode) {
         self.node = node
         sequence = 0
         hash = .zero
     }
 
-    /// Makes the chain's end from its last stored record. Returns nil if the sequence is negative, or if it is 0 and
-    /// the hash is not zeros.
+    /// Creates a chain's head from its last stored record. Returns nil for a negative sequence, and for the sequence
+    /// 0 with a hash other than zeros.
     public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
         guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
         self.node = node
@@ -247,7 +247,7 @@ public struct ChainHead: Sendable, Equatable {
         self.hash = hash
     }
 
-    /// Makes the next line, which becomes the chain's end.
+    /// Makes the record's line, and moves the chain's end to it.
     public mutating func append(_ record: AuditRecord) -> AuditLine {
         let line = AuditLine(record, node: node, sequence: sequence + 1, previous: hash)
         sequence = line.sequence
@@ -302,7 +302,7 @@ struct RecordFrame {
         init(_ name: AuditEvent.Name) { bytes = Array("\",\"event\":\"\(name.rawValue)\"".utf8) }
     }
 
-    /// Returns true for a record of this event.
+    /// Returns true if the line is a record of this event.
     func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 
@@ -351,7 +351,7 @@ struct LineScanner {
     private static let beforeSequence = Array("\",\"sequence\":".utf8)
     private static let beforeTime = Array(",\"time\":\"".utf8)
 
-    /// Reads the beginning of a record, up to its time.
+    /// Reads the beginning of a record's line, up to the time.
     mutating func recordStart() -> (node: AuditNode, sequence: Int)? {
         guard take(Self.beforeNode), let node = node(), take(Self.beforeSequence), let sequence = sequence(),
             take(Self.beforeTime)

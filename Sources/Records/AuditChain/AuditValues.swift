@@ -28,7 +28,7 @@ public struct AuditDigest: Hashable, Sendable {
         self.init(bytes: bytes)
     }
 
-    /// Returns the SHA-256 of these bytes.
+    /// Returns the SHA-256 of the content.
     public static func of(_ content: some Collection<UInt8>) -> AuditDigest {
         AuditDigest(exactly: Array(SHA256.hash(data: Array(content))))
     }
@@ -65,7 +65,7 @@ public struct AuditNode: Hashable, Sendable, Comparable {
 
     public let name: String
 
-    /// Returns nil if `name` is empty, too long or has other characters.
+    /// Returns nil unless `name` is 1 to 64 ASCII letters, digits, dots, hyphens and underscores.
     public init?(_ name: String) {
         guard (1...Self.maximumLength).contains(name.utf8.count), name.utf8.allSatisfy(Self.allows) else { return nil }
         self.name = name

@@ -98,8 +98,8 @@ public enum ChainFault: Sendable, Equatable {
     /// The checkpoint's hash differs from the hash of the record that the checkpoint should seal. `sealedBefore` is
     /// the sequence of the chain's previous checkpoint.
     case sealsAnother(sealedBefore: Int)
-    /// The record with the head's sequence has a different hash. The head is a checkpoint that the auditor stored
-    /// elsewhere.
+    /// The record that the head seals has a different hash than the head. The head is a checkpoint that the auditor
+    /// stored elsewhere.
     case differsFromHead
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)
@@ -127,7 +127,7 @@ public struct ChainPosition: Sendable, Equatable, CustomStringConvertible {
     public var description: String { "node \(node.name), \(kind.rawValue) \(sequence)" }
 }
 
-/// The first fault, with its position.
+/// The first fault that a verification finds, with its position.
 public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// The line's number in the export, from 1; nil if the fault is in a head that the auditor supplied.
     public let line: Int?

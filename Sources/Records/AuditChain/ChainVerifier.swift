@@ -106,7 +106,7 @@ public struct ChainVerifier: Sendable {
         }
     }
 
-    /// Returns the result; called after the last line.
+    /// Returns the result of the verification; to be called after the last line.
     public func verdict() -> ChainVerdict {
         if let fault { return .broken(fault) }
         if splitter.endsInIncompleteLine { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }

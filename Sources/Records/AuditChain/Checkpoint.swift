@@ -23,7 +23,7 @@ public struct Checkpoint: Sendable, Equatable {
         self.keyId = keyId
     }
 
-    /// The signed bytes: the value of `checkpoint` exactly as in the line.
+    /// The bytes that are signed: the value of the member `checkpoint`, exactly as in the line.
     public var signedBytes: [UInt8] {
         JSONWriter.object(capacity: 320) { json in
             json.member("node", node.name)

@@ -5,9 +5,9 @@ internal import StrictJSON
 /// requests completely, or they needed no signature from Apple. A client could therefore fill the record with a
 /// flood of such requests.
 public struct RefusalSummary: Sendable, Equatable {
-    /// The beginning of the minute.
+    /// The beginning of the minute in which the refusals were counted.
     public let since: AuditTime
-    /// The number of refusals with each code, at least 1.
+    /// The number of refusals for each code. Codes without a refusal are absent.
     public let counts: [RefusalCode: Int]
 
     /// Returns nil if nothing was counted. Counts below one are omitted.
@@ -42,13 +42,15 @@ extension AuditRecord {
 
 /// The SHA-256 of each file whose code takes part in decrypting payments on a host.
 public struct ProgramDigests: Sendable, Equatable {
-    /// The running program `paytokend`; nil if the file could not be read.
+    /// The digest of the running program `paytokend`; nil if its file could not be read.
     public var daemon: AuditDigest?
-    /// The program `paytokend-hsm`, which every worker of this daemon runs; nil if the file could not be read.
+    /// The digest of the program `paytokend-hsm`, which every worker of this daemon runs; nil if its file could not
+    /// be read.
     public var worker: AuditDigest?
-    /// The package's list of components (CycloneDX); nil if none is installed with the program.
+    /// The digest of the package's list of components (CycloneDX); nil if no list is installed with the program.
     public var sbom: AuditDigest?
-    /// The PKCS#11 libraries, by the HSM token's name in the configuration. Files that could not be read are absent.
+    /// The digests of the PKCS#11 libraries, by the HSM token's configured name. Libraries that could not be read
+    /// are absent.
     public var modules: [String: AuditDigest]
 
     public init(

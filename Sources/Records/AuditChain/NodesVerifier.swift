@@ -44,7 +44,7 @@ public struct TrustedKeys: Sendable {
     /// The nodes whose keys a verified record names as trusted.
     public var pinnedNodes: Set<AuditNode> { Set(pins?.1.keys.keys ?? [:].keys) }
 
-    /// The nodes for which the auditor gave a separate key.
+    /// The nodes for which the auditor supplied separate keys.
     public var boundNodes: Set<AuditNode> { Set(givenFor.keys) }
 
     /// Returns all keys that may have signed the node's checkpoints; nil if none is known.
@@ -135,7 +135,7 @@ public struct NodesVerifier: Sendable {
         return chains[wanted.node]?.fault != nil
     }
 
-    /// Takes the next bytes, in pieces of any size.
+    /// Takes the next bytes of an export, in pieces of any size.
     public mutating func consume(_ bytes: ArraySlice<UInt8>) {
         guard fault == nil else { return }
         for line in splitter.take(bytes) where fault == nil { consume(line: line) }
@@ -182,7 +182,7 @@ public struct NodesVerifier: Sendable {
         return verifier
     }
 
-    /// Returns the result; called after the last line.
+    /// Returns the result of the verification; to be called after the last line.
     ///
     /// - Parameter expected: nodes that must have lines. If all nodes are verified, ``TrustedKeys/pinnedNodes`` and
     ///   ``TrustedKeys/boundNodes`` must have lines as well.

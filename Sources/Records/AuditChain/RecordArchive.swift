@@ -6,15 +6,15 @@ internal import StrictJSON
 /// record 1, or with the checkpoint that ends the previous file, and ends with the checkpoint of record ``last``. The
 /// ledger's exports then begin with that same checkpoint. The files followed by an export are therefore one chain.
 public struct RecordArchive: Sendable, Equatable {
-    /// The sequence of the file's first record: 1, or the one after the previous file's ``last``.
+    /// The sequence of the archive's first record: 1, or the sequence after the previous archive's ``last``.
     public let first: Int
-    /// The sequence of the file's last record; at least ``first``.
+    /// The sequence of the archive's last record; at least ``first``.
     public let last: Int
     /// The hash of record ``last``.
     public let hash: AuditDigest
-    /// The file's SHA-256.
+    /// The SHA-256 of the archive file.
     public let digest: AuditDigest
-    /// The file's size in bytes.
+    /// The size of the archive file in bytes.
     public let size: Int
 
     /// Returns nil unless `first` is at least 1, `last` at least `first`, and the size positive.
@@ -50,8 +50,8 @@ public struct RecordArchive: Sendable, Equatable {
         self.init(first: first, last: last, hash: hash, digest: digest, size: size)
     }
 
-    /// Returns the archive's file name, such as `backend-1.1-204800.jsonl`, so that a directory listing shows which
-    /// parts exist.
+    /// Returns the archive's file name, such as `backend-1.1-204800.jsonl`. It has the sequences, so that a
+    /// directory listing shows which archives exist.
     public func fileName(of node: AuditNode) -> String { "\(node.name).\(first)-\(last).jsonl" }
 
     func write(into writer: inout JSONWriter) {

@@ -108,8 +108,8 @@ public struct ConfigurationValues: Sendable, Equatable {
 
 /// The values that one record contains; ``ConfigurationValues/events()`` makes them.
 public struct ConfigurationValuesPart: Sendable, Equatable {
-    /// The maximum number of records, enough for about a thousand access rules. Values that do not fit are omitted, and
-    /// the last part contains their number.
+    /// The maximum number of records for one configuration, enough for about a thousand access rules. Values that do
+    /// not fit are omitted, and the last part contains their number.
     public static let maximumParts = 32
     /// The limit for the members of `values`, in bytes. The daemon's own records have no caller, so the line stays
     /// within 8 KiB; syslog daemons truncate longer lines unless configured otherwise. With the longest caller and
