@@ -11,7 +11,7 @@ import TokenForge
     private static let monitor = PeerIdentity(uid: 12347, gid: 12347)
     private static let unlisted = PeerIdentity(uid: 12348, gid: 12348)
 
-    /// A daemon with rules for several accounts, whose sockets are open to all.
+    /// A daemon that has rules for several accounts, and whose sockets all accounts may use.
     private static let started = Task {
         var configuration = DaemonConfiguration()
         configuration.listener = ["mode: \"0666\"", "admin_mode: \"0666\""]

@@ -25,7 +25,7 @@ struct CompromiseTests {
 
         let approved = try await daemon.run(.bob, "approval", "approve", first)
         #expect(approved.status == 0, "\(approved)")
-        // With a shared ledger, the approval shows the requester's node.
+        // With a shared ledger, the output for an approval shows the requester's node.
         let node = StorageEngine.current == .postgresql ? "Node         node-1\n" : ""
         #expect(
             approved.output == """

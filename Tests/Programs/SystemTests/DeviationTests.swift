@@ -17,7 +17,7 @@ import TokenForge
             .map { Case(deviation: $0, version: version) }
     }
 
-    /// Returns the HTTP status of a code according to the contract's table.
+    /// Returns the HTTP status of a refusal code according to the contract's table.
     static func status(_ code: String) -> Int {
         ["malformed_token", "unsupported_version", "malformed_request"].contains(code) ? 400 : 422
     }

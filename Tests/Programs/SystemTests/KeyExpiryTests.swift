@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Expiring certificates. The programs show, count and warn about them, but still decrypt.
+/// Expiring certificates. The programs show and count such certificates and warn about them, but the daemon still
+/// decrypts.
 @Suite struct KeyExpiryTests {
     @Test("shows expiry in key list, --expiring and metrics, but still decrypts and is ready")
     func expiry() async throws {

@@ -11,7 +11,7 @@ enum Promtool {
         return FileManager.default.isExecutableFile(atPath: unpacked) ? unpacked : nil
     }()
 
-    /// Returns the faults that `promtool check metrics` prints for these metrics; empty if it finds none.
+    /// Returns the faults that `promtool check metrics` prints for these metrics; empty if promtool finds none.
     static func complaints(about exposition: [UInt8]) async throws -> String {
         let result = try await Program.run(try #require(path), ["check", "metrics"], input: exposition)
         return result.status == 0 ? "" : result.output + result.error

@@ -26,7 +26,8 @@ struct OneAccountTests {
         let plain = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(plain.status == 1 && plain.error.contains("a second person must"), "\(plain)")
         #expect(try await daemon.state(merchant) == "suspended")
-        // The list shows the login uid and the account, which the processes cannot choose.
+        // The list of approvals shows the requester's login uid and account, which the requesting process cannot
+        // choose.
         let shown = try await daemon.approval(approval)
         #expect(shown?.objectValue?["requester"]?.numberValue?.int == Int(Staff.alice.rawValue))
         #expect(shown?.objectValue?["requesterLoginUid"]?.numberValue?.int == 5555)

@@ -323,7 +323,7 @@ import TokenForge
     @Test("does not repeat a submission that a kill interrupted, and lets an operator resolve the payment")
     func killedWhileSubmitting() async throws {
         let shop = try await Shop(deadline: "2s")
-        // The simulator records this amount and never answers.
+        // For this amount, the simulator records the payment and never answers.
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1084).json))
         let body = try shop.request(1084, token)

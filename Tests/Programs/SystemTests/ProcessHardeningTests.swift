@@ -195,7 +195,7 @@ import TokenForge
         try await harness.start(as: identity, through: [Program.installed("prlimit"), "--memlock=0:0"])
         let pool = 65536
         let metrics = try await Curl.request("/metrics", socket: harness.adminSocket, as: identity)
-        // Each of the two processes has at least one block of its pool.
+        // The daemon and the worker each have at least one block of memory for secrets.
         #expect(try bytes(metrics) >= 2 * pool)
         let status = try await Curl.request("/v1/status", socket: harness.adminSocket, as: identity)
         #expect(status.status == 200, "\(status)")

@@ -252,7 +252,7 @@ import TokenForge
 
 /// The lines of the audit record, read from the ledger without the daemon.
 enum StoredRecords {
-    /// Reads the lines from a database, which returns each line in hexadecimal digits.
+    /// Reads the record's lines from a database, which returns each line in hexadecimal digits.
     private static func lines(_ database: DaemonDatabase, _ condition: String) async throws -> [JSONValue] {
         try await database.sql(
             "SELECT encode(line, 'hex') FROM audit_record WHERE \(condition) ORDER BY sequence"
@@ -265,7 +265,7 @@ enum StoredRecords {
         }
     }
 
-    /// Returns all lines in order.
+    /// Returns all lines of the audit record, in the order of their sequence.
     static func all(in harness: DaemonHarness) async throws -> [JSONValue] {
         if let database = harness.database { return try await lines(database, "true") }
         var configuration = Configuration()
@@ -279,7 +279,7 @@ enum StoredRecords {
         return try lines.map { try JSONValue(parsing: Array($0)) }
     }
 
-    /// Returns the lines of one transaction in order.
+    /// Returns the audit record's lines for one transaction, in the order of their sequence.
     static func of(transaction: String, in harness: DaemonHarness) async throws -> [JSONValue] {
         if let database = harness.database {
             return try await lines(database, "encode(transaction_id, 'hex') = '\(transaction)'")
@@ -299,7 +299,7 @@ enum StoredRecords {
 }
 
 extension JSONValue {
-    /// Returns the member with this name if it is a string.
+    /// Returns the value of the member with this name; nil if it is not a string.
     func string(_ name: String) -> String? { objectValue?[name]?.stringValue }
     /// The member `sequence` as it is written.
     var sequence: String? {

@@ -7,7 +7,7 @@ import TokenForge
 
 // Helpers for an accepted older ledger, from which the daemon releases only payment tokens signed after a fence.
 extension DaemonHarness {
-    /// Waits until the fence is the only reason against releases, and returns the fence.
+    /// Waits until the daemon reports the fence as its only reason for not being ready, and returns the fence.
     func restoreFence() async throws -> Date {
         var fence: Date?
         try await wait(for: "the fence as the only reason") {
@@ -23,7 +23,8 @@ extension DaemonHarness {
         return try #require(fence)
     }
 
-    /// Waits until the window permits a payment token signed one second after the fence, and returns one.
+    /// Waits until the signing-time window permits a payment token that was signed one second after the fence, and
+    /// returns such a payment token.
     func paymentToken(signedAt fence: Date, for merchant: Merchant? = nil) async throws -> MintedToken {
         let recipe = TokenRecipe(
             merchant: try merchant ?? SharedForge.ecMerchant.merchant, signingTime: fence + 1)

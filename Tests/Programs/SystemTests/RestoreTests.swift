@@ -48,8 +48,8 @@ import TokenForge
     func noSecondRelease(onAnotherHost: Bool) async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
-        // The older HSM token remembers no record that is missing from the copy. With it, the daemon therefore cannot
-        // detect that the ledger is an older copy.
+        // The older HSM token remembers no record that is missing from the copy. With this HSM token, the daemon
+        // therefore cannot detect that the ledger is an older copy.
         let (tokens, early) = (harness.directory.path("tokens"), harness.directory.path("early-tokens"))
         try FileManager.default.copyItem(atPath: tokens, toPath: early)
         try await harness.start()

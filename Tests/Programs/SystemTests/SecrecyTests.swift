@@ -12,8 +12,8 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.logLevel = "trace"
         if StorageEngine.current == .postgresql {
-            // The test searches everything that this server writes, so it has verbose logs and keeps its write-ahead
-            // log.
+            // The test searches everything that the database server writes, so the server has verbose logs and keeps
+            // its write-ahead log.
             let server = try await PostgreSQLServer(
                 settings: ["log_statement=all", "log_min_messages=debug1", "wal_keep_size=1GB"])
             configuration.database = try await DaemonDatabase(on: DaemonDatabase.prepared(server))

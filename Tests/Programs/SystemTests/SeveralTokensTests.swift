@@ -46,7 +46,7 @@ import TokenForge
         try SharedForge.paymentToken(for: (merchant ?? SharedForge.ecMerchant).merchant)
     }
 
-    /// Returns the number of releases that the audit record names for each HSM token.
+    /// Returns the number of releases with each HSM token, according to the audit record.
     private func recordedTokens(_ harness: DaemonHarness) async throws -> [String: Int] {
         let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
         defer { try? database.close() }
@@ -62,8 +62,8 @@ import TokenForge
         return counts
     }
 
-    /// Moves an HSM token's directory away or back, and kills the workers, because a library that has read its keys may
-    /// not notice.
+    /// Moves an HSM token's directory away or back, and kills the workers, because a library that has already read
+    /// the keys may not notice the move.
     private func move(_ hsmToken: String, away: Bool, _ harness: DaemonHarness) throws {
         let (here, there) = (harness.directory.path(DaemonHarness.store(of: hsmToken)), harness.directory.path("away"))
         try FileManager.default.moveItem(atPath: away ? here : there, toPath: away ? there : here)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Faults of a library in its worker. The daemon must still answer every request.
+/// Faults of the PKCS#11 library in a worker. The daemon must still answer every request.
 @Suite struct WorkerFaultTests {
     private struct Setup {
         let hsmToken: ScriptedToken

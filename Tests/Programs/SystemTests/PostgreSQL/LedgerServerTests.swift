@@ -6,7 +6,7 @@ import TokenForge
 
 /// The daemon with its ledger on a server, at the start and when the server stops and returns.
 @Suite struct LedgerServerTests {
-    /// A configuration of node-1, whose daemon waits for its server for two seconds.
+    /// Returns a configuration of node-1, whose daemon waits for the database server for at most two seconds.
     private func configuration(_ database: DaemonDatabase, _ more: [String] = []) -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.database = database
@@ -14,7 +14,7 @@ import TokenForge
         return configuration
     }
 
-    /// Runs a daemon that must exit at its start.
+    /// Runs a daemon that must exit at its start, and returns its output and exit status.
     private func start(_ configuration: DaemonConfiguration) async throws -> ProgramResult {
         let harness = try await DaemonHarness(prepared: configuration, initializesToken: false)
         return try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])

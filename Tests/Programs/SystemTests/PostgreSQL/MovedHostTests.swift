@@ -81,7 +81,7 @@ import TokenForge
         #expect(moved.status == 0 && moved.output.contains("Released on both sides"), "\(moved)")
         #expect(moved.error.contains("ledger.node: host-1"), "\(moved)")
 
-        // A daemon refuses the moved file, and names the database.
+        // A daemon refuses to start with the moved ledger file, and names the database.
         let old = try await Program.run(Program.built("paytokend"), ["--config", host.configurationFile])
         #expect(old.status == 78 && old.error.contains("was moved to "), "\(old)")
         #expect(old.error.contains("/\(database.name)") && !old.error.contains(DaemonDatabase.owner), "\(old)")

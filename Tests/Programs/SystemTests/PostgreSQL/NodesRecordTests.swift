@@ -165,7 +165,8 @@ struct TwoNodes {
                 #expect(page.status == 200, "\(page)")
                 let items = page.member("items")?.arrayValue ?? []
                 seen += items.map { ($0.string("node") ?? "") + " " + ($0.sequence ?? "") }
-                // Each request adds a record, which pages from newest to oldest never reach.
+                // Each request adds a record. Pages from oldest to newest would therefore never end, so the loop
+                // stops after 60 records.
                 guard let next = page.member("next")?.stringValue, seen.count < 60 else { break }
                 cursor = "&cursor=" + next.replacing(":", with: "%3A").replacing(",", with: "%2C")
             } while true

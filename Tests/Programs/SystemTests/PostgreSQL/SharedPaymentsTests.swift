@@ -157,7 +157,7 @@ import TokenForge
     @Test("reports a killed gateway's submission as pending at the other gateway, which then finds the outcome")
     func killed() async throws {
         let gateways = try await Gateways(deadline: "2s")
-        // The simulator records this amount and never answers.
+        // For this amount, the simulator records the payment and never answers.
         let payment = try gateways.mint(1084)
         async let lost = gateways.pay(payment.body, at: 0)
         try await wait(for: "the submission") { try gateways.submissions()[payment.identifier] == 1 }

@@ -133,7 +133,7 @@ import TokenForge
     func olderCopy() async throws {
         let (nodes, key, head) = try await nodes()
         let kept = try nodes.first.directory.write(head, to: "head.json")
-        // The rows are those of a dump from before the last audit checkpoint.
+        // The statement leaves the rows as in a dump from before the second host's last audit checkpoint.
         try await Self.tamper(
             nodes,
             """

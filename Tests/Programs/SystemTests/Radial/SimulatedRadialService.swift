@@ -36,7 +36,7 @@ final class SimulatedRadialService: Sendable {
 
     var requests: [Request] { received.current }
 
-    /// Writes a root certificate to `root.crt`, and serves with a certificate for localhost under it.
+    /// Writes a root certificate to `root.crt`, and serves with a certificate for localhost that this root issued.
     init(in directory: FreshDirectory) async throws {
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
         try await directory.openssl("req -x509 \(key) -days 30 -subj /CN=root -keyout root.key -out root.crt")
