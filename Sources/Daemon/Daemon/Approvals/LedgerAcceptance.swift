@@ -199,7 +199,7 @@ struct RestoreAcceptance: RestoreAccepting {
 
 // MARK: The routes' interfaces
 
-/// The interface of the route that takes a ledger into service although it disagrees with the HSM token.
+/// The operation with which a route takes a ledger into service, although the ledger disagrees with the HSM token.
 protocol RestoreAccepting: Sendable {
     /// Checks that the restore may be accepted. Then records the acceptance, or requests a second person's approval.
     ///
@@ -211,7 +211,7 @@ protocol RestoreAccepting: Sendable {
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
-/// The interface of the route that accepts the daemon's clock although the ledger contains later times.
+/// The operation with which a route accepts the daemon's clock, although the ledger contains later times.
 protocol ClockAccepting: Sendable {
     /// Checks that the clock may be accepted. Then records the acceptance, or requests a second person's approval.
     ///

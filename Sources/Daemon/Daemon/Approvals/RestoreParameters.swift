@@ -1,8 +1,8 @@
 import AuditChain
 import Ledger
 
-// The digest of the findings that an approval permits to accept. It covers the findings' kinds and values, but not the
-// sentences that people read, so those may change.
+// The digest of the findings that an approval covers. It covers the findings' kinds and values, but not the sentences
+// that people read, so those may change.
 
 extension DetectedRestore {
     /// The digest of this node's finding and of all other nodes' findings.

@@ -119,7 +119,7 @@ struct KeyRotations: Sendable {
 
     struct Started: Sendable {
         let rotation: Rotation
-        /// True if this call made the key (in a dry run: would make it).
+        /// True if this call generated the new key, or would generate it in a dry run.
         let created: Bool
         /// The new key's certificate request; nil in a dry run.
         let request: CertificateRequest?

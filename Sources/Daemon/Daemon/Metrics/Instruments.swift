@@ -112,8 +112,8 @@ struct Instruments: Sendable {
             (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
     }
 
-    /// Creates the time series of the alerts with the value 0 at the start. Prometheus' `increase` ignores a series' first
-    /// value, so it would otherwise miss the first crash or replay.
+    /// Creates the time series that alerts use, with the value 0 at the daemon's start. Prometheus' `increase` ignores
+    /// a series' first value, so it would otherwise miss the first crash or replay.
     func begin(hsmTokens: [String]) {
         for hsmToken in hsmTokens {
             for reason in WorkerEvents.RestartReason.allCases {

@@ -38,8 +38,8 @@ struct ExportPart: Sendable {
         }
     }
 
-    /// Returns the requested sequences; nil if none remain. They end at `end` if the query has no last time, or if another
-    /// node has sealed its record only that far.
+    /// Returns the sequences that this part exports; nil if there are none. They end at `end` if the query has no last
+    /// time, or if another node has sealed its record only up to there.
     private func sequences(through end: Int) -> ClosedRange<Int>? {
         guard let wanted else { return nil }
         let last = query.filter.until == nil || !chain.isOwn && wanted.upperBound > end ? end : wanted.upperBound

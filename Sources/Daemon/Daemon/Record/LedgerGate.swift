@@ -101,7 +101,7 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares once, unless a position has already been determined.
+    /// Compares the ledger with the HSM token once, unless a position has already been determined.
     /// - Returns: the code of the failure; nil if there is a position.
     @discardableResult
     func compare() async -> RefusalCode? {
@@ -133,8 +133,8 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored file is marked as such. The comparison alone may not detect it, since the HSM token may have been
-        // restored from a backup of the same day.
+        // A restored ledger file is marked as such. The comparison alone may not detect it, since the HSM token may
+        // have been restored from a backup of the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.changedUnderneath($0.finding)) } ?? .open

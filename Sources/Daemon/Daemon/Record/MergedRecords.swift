@@ -85,7 +85,7 @@ struct MergedRecords: Sendable {
             next: isOver ? nil : Cursor(Dictionary(sequences.map { ($0.0, $0.1) }, uniquingKeysWith: max)))
     }
 
-    /// The records of one chain, of which some have been read ahead.
+    /// One chain's records in the order of the query. Some of them have been read ahead of the page.
     private struct Stream {
         let node: AuditNode
         let chain: any ChainReading

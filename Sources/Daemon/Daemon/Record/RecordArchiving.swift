@@ -151,7 +151,7 @@ final class RecordArchiving: Sendable {
             // Removing many records can take hours. Without this call, the metric would report the long removal as a
             // failure.
             age.restart()
-            // The pauses leave the ledger's writer to the releases, since the removal is not urgent.
+            // During the pauses the ledger's writer commits releases, since the removal is not urgent.
             try await Task.sleep(for: began.duration(to: .now) * 2)
         }
         if removed > 0 { logger.info("archived records were removed", metadata: ["records": "\(removed)"]) }

@@ -194,7 +194,7 @@ struct EndpointAccess: Sendable {
         /// The endpoint supports dry runs, in which it checks everything and changes nothing. Its method must call
         /// ``EndpointRequest/isDryRun()``.
         case offered
-        /// The endpoint has no dry run. A request with the parameter is refused, even with `dry_run=false`.
+        /// The endpoint has no dry run. A request with the parameter `dry_run` is refused, even with `dry_run=false`.
         /// - Parameter instead: the end of the refusal's sentence, which states what the caller can do instead.
         case refused(instead: String)
     }

@@ -142,7 +142,7 @@ extension Readiness {
     /// An unavailable HSM token makes the daemon unready only if it may have a key that no other HSM token serves now.
     /// Suppose that two HSM tokens have the same keys, and one fails. A load balancer that removed the host would turn
     /// half an outage into a whole one. If several hosts share the HSM tokens, the load balancer would remove all hosts
-    /// at once. An HSM token that decrypts payments of one version only counts as unavailable for its keys of the other
+    /// at once. An HSM token that decrypts only payments of one version counts as unavailable for its keys of the other
     /// type.
     static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
         // In the usual case, without a fault, the keys are not read, since there may be thousands of them.
