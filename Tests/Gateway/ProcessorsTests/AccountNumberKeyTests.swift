@@ -3,7 +3,7 @@ import Processors
 import SecretMemory
 import Testing
 
-@Suite("Account numbers by a keyed digest")
+@Suite("Account numbers found by a keyed digest")
 struct AccountNumberKeyTests {
     private let key = AccountNumberKey(SecretBytes(copying: [UInt8](repeating: 1, count: 32)))
 
@@ -17,7 +17,7 @@ struct AccountNumberKeyTests {
     }
 
     @Test(
-        "finds the payment's number within longer digits, at their beginning and end, with any check digit",
+        "finds the payment's account number inside longer sequences of digits, with a valid or invalid check digit",
         arguments: ["4111111111111112", "41111111", "6304000000000000001"])
     func found(_ number: String) {
         let half = number.count / 2
@@ -33,7 +33,7 @@ struct AccountNumberKeyTests {
         }
     }
 
-    @Test("does not find another number, or with another payment's digest or another gateway's key")
+    @Test("finds neither another account number, nor one with another payment's digest or another gateway's key")
     func others() {
         let outcome = PaymentOutcome(reason: "7 4111111111111112", authorizationCode: "41", processorReference: "")
         #expect(key.masked(outcome, of: transaction("4111111111111112")) != outcome)
@@ -49,7 +49,7 @@ struct AccountNumberKeyTests {
         #expect(key.masked(outcome, of: without) == outcome)
     }
 
-    @Test("makes digests of the stored length, and unrelated ones for two payments with one card")
+    @Test("makes digests of the stored length, which differ for two payments with the same card")
     func digests() {
         let (one, other) = (
             transaction("4111111111111112").accountDigest, transaction("4111111111111112", 8).accountDigest

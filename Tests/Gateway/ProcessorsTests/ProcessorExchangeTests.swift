@@ -14,7 +14,7 @@ func text(_ secret: borrowing SecretBytes) -> String {
 }
 
 extension ProcessorExchange {
-    /// Submits "payment", and returns the outcome as text.
+    /// Submits the body "payment", and returns the outcome as text, such as `200 ok` or `not sent: too_late`.
     func post(
         before deadline: ContinuousClock.Instant, late: @escaping @Sendable (String) -> Void = { _ in }
     ) async -> String {
@@ -37,9 +37,9 @@ extension ProcessorExchange {
     }
 }
 
-/// The outcome of a request whose connection fails: certainly not sent, or possibly sent.
+/// Requests to a payment processor and their outcomes: an answer, certainly not sent, or unknown.
 @Suite struct ProcessorExchangeTests {
-    /// Sends `answer` to any request, and closes.
+    /// Sends `answer`, unless it is empty, to each complete request. Then closes the connection if `closes` is true.
     private final class Answerer: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private let answer: String
@@ -90,7 +90,7 @@ extension ProcessorExchange {
     }
 
     @Test(
-        "reports an answer, and each possible failure of one",
+        "reports a complete answer, and otherwise the fault",
         arguments: [
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok"),
             ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok"),
@@ -113,7 +113,7 @@ extension ProcessorExchange {
     }
 
     @Test(
-        "stops reading an answer that never reaches its body",
+        "stops reading an endless answer",
         arguments: [
             ("HTTP/1.1 102 Processing\r\n\r\n", ""),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "extension=of-a-chunk;"),
@@ -125,7 +125,7 @@ extension ProcessorExchange {
         #expect(try await peer.post() == "unknown: answer_too_large")
     }
 
-    @Test("lets a processor whose name is not resolved delay no other")
+    @Test("does not delay requests to one processor while the lookup of another one's name hangs")
     func hangingName() async throws {
         let hang = Hang()
         hang.begin()
@@ -148,7 +148,7 @@ extension ProcessorExchange {
             exchange.names = names
             return await exchange.post(before: .now + limit)
         }
-        // Sixteen connections wait for this name's lookup, so that every event loop has at least one.
+        // Sixteen connections wait for the lookup of hangs.example, so that every event loop has at least one.
         let waiting = (0..<16).map { _ in Begun { try? await send(to: "hangs.example", within: .seconds(120)) } }
         try await hang.waitUntilBlocking()
         for _ in 0..<16 {
@@ -194,7 +194,7 @@ extension ProcessorExchange {
         try await server.close()
     }
 
-    @Test("sends each payment once under a name with several addresses, and never reports it as not sent")
+    @Test("sends each payment once to a host with several addresses, and never reports it as not sent")
     func severalAddresses() async throws {
         // In the first round, both addresses accept connections without answering. In the second round, one address
         // refuses connections.
@@ -228,7 +228,7 @@ extension ProcessorExchange {
         try await first.close()
     }
 
-    /// Counts requests, and answers nothing.
+    /// Counts complete requests, and answers none of them.
     private final class Listener: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private let heard: Shared<[Int]>
@@ -250,7 +250,7 @@ extension ProcessorExchange {
     }
 
     @Test("sends nothing to an address that refuses connections")
-    func nobody() async throws {
+    func noServer() async throws {
         let directory = try FreshDirectory()
         let endpoint = try #require(ProcessorEndpoint("unix:\(directory.path("s"))"))
         #expect(

@@ -50,7 +50,7 @@ struct RadialProcessorTests {
 
     private static var dollars: Currency { Currency(letters: "USD") ?? Currency(number: "840")! }
 
-    /// Radial's published reply, with other values.
+    /// A reply in the form that Radial publishes, with these values.
     private static func reply(
         order: String = "order-1", token: String = "4109371AbCdE4320", isToken: String = "isToken=\"true\"",
         response: String = "APPROVED", authorization: String = "AP01", bankCode: String = "614653",
@@ -90,7 +90,7 @@ struct RadialProcessorTests {
         return answer
     }
 
-    @Test("sends one document, to the address of the card's tender type, with the key of headers_file")
+    @Test("sends one document to the path of the card's tender type, with the key from headers_file")
     func sent() async throws {
         let requests = try await authorize(.answers(Self.reply())).requests
         let request = try #require(requests.first)
@@ -104,19 +104,19 @@ struct RadialProcessorTests {
             "<ExpirationDate>2029-12</ExpirationDate>", "<Amount currencyCode=\"USD\">14.99</Amount>",
             "<BillingFirstName>Ada</BillingFirstName>", "<CustomerEmail>ada@shop.example</CustomerEmail>",
             "<CustomerIPAddress>192.0.2.1</CustomerIPAddress>", "<ShipToLastName>Byron</ShipToLastName>",
-            // Visa's message has the cryptogram's bytes in hexadecimal.
+            // The message for a Visa card has the cryptogram's bytes in hexadecimal.
             "<CavvUcaf>FF0000010203040506070809" + "0A0B0C0D0E0F101112</CavvUcaf>", "<ECI>5</ECI>",
         ] { #expect(request.body.contains(part), "\(part)") }
     }
 
     @Test(
-        "has an address for each tender type",
+        "uses a different path for each tender type",
         arguments: [
             ("4109370251004320", "VC"), ("5454545454545454", "MC"), ("2223000048400011", "MC"),
             ("378282246310005", "AM"),
         ])
     func tenders(number: String, tender: String) async throws {
-        let requests = try await authorize(.cut, Self.submission(accountNumber: number)).requests
+        let requests = try await authorize(.closesAfterRequest, Self.submission(accountNumber: number)).requests
         #expect(requests.map(\.target) == ["/creditcard/auth/\(tender).xml"])
     }
 
@@ -142,7 +142,7 @@ struct RadialProcessorTests {
         "reports as pending a reply that leaves the bank's authorization open",
         arguments: [
             ("TIMEOUT", "TO01", ""), ("TIMEOUT", "NR01", ""), ("PaymentProcessorTimeout", "TO01", ""),
-            // These codes are unknown or contradictory, or are an approval without the bank's code.
+            // The following codes are unknown, contradict each other, or report an approval without the bank's code.
             ("NEWCODE", "ZZ01", "614653"), ("APPROVED", "TO01", "614653"), ("DECL", "AP01", "614653"),
             ("APPROVED", "ND01", "614653"),
             ("APPROVED", "AP01", ""),
@@ -166,21 +166,22 @@ struct RadialProcessorTests {
         #expect(answer.outcome.authorizationCode == "614653")
     }
 
-    /// The bank may have authorized the payment. The outcome `error` would make the shop ask the customer to pay again.
+    /// The bank may have authorized such a payment. With the outcome `error` instead of `unknown`, the shop would ask
+    /// the customer to pay again.
     @Test(
-        "reports an unknown outcome after an account number that is not tokenized, and keeps no value of the reply",
+        "reports an unknown outcome for a reply whose account number is not tokenized, and keeps none of its values",
         arguments: [
             ("4109370251004320", "isToken=\"false\""), ("4109370251004320", ""), ("4109371AbCdE4320", "isToken=\"1\""),
-            // The reply states that these are tokenized, although they are not.
+            // In the remaining cases, the reply states that the account number is tokenized, although it is not.
             ("4109370251004320", "isToken=\"true\""), ("4109-3702-5100-4320", "isToken=\"true\""),
-            // The first contains the payment's own account number among letters. The second is another number, possibly
-            // the card's instead of the device's.
+            // The first value is the payment's own account number with letters inserted. The second is another account
+            // number, possibly the card's instead of the device's.
             ("4109a3702b5100c4320", "isToken=\"true\""), ("4111111111111111", "isToken=\"true\""),
         ])
     func notTokenized(number: String, attribute: String) async throws {
         let reply = Self.reply(token: number, isToken: attribute)
         #expect(try await authorize(.answers(reply)).outcome == .unknown(.accountNumberNotTokenized))
-        // The outcome is unknown even if the codes are those of a decline.
+        // The outcome is unknown even if the reply has the codes of a decline.
         let decline = Self.reply(
             token: number, isToken: attribute, response: "DECL", authorization: "ND01", bankCode: "")
         #expect(try await authorize(.answers(decline)).outcome == .unknown(.accountNumberNotTokenized))
@@ -192,7 +193,7 @@ struct RadialProcessorTests {
         #expect(try await authorize(.answers(reply)).outcome == .unknown(.accountNumberNotTokenized))
     }
 
-    @Test("reports a Fault as pending, and keeps its code if it is a word", arguments: [200, 500])
+    @Test("reports a Fault as pending, and keeps the Fault's code if the code is a word", arguments: [200, 500])
     func fault(status: Int) async throws {
         func fault(_ code: String) -> String {
             "<Fault xmlns=\"http://api.gsicommerce.com/schema/checkout/1.0\"><Code>\(code)</Code>"
@@ -205,7 +206,7 @@ struct RadialProcessorTests {
     }
 
     @Test(
-        "reports an unreadable answer after the first byte as unknown",
+        "reports an unknown outcome for an answer that it cannot read",
         arguments: [
             "", "no XML", "{\"status\":\"authorized\"}", reply().replacing("</CreditCardAuthReply>", with: ""),
             "<!DOCTYPE x [<!ENTITY a \"b\">]>"
@@ -217,7 +218,7 @@ struct RadialProcessorTests {
         #expect(try await authorize(.answers(body)).outcome == .unknown(.answerNotUnderstood))
     }
 
-    @Test("sends nothing with too little time left for an answer")
+    @Test("sends nothing when too little time is left for an answer")
     func tooLate() async throws {
         let radial = try await SimulatedRadial(.answers(Self.reply()))
         let outcome = try await radial.processor().authorize(
@@ -225,33 +226,34 @@ struct RadialProcessorTests {
         #expect(outcome == .notSent(.tooLate) && radial.requests.current.isEmpty)
     }
 
-    @Test("reports a reply with a status other than 200 as unknown", arguments: [302, 400, 401, 500, 503])
+    @Test(
+        "reports an unknown outcome for a reply with a status other than 200", arguments: [302, 400, 401, 500, 503])
     func statuses(status: Int) async throws {
         #expect(
             try await authorize(.answers(Self.reply(), status: status)).outcome == .unknown(.answerNotUnderstood))
     }
 
     @Test("reports an unknown outcome when the connection ends after the request or in the answer")
-    func cut() async throws {
-        #expect(try await authorize(.cut).outcome == .unknown(.connectionLost))
-        #expect(try await authorize(.cutInAnswer(Self.reply(), after: 400)).outcome == .unknown(.connectionLost))
+    func interrupted() async throws {
+        #expect(try await authorize(.closesAfterRequest).outcome == .unknown(.connectionLost))
+        #expect(try await authorize(.closesInAnswer(Self.reply(), after: 400)).outcome == .unknown(.connectionLost))
         #expect(
             try await authorize(.silent, within: .seconds(1)).outcome == .unknown(.noAnswerInTime))
     }
 
-    @Test("reports certainly that nothing was sent when no server is there")
-    func nobody() async throws {
-        let radial = try await SimulatedRadial(.cut)
-        try await radial.leave()
+    @Test("reports that nothing was sent when no server listens")
+    func noServer() async throws {
+        let radial = try await SimulatedRadial(.closesAfterRequest)
+        try await radial.stopListening()
         let outcome = try await radial.processor().authorize(
             Self.submission(), before: .now + .seconds(60), late: { _ in })
         #expect(outcome == .notSent(.notConnected))
         #expect(radial.requests.current.isEmpty)
     }
 
-    @Test("refuses what does not suit Radial before the decryption, by the request's own names")
+    @Test("refuses values that Radial does not accept before the decryption, and names the request's members")
     func unsuitable() async throws {
-        let processor = try await SimulatedRadial(.cut).processor()
+        let processor = try await SimulatedRadial(.closesAfterRequest).processor()
         #expect(processor.unsuitable(Self.customer(), orderId: "order-1").isEmpty)
         let long = Self.customer { $0.locality = String(repeating: "x", count: 41) }
         #expect(
@@ -265,7 +267,7 @@ struct RadialProcessorTests {
             processor.unsuitable(other, orderId: "1") == [
                 UnsuitableElement(.customerIPAddress, "must be a dotted quad, such as 192.0.2.1")
             ])
-        // A shipping contact that has only a telephone number and an e-mail address needs no address.
+        // A shipping contact with only a telephone number and an e-mail address needs no name and no postal address.
         var reachable = Self.customer { ($0.phoneNumber, $0.emailAddress) = (nil, nil) }
         reachable.shipping = PaymentContact()
         reachable.shipping?.phoneNumber = "6101234567"
@@ -280,7 +282,7 @@ struct RadialProcessorTests {
 
     @Test("names each missing part that Radial's message needs")
     func needs() async throws {
-        let needs = try await SimulatedRadial(.cut).processor().capabilities.needs
+        let needs = try await SimulatedRadial(.closesAfterRequest).processor().capabilities.needs
         #expect(
             Customer().missing(needs, orderId: nil).map(\.name) == [
                 "orderId", "billingContact.givenName", "billingContact.familyName", "billingContact.phoneNumber",
@@ -290,9 +292,9 @@ struct RadialProcessorTests {
         #expect(Self.customer().missing(needs, orderId: "1").isEmpty)
     }
 
-    @Test("objects to content of a payment token that Radial's message cannot carry, without its value")
+    @Test("objects to a payment token's content that Radial's message cannot carry, and does not repeat the value")
     func objections() async throws {
-        let processor = try await SimulatedRadial(.cut).processor()
+        let processor = try await SimulatedRadial(.closesAfterRequest).processor()
         #expect(processor.objection(to: try Self.submission()) == nil)
         let discover = try Self.submission(accountNumber: "6011000990139424")
         #expect(

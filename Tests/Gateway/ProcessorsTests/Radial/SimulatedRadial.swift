@@ -5,16 +5,16 @@ import TestSupport
 
 @testable import Processors
 
-/// A simulation of Radial's Payment Service, made from its public documents, on a Unix socket.
+/// An HTTP server on a Unix socket that simulates Radial's Payment Service, and keeps the requests that it receives.
 final class SimulatedRadial: Sendable {
-    /// The reaction to each request.
+    /// The server's reaction to each request.
     enum Behaviour: Sendable {
         case answers(String, status: Int = 200)
-        /// The connection ends once the request has arrived.
-        case cut
-        /// The connection ends after this number of bytes of the answer's body.
-        case cutInAnswer(String, after: Int)
-        /// No answer at all.
+        /// The server closes the connection without an answer.
+        case closesAfterRequest
+        /// The server closes the connection after this number of characters of the answer's body.
+        case closesInAnswer(String, after: Int)
+        /// The server sends no answer, and keeps the connection open.
         case silent
     }
 
@@ -44,15 +44,14 @@ final class SimulatedRadial: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// A processor with a key for the header `apikey`.
+    /// A processor that sends payments to this server, with a key in the header `apikey`.
     func processor(leastTime: Duration = RadialProcessor.leastTime) throws -> RadialProcessor {
         let endpoint = try requireEndpoint("unix:\(directory.path("radial"))")
         return RadialProcessor(
             try ProcessorExchange(to: endpoint, headers: [(name: "apikey", value: "k-1")]), leastTime: leastTime)
     }
 
-    /// Stops listening.
-    func leave() async throws { try await channel.close() }
+    func stopListening() async throws { try await channel.close() }
 
     private func requireEndpoint(_ text: String) throws -> ProcessorEndpoint {
         guard let endpoint = ProcessorEndpoint(text) else {
@@ -92,11 +91,11 @@ final class SimulatedRadial: Sendable {
         private func answer(_ context: ChannelHandlerContext) {
             switch behaviour {
             case .silent: return
-            case .cut: context.close(promise: nil)
+            case .closesAfterRequest: context.close(promise: nil)
             case .answers(let text, let status):
                 write(text, of: text.utf8.count, status, context)
                 context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-            case .cutInAnswer(let text, let count):
+            case .closesInAnswer(let text, let count):
                 write(String(text.prefix(count)), of: text.utf8.count, 200, context)
                 context.flush()
                 context.close(promise: nil)
