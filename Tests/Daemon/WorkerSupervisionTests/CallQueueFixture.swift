@@ -4,7 +4,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// A worker that only records the calls it receives.
+/// A worker that records the calls it receives, and answers none of them.
 final class FakeWorker: Sendable {
     private struct State {
         var frames: [[UInt8]] = []
@@ -61,19 +61,20 @@ extension CallQueue {
         return worker
     }
 
-    /// Makes a call as the daemon does, with a second attempt after a lost worker, and does not wait for the answer.
+    /// Starts a call as the daemon does: if the worker ends, the call is attempted once more. Does not wait for the
+    /// answer.
     func start(_ request: WorkerRequest, _ terms: CallTerms = CallTerms()) -> Task<CallResult, Never> {
         Task { await call(request, terms: terms) { $0 }.result }
     }
 
-    /// Makes one attempt, without waiting for the answer.
+    /// Starts a call that is attempted only once. Does not wait for the answer.
     func attempt(_ request: WorkerRequest, _ terms: CallTerms = CallTerms()) -> Task<CallResult, Never> {
         Task { await submit(request, terms: terms) }
     }
 }
 
 extension WorkerRequest {
-    /// Returns a decryption whose input contains this number.
+    /// Returns a decryption whose input differs for each number.
     static func input(_ number: UInt8) -> WorkerRequest {
         .decrypt(
             Decryption(

@@ -4,8 +4,8 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// An executor that resumes tasks inside `enqueue`. A caller therefore continues before the queue's function has
-/// returned.
+/// An executor that resumes tasks inside `enqueue`. The queue's function that answers a call therefore returns only
+/// after the caller has continued.
 private final class InlineExecutor: TaskExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
@@ -13,8 +13,8 @@ private final class InlineExecutor: TaskExecutor {
     }
 }
 
-/// A queue that is called again on the same thread, by callers that it resumes and workers that it ends. It would
-/// deadlock if it held its lock at that time.
+/// Calls to the queue by callers that it answers and workers that it closes, on the same thread. The queue would
+/// deadlock if it held its lock while it answers or closes them.
 @Suite struct CallQueueReentryTests {
     enum Answer: CaseIterable {
         case answered, failed, workerEnded, refused, givenUp, expired, callerLeft
@@ -50,11 +50,11 @@ private final class InlineExecutor: TaskExecutor {
         }
         let (result, isIdle) = await call.value
         #expect((result.failure == nil) == (answer == .answered))
-        // The worker still holds an abandoned call, so the queue is not idle.
+        // After `giveUp` or `expire`, the worker still has the call, so the queue is not idle.
         #expect(isIdle == ![.givenUp, .expired].contains(answer))
     }
 
-    @Test("lets an ended worker end at once")
+    @Test("lets a worker report its end while the queue closes or kills it")
     func endedWorker() async throws {
         let queue = CallQueue.forTest(callTimeout: .seconds(1))
         for number: UInt64 in [1, 2] {
@@ -63,7 +63,7 @@ private final class InlineExecutor: TaskExecutor {
                     number: number, send: { _ in }, close: { queue.ended(number) }, kill: { _ in queue.ended(number) }))
             #expect(queue.serve(with: number))
         }
-        #expect(!queue.serve(with: 1), "the first one was let go")
+        #expect(!queue.serve(with: 1), "worker 1 has ended")
         let call = queue.attempt(.input(1))
         try await wait { queue.load == 1 }
         queue.expire(now: .now + .seconds(3600))

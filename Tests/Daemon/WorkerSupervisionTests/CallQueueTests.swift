@@ -45,7 +45,7 @@ import WorkerProtocol
         #expect(kinds.filter { $0 == .hsmTokenUnavailable }.count == 2)
     }
 
-    @Test("closes a worker that could not open its HSM token at its answer, and does not count its end as a death")
+    @Test("closes, and does not kill, a worker that answers that it could not open its HSM token")
     func refusedOpening() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -61,7 +61,7 @@ import WorkerProtocol
         #expect(await call.value.kind == .loginRefused)
     }
 
-    @Test("counts calls that a worker has beyond its sessions as waiting, and starts their HSM token time later")
+    @Test("counts a call as waiting until a session of its worker is free, and measures its time from then on")
     func waitingWithWorker() async throws {
         let (waits, calls) = (Shared(0), Shared([Double]()))
         let events = WorkerEvents(
@@ -86,7 +86,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("ends a worker with a call past its limit")
+    @Test("kills a worker that has not answered a call within call_timeout")
     func timeout() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -102,7 +102,7 @@ import WorkerProtocol
         #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
-    @Test("fails a call that waited too long: as overloaded with a worker, as hsmTokenUnavailable without one")
+    @Test("fails a call that waited too long without a worker as hsmTokenUnavailable")
     func waitedTooLong() async throws {
         let (queue, worker) = (CallQueue.forTest(window: 1), FakeWorker(1))
         let early = queue.start(.input(1))
@@ -124,7 +124,7 @@ import WorkerProtocol
     func recycling() async throws {
         let due = Shared<[UInt64]>([])
         let queue = CallQueue.forTest(
-            window: 8, recycleAfter: 2, recycleDue: { lane in due.change { $0.append(lane) } })
+            window: 8, recycleAfter: 2, recycleDue: { number in due.change { $0.append(number) } })
         let (old, new) = (FakeWorker(1), FakeWorker(2))
         queue.add(old.connected)
         _ = queue.serve(with: 1)
@@ -145,7 +145,7 @@ import WorkerProtocol
         for call in calls + [later] { #expect(try await call.value.get() == .done) }
     }
 
-    @Test("rejects an answer from a worker that did not have the call")
+    @Test("rejects an answer from a worker that did not receive the call, and a second answer")
     func unaskedAnswer() async throws {
         let queue = CallQueue.forTest()
         let (first, second) = (FakeWorker(1), FakeWorker(2))
@@ -162,7 +162,7 @@ import WorkerProtocol
         #expect(try await call.value.get() == .done)
     }
 
-    @Test("lengthens the pauses while workers die young, and does not try a refused PIN again unasked")
+    @Test("lengthens the pauses while workers end soon after their start, and does not retry a refused PIN")
     func pauses() {
         var delay = RespawnDelay()
         let young = (0..<8).map { _ in delay.afterDeath(served: .seconds(1)) }

@@ -4,10 +4,10 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Calls that fail at their HSM token: their repetition at another one, the refusal of inputs that end workers, and the
-/// deadline. The tests' workers only record the calls that they receive.
+/// Calls that fail at an HSM token: their repetition there or at another HSM token, the refusal of inputs that end
+/// workers, and the deadlines. The workers of these tests only record the calls that they receive.
 @Suite struct CallRepetitionTests {
-    @Test("fails a call that another HSM token can take when its worker ends, and states whether the worker had it")
+    @Test("fails a call that another HSM token can take if the worker ends, and states whether the worker received it")
     func failsForAnotherToken() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -26,9 +26,9 @@ import WorkerProtocol
             #expect(failure.kind == .hsmTokenUnavailable)
             stages.append(failure.stage)
         }
-        // The worker held two of the four calls. The order of the tasks decides which two.
-        let held = stages.filter { $0 == .endedWorker }.count
-        #expect((1...2).contains(held) && stages.filter { $0 == .queue }.count == 3 - held)
+        // The worker received two of the four calls. The order of the tasks decides which two.
+        let received = stages.filter { $0 == .endedWorker }.count
+        #expect((1...2).contains(received) && stages.filter { $0 == .queue }.count == 3 - received)
         // The last call waits for the next worker, because it has no other HSM token.
         let second = FakeWorker(2)
         queue.add(second.connected)
@@ -39,7 +39,7 @@ import WorkerProtocol
         #expect(try await staying.value.get() == .done)
     }
 
-    @Test("runs an input that ended another HSM token's worker alone, and refuses it everywhere after a second death")
+    @Test("runs an input alone after it ended a worker, and refuses it at all HSM tokens after it ended a second one")
     func refusalIsShared() async throws {
         let refusedInputs = RefusedInputs()
         let (first, second) = (
@@ -79,7 +79,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("marks a failure as unsent only if no worker had the call in any of its attempts")
+    @Test("marks a failure as unsent only if no worker received the call in any attempt")
     func unsent() async throws {
         let queue = CallQueue.forTest()
         let gone = WorkerFailure(.hsmTokenUnavailable, "gone")
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(await call.value.failure?.failure.isUnsent == false)
     }
 
-    @Test("answers a waiting caller at the deadline, wherever the call is, and ignores the worker's later answer")
+    @Test("answers queued calls and those at a worker at their deadline, and ignores the worker's later answers")
     func deadlines() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -115,7 +115,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("answers a second attempt that waits for a worker at its deadline, and never makes it later")
+    @Test("answers a second attempt that waits for a worker at its deadline, and sends it to no later worker")
     func deadlineOfRepetition() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -136,7 +136,7 @@ import WorkerProtocol
         #expect(second.count == 0)
     }
 
-    @Test("repeats a dead worker's calls once, one at a time, before the waiting ones")
+    @Test("repeats the calls of a worker that ended once, one at a time, before the waiting calls")
     func lostCallsRunAlone() async throws {
         let queue = CallQueue.forTest(window: 2)
         let (first, second) = (FakeWorker(1), FakeWorker(2))
@@ -166,7 +166,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("refuses the input at fault for a second death, and no other")
+    @Test("refuses only the input that two workers had when they ended")
     func inputAtFault() async throws {
         let queue = CallQueue.forTest(window: 2)
         let first = queue.serve(1)
@@ -174,7 +174,7 @@ import WorkerProtocol
         try await wait { first.count == 2 }
         queue.ended(1)
         try await wait { queue.waitingCount == 2 }
-        // The queue may try either input first. In both cases, the input at fault ends its second worker.
+        // The queue may repeat either input first. In both cases, the second worker ends while it has input 66.
         let second = queue.serve(2)
         try await wait { second.count == 1 }
         if try second.requests[0].request == .input(1) {
@@ -217,7 +217,7 @@ import WorkerProtocol
         #expect(remembers([UInt8](repeating: 199, count: 40)))
     }
 
-    @Test("does not repeat an import that a worker had when it ended, and says so")
+    @Test("does not repeat an import whose worker ended, and advises to list the keys")
     func importNotRepeated() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -235,7 +235,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("ends a worker whose login is refused while it serves, and blames no input")
+    @Test("kills a worker whose login is refused while it serves, and refuses no input for it")
     func refusedRenewal() async throws {
         let (queue, workers) = (CallQueue.forTest(), [FakeWorker(1), FakeWorker(2)])
         let call = queue.start(.probe)
@@ -253,7 +253,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("repeats a call once at the next worker after the HSM token's own failure, and blames no input")
+    @Test("repeats a call once at the next worker after a failure of the HSM token, and does not refuse its input")
     func tokenFailure() async throws {
         let queue = CallQueue.forTest()
         let (first, second) = (FakeWorker(1), FakeWorker(2))
@@ -279,7 +279,7 @@ import WorkerProtocol
         .rememberHead(HeadToRemember(node: "n", line: [1])),
     ]
 
-    @Test("repeats the audit record's calls once when a worker ends, and not a third time", arguments: 0..<5)
+    @Test("attempts each of the audit record's calls twice when workers end, and not a third time", arguments: 0..<5)
     func recordRepeated(_ index: Int) async throws {
         let request = Self.recordCalls[index]
         let queue = CallQueue.forTest()
@@ -298,7 +298,7 @@ import WorkerProtocol
 
     // MARK: At another HSM token
 
-    @Test("repeats a call whose worker ends at another HSM token, alone, and not a third time")
+    @Test("repeats a call alone at another HSM token when its worker ends, and makes no third attempt")
     func anotherToken() async throws {
         let (first, second, third) = (CallQueue.forTest(), CallQueue.forTest(), CallQueue.forTest())
         let (worker, other) = (first.serve(1), second.serve(1))
@@ -325,7 +325,7 @@ import WorkerProtocol
         #expect(await bystander.value.kind == nil)
     }
 
-    @Test("does not count an attempt without a worker, and returns the queue that answered")
+    @Test("does not count an attempt that reached no worker, and returns the queue that answered")
     func notAttempted() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let other = second.serve(1)
@@ -342,7 +342,7 @@ import WorkerProtocol
         #expect(outcome.queue === second)
     }
 
-    @Test("gives the call to the next worker of the first HSM token if the other one is gone by then")
+    @Test("repeats a call at the next worker of the first HSM token if the other HSM token is no longer available")
     func otherGone() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)
@@ -359,7 +359,7 @@ import WorkerProtocol
         #expect(second.isIdle)
     }
 
-    @Test("does not repeat an input's own failure, nor an answer of the wrong type without another HSM token")
+    @Test("does not repeat a call after an invalid input, nor after a wrong answer if there is no other HSM token")
     func final() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)

@@ -4,17 +4,17 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// The time limit of calls, the number of calls that a worker holds, and the wait for a worker. The tests pass times as
-/// arguments instead of measuring them.
+/// The time limit of calls, the number of calls that a worker receives in advance, and the wait for a worker. The tests
+/// pass times to the queue as arguments, so they need not wait.
 @Suite struct CallTimeTests {
     private static func queue(window: Int = 16, sessions: Int = 2) -> CallQueue {
         CallQueue.forTest(window: window, waiting: 200, sessions: sessions)
     }
 
-    /// Starts calls, and adds a worker that must then hold `held` of them. The worker is added once all calls wait, so
-    /// that their time counts from `began`.
+    /// Starts `calls` calls. Once all of them wait, adds a worker, which must receive `sent` of them. The time limits
+    /// of these calls count from the returned `began`.
     private func load(
-        _ queue: CallQueue, calls: Int, held: Int
+        _ queue: CallQueue, calls: Int, sent: Int
     ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>], began: ContinuousClock.Instant) {
         let tasks = (1...calls).map { queue.start(.input(UInt8($0))) }
         try await wait { queue.waitingCount == calls }
@@ -22,14 +22,14 @@ import WorkerProtocol
         queue.add(worker.connected)
         let began = ContinuousClock.now
         #expect(queue.serve(with: 1, now: began))
-        #expect(queue.load == calls && worker.count == held)
+        #expect(queue.load == calls && worker.count == sent)
         return (worker, tasks, began)
     }
 
     @Test("counts a call's limit from the start of its session, and not from its arrival at the worker")
     func limitFromBeginning() async throws {
         let queue = Self.queue()
-        let (worker, calls, began) = try await load(queue, calls: 4, held: 3)
+        let (worker, calls, began) = try await load(queue, calls: 4, sent: 3)
         let sent = try worker.requests
         // The worker has two sessions, so its third call waits until the first is answered.
         for call in sent[..<2] {
@@ -44,10 +44,10 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("ends a worker that answers nothing when the oldest call reaches its limit")
+    @Test("kills a worker that answers nothing when the oldest call reaches its limit")
     func noAnswers() async throws {
         let queue = Self.queue()
-        let (worker, calls, now) = try await load(queue, calls: 4, held: 3)
+        let (worker, calls, now) = try await load(queue, calls: 4, sent: 3)
         queue.expire(now: now + .seconds(4))
         #expect(worker.killed == nil)
         queue.expire(now: now + .seconds(6))
@@ -57,20 +57,20 @@ import WorkerProtocol
         for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
     }
 
-    @Test("ends a worker with one hanging session although the other keeps answering")
+    @Test("kills a worker with one hanging session although the other one keeps answering")
     func oneSessionHangs() async throws {
         let queue = Self.queue()
-        let (worker, calls, began) = try await load(queue, calls: 30, held: 3)
+        let (worker, calls, began) = try await load(queue, calls: 30, sent: 3)
         let hung = try worker.requests[0].identifier
         for second in 1...20 where worker.killed == nil {
             let now = began + .seconds(second)
-            // This is the oldest call that does not hang.
+            // The oldest call without an answer, except the hanging one.
             let next = try worker.requests[second].identifier
             #expect(next != hung && queue.received(.plaintext([], tier: .c), for: next, from: 1, now: now))
             queue.expire(now: now)
         }
         #expect(worker.killed == .timeout)
-        #expect(worker.count < 12, "it was ended long after the call's limit")
+        #expect(worker.count < 12, "the worker was killed long after the call's limit")
         queue.ended(1)
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in calls { _ = await call.value }
@@ -79,7 +79,7 @@ import WorkerProtocol
     @Test("keeps a worker that answers and has fewer sessions than the daemon expects")
     func fewerSessions() async throws {
         let queue = Self.queue(sessions: 4)
-        let (worker, calls, began) = try await load(queue, calls: 6, held: 5)
+        let (worker, calls, began) = try await load(queue, calls: 6, sent: 5)
         for number in 0..<6 {
             let now = began + .seconds(4 * (number + 1))
             queue.expire(now: now)
@@ -90,7 +90,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("gives a fast HSM token's worker many calls, and a slow one's few more than its sessions")
+    @Test("gives the worker of a fast HSM token many calls, and of a slow HSM token one more than it has sessions")
     func windowFollowsTheToken() {
         func window(after seconds: [Double], sessions: Int = 2) -> Int {
             var pace = CallPace()
@@ -110,10 +110,10 @@ import WorkerProtocol
         #expect(window(after: [1.3] + fast) == 16)
     }
 
-    @Test("hands over no more calls than the sessions can soon start once answers are slow")
+    @Test("gives a worker with slow answers at most one unanswered call more than it has sessions")
     func slowAnswers() async throws {
         let queue = Self.queue()
-        let (worker, calls, began) = try await load(queue, calls: 40, held: 3)
+        let (worker, calls, began) = try await load(queue, calls: 40, sent: 3)
         for number in 0..<40 {
             let call = try worker.requests[number]
             #expect(
@@ -125,10 +125,10 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("answers calls that waited through a hanging worker and the start of the next with the next")
+    @Test("keeps calls waiting while a worker hangs and the next one starts, which then answers them")
     func waitingForNextWorker() async throws {
         let queue = Self.queue()
-        let (worker, calls, now) = try await load(queue, calls: 8, held: 3)
+        let (worker, calls, now) = try await load(queue, calls: 8, sent: 3)
         queue.expire(now: now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
@@ -150,7 +150,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("ends a call without worker and deadline when the time for a repetition is over")
+    @Test("fails a call without a deadline after call_timeout plus the longest wait if no worker serves")
     func noWorker() async throws {
         let queue = Self.queue()
         let call = queue.start(.input(1))
@@ -161,10 +161,10 @@ import WorkerProtocol
         #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
-    @Test("fails a call that waited too long as overloaded while a worker answers others")
+    @Test("fails a call that waited too long as overloaded while a worker answers other calls")
     func waitedTooLong() async throws {
         let queue = Self.queue(window: 1, sessions: 1)
-        let (worker, calls, began) = try await load(queue, calls: 8, held: 1)
+        let (worker, calls, began) = try await load(queue, calls: 8, sent: 1)
         for number in 0..<3 {
             let at = began + .seconds(4 * (number + 1))
             #expect(
@@ -182,10 +182,10 @@ import WorkerProtocol
         #expect(kinds.count { $0 == .overloaded } == 4)
     }
 
-    @Test("answers abandoned calls at once, wherever they are, and starts none of them later")
+    @Test("answers both queued calls and those at a worker when it gives up, and starts none of them later")
     func givenUp() async throws {
         let queue = Self.queue()
-        let (worker, calls, _) = try await load(queue, calls: 8, held: 3)
+        let (worker, calls, _) = try await load(queue, calls: 8, sent: 3)
         #expect(queue.giveUp(WorkerFailure(.hsmTokenUnavailable, "The daemon is shutting down.")) == 3)
         for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
         let next = FakeWorker(2)

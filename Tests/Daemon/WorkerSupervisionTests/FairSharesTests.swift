@@ -30,7 +30,7 @@ import WorkerProtocol
         if case .decrypt(let decryption) = request { decryption.publicKeyHash.first } else { nil }
     }
 
-    @Test("serves an idle caller after at most the window and one call of each caller, however many wait")
+    @Test("serves an idle caller after the window and one call of each caller, for any number of waiting calls")
     func oneRound() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         queue.add(worker.connected)
@@ -49,7 +49,7 @@ import WorkerProtocol
             #expect(queue.received(.done, for: sent[answered].identifier, from: 1))
         }
         let flood = try worker.requests[before...].count { Self.mark($0.request) == 1 }
-        // The calls that the worker already holds come first, and then one call of each caller.
+        // The calls that the worker already has come first, and then one call of each caller.
         #expect(before == Self.window)
         #expect(flood <= 3, "\(flood) calls of the flood came first")
         queue.ended(1)
@@ -57,7 +57,7 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("alternates between two callers with many calls, and keeps each one's order")
+    @Test("alternates between two callers with many calls, and keeps the order of each caller's calls")
     func alternately() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
@@ -80,7 +80,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .done) }
     }
 
-    @Test("passes a caller's turns round its clients, and gives it no turn over another for invented clients")
+    @Test("divides a caller's turns among its clients, and gives it no additional turns for invented clients")
     func clients() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
@@ -105,7 +105,7 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("refuses a caller that fills its share as overloaded, and keeps room for every other")
+    @Test("refuses calls beyond a caller's share of the queue as overloaded, and keeps room for other callers")
     func overloadedAlone() async throws {
         let queue = Self.queue(waiting: 64)
         let refused = Shared(0)
@@ -117,7 +117,7 @@ import WorkerProtocol
                 return result
             }
         }
-        // The flood may use half of the queue's room, so 68 of its 100 calls are refused.
+        // The flood may use half of the queue's 64 places, so 68 of its 100 calls are refused.
         try await wait { refused.current == 68 }
         #expect(queue.waitingCount == 32)
         var calls: [Task<CallResult, Never>] = []
@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("serves a repetition before all callers' calls")
+    @Test("serves a repeated call before all other calls")
     func repetitionFirst() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         let flood = (0..<10).map { submit($0, of: "flood", 1, to: queue) }
@@ -151,7 +151,7 @@ import WorkerProtocol
         for call in flood + [repetition] { _ = await call.value }
     }
 
-    @Test("never sends a call to a worker if its caller left while it waited")
+    @Test("never sends a call to a worker if the caller left while the call waited")
     func departedCaller() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         let hasLeft = Shared(false)

@@ -30,7 +30,7 @@ extension WorkerExecutable {
 }
 
 extension HSMToken {
-    /// Waits until the HSM token is open.
+    /// Waits until the HSM token is open, and returns its description.
     @discardableResult
     func opened(within seconds: Double = 120) async throws -> HSMTokenDescription {
         try await wait(for: "the token to be open", within: seconds) {

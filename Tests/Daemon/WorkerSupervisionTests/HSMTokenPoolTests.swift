@@ -14,14 +14,14 @@ import WorkerProtocol
     private final class Pair: Sendable {
         let directories: [TokenDirectory]
         let pool: HSMTokenPool
-        private let told: Shared<[String: [WorkerEvents.RestartReason]]>
+        private let reasons: Shared<[String: [WorkerEvents.RestartReason]]>
 
         init(holders: [String] = HSMTokenPoolTests.names, callTimeout: Duration = .seconds(10)) async throws {
             let refusedInputs = RefusedInputs()
             let executable = try WorkerExecutable.built()
             var directories: [TokenDirectory] = []
             var workers: [HSMToken] = []
-            let told = Shared<[String: [WorkerEvents.RestartReason]]>([:])
+            let reasons = Shared<[String: [WorkerEvents.RestartReason]]>([:])
             for name in HSMTokenPoolTests.names {
                 let directory = try await TokenDirectory()
                 directories.append(directory)
@@ -31,11 +31,11 @@ import WorkerProtocol
                     HSMToken(
                         settings, executable: executable, logger: .silent,
                         events: WorkerEvents(restarted: { reason in
-                            told.change { $0[name, default: []].append(reason) }
+                            reasons.change { $0[name, default: []].append(reason) }
                         }), refusedInputs: refusedInputs))
             }
             self.directories = directories
-            self.told = told
+            self.reasons = reasons
             pool = HSMTokenPool(first: workers[0], others: workers.dropFirst())
             await pool.start()
             for worker in workers {
@@ -44,10 +44,11 @@ import WorkerProtocol
             }
         }
 
-        func restarts(of name: String) -> [WorkerEvents.RestartReason] { told.current[name] ?? [] }
+        func restarts(of name: String) -> [WorkerEvents.RestartReason] { reasons.current[name] ?? [] }
     }
 
-    /// Decrypts payments, `width` at a time, until `isOver`. Every one must succeed with the right plaintext.
+    /// Decrypts payments, `width` at a time, until `isOver` returns true. Each decryption must return the right
+    /// plaintext.
     /// - Returns: the number of payments that each HSM token decrypted.
     private func load(
         _ pool: HSMTokenPool, width: Int = 8, until isOver: @escaping @Sendable () async throws -> Bool
@@ -86,7 +87,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("uses both HSM tokens, and sends a call to one with its key")
+    @Test("uses both HSM tokens, and sends a call to an HSM token that has its key")
     func both() async throws {
         let pair = try await Pair()
         var counts: [String: Int] = [:]
@@ -104,7 +105,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("serves a key that one HSM token lacks from the other")
+    @Test("decrypts at the HSM token that has the key if the other HSM token lacks it")
     func notHeld() async throws {
         let pair = try await Pair(holders: ["south"])
         for _ in 0..<4 {
@@ -144,29 +145,29 @@ import WorkerProtocol
             try await Task.sleep(for: .milliseconds(400))
             return kills.current >= 4
         }
-        try await wait(for: "the restarts to be told", within: 60) { pair.restarts(of: "north").count >= 4 }
+        try await wait(for: "the restart to be reported", within: 60) { pair.restarts(of: "north").count >= 4 }
         #expect(Set(pair.restarts(of: "north")) == [.died])
         #expect(pair.restarts(of: "south").isEmpty)
-        // The victim receives calls again.
-        try await wait(for: "the token to be open", within: 60) { victim.isServing }
+        // The HSM token whose workers were killed serves again.
+        try await wait(for: "the HSM token to be open", within: 60) { victim.isServing }
         #expect(try await load(pair.pool) { true }.values.reduce(0, +) > 0)
         await pair.pool.shutdown()
     }
 
-    @Test("stops using an HSM token whose directory is moved away at once, and uses it again once it is back")
+    @Test("stops using an HSM token when its directory is moved away, and uses it again once the directory is back")
     func directoryAway() async throws {
         let pair = try await Pair()
         let directory = pair.directories[0].directory
         let north = pair.pool.all[0]
         let began = ContinuousClock.now
         _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
-        // The directory is moved away and back at once. The library's reaction ends at most one worker.
+        // The directory is away for a moment. All calls succeed in this time, even if the worker ends.
         for (from, to) in [("tokens", "away"), ("away", "tokens")] {
             try FileManager.default.moveItem(atPath: directory.path(from), toPath: directory.path(to))
             let moved = ContinuousClock.now
             _ = try await load(pair.pool) { ContinuousClock.now - moved > .milliseconds(300) }
         }
-        try await wait(for: "the token to be open", within: 60) { north.isServing }
+        try await wait(for: "the HSM token to be open", within: 60) { north.isServing }
         try FileManager.default.moveItem(atPath: directory.path("tokens"), toPath: directory.path("away"))
         // A library that has already read its keys may not notice the missing directory, but the next worker does.
         kill(try #require(north.processIdentifier), SIGKILL)
@@ -185,7 +186,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("answers a hanging HSM token's calls from the other one after call_timeout")
+    @Test("sends the calls of a hanging HSM token to the other HSM token after call_timeout")
     func hanging() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         let process = try #require(pair.pool.all[0].processIdentifier)
@@ -206,11 +207,11 @@ import WorkerProtocol
         }
         #expect(slowest.current > .milliseconds(900))
         #expect(slowest.current < HSMTokenPool.deadline(callTimeout: .seconds(1)))
-        try await wait(for: "the restart to be told", within: 60) { pair.restarts(of: "north") == [.timeout] }
+        try await wait(for: "the restart to be reported", within: 60) { pair.restarts(of: "north") == [.timeout] }
         await pair.pool.shutdown()
     }
 
-    @Test("refuses, at both HSM tokens, only the input in flight when a worker of each ended")
+    @Test("refuses at both HSM tokens only the input that the worker of each had when it ended")
     func poison() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         for hsmToken in pair.pool.all { try await stop(process: try #require(hsmToken.processIdentifier)) }
@@ -220,7 +221,7 @@ import WorkerProtocol
         }
         #expect(failure?.kind == .hsmTokenUnavailable)
         for hsmToken in pair.pool.all {
-            try await wait(for: "the token to be open again", within: 60) { hsmToken.isServing }
+            try await wait(for: "the HSM token to be open again", within: 60) { hsmToken.isServing }
             let again = await #expect(throws: WorkerFailure.self) {
                 try await pair.pool.decrypt(input, heldBy: [hsmToken.name])
             }
@@ -233,7 +234,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("refuses a call without any HSM token, and serves it once one is back")
+    @Test("refuses a call while no HSM token is available, and serves calls once one is back")
     func noneLeft() async throws {
         let pair = try await Pair()
         for hsmToken in pair.directories {
@@ -242,7 +243,7 @@ import WorkerProtocol
         }
         for hsmToken in pair.pool.all { kill(try #require(hsmToken.processIdentifier), SIGKILL) }
         for hsmToken in pair.pool.all {
-            try await wait(for: "the token to be missed", within: 60) {
+            try await wait(for: "the HSM token to be unavailable", within: 60) {
                 if case .unavailable = hsmToken.condition { true } else { false }
             }
         }
@@ -252,8 +253,8 @@ import WorkerProtocol
         #expect(failure?.kind == .hsmTokenUnavailable)
         let south = pair.directories[1].directory
         try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
-        try await wait(for: "the token to be open", within: 60) { pair.pool.all[1].isServing }
-        // An HSM token that serves is also ready, so calls are accepted from the first moment.
+        try await wait(for: "the HSM token to be open", within: 60) { pair.pool.all[1].isServing }
+        // An HSM token that serves has the condition `ready` from the first moment, so calls are accepted.
         guard case .ready = pair.pool.all[1].condition else {
             Issue.record("\(pair.pool.all[1].condition)")
             return

@@ -13,8 +13,8 @@ import WorkerProtocol
 /// An HSM token that the daemon uses through a supervised worker. The worker is the real program, with SoftHSM in a
 /// fresh directory.
 @Suite struct HSMTokenTests {
-    /// The events that the worker reported.
-    private final class Told: Sendable {
+    /// The key listings and restarts that the HSM token reported.
+    private final class Reports: Sendable {
         private let listings = Mutex<[[KeyDescription]]>([])
         private let restarts = Mutex<[WorkerEvents.RestartReason]>([])
 
@@ -27,7 +27,7 @@ import WorkerProtocol
         var restartReasons: [WorkerEvents.RestartReason] { restarts.withLock { $0 } }
     }
 
-    /// The ends of worker processes, as logged.
+    /// A log that keeps the exits of worker processes.
     private final class Exits: LogHandler {
         private let exits = Mutex<[String]>([])
         var metadata: Logger.Metadata {
@@ -49,7 +49,7 @@ import WorkerProtocol
     }
 
     private func worker(
-        _ hsmToken: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
+        _ hsmToken: TokenDirectory, _ reports: Reports = Reports(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         log: (any LogHandler)? = nil, _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) throws -> HSMToken {
         var settings = HSMTokenSettings.softHSM(hsmToken)
@@ -57,26 +57,24 @@ import WorkerProtocol
         return HSMToken(
             settings, executable: try .built(),
             logger: log.map { handler in Logger(label: "test") { _ in handler } } ?? .silent,
-            events: told.events, memoryGrowth: memoryGrowth)
+            events: reports.events, memoryGrowth: memoryGrowth)
     }
 
-    /// Starts a worker whose HSM token has the EC merchant's key.
+    /// Starts a worker, and imports the EC merchant's key.
     private func serving(
-        _ hsmToken: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
+        _ hsmToken: TokenDirectory, _ reports: Reports = Reports(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) async throws -> HSMToken {
-        let worker = try worker(hsmToken, told, memoryGrowth: memoryGrowth, change)
+        let worker = try worker(hsmToken, reports, memoryGrowth: memoryGrowth, change)
         await worker.start()
         try await worker.importMerchantKey()
         return worker
     }
 
     /// Returns true if the process exists, even as a zombie.
-    private func exists(_ process: Int32) -> Bool {
-        FileManager.default.fileExists(atPath: "/proc/\(process)")
-    }
+    private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
-    @Test("imports, lists and uses a key; the worker is gone after the shutdown")
+    @Test("imports, lists and uses a key, and ends the worker at the shutdown")
     func serves() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await serving(hsmToken)
@@ -109,7 +107,7 @@ import WorkerProtocol
         let limits = try String(contentsOfFile: "/proc/\(process)/limits", encoding: .utf8)
         let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
         #expect(core.split(separator: " ").filter { $0 == "0" }.count == 2)
-        // The worker has its own limit, independent of the daemon's raised one.
+        // The worker has its own limit of open files, although the daemon has raised its limit.
         let files = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max open files") })
         #expect(files.split(separator: " ").filter { $0 == "1024" }.count == 2, "\(files)")
         await worker.shutdown()
@@ -117,8 +115,8 @@ import WorkerProtocol
 
     @Test("answers calls under way when the worker is killed")
     func killedUnderLoad() async throws {
-        let (hsmToken, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(hsmToken, told)
+        let (hsmToken, reports) = (try await TokenDirectory(), Reports())
+        let worker = try await serving(hsmToken, reports)
         let payments = try (0..<200).map { _ in try EncryptedPayment.forMerchant() }
         let answered = Shared(0)
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -136,15 +134,15 @@ import WorkerProtocol
             }
             for try await right in group { #expect(right) }
         }
-        try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.died] }
-        try await wait(for: "the key to be reported again", within: 120) { told.keyListings.last?.count == 1 }
+        try await wait(for: "the restart to be reported", within: 120) { reports.restartReasons == [.died] }
+        try await wait(for: "the key to be reported again", within: 120) { reports.keyListings.last?.count == 1 }
         await worker.shutdown()
     }
 
     @Test("signs and remembers audit checkpoints across the deaths of workers")
     func recordSurvivesDeaths() async throws {
-        let (hsmToken, told) = (try await TokenDirectory(), Told())
-        let worker = try worker(hsmToken, told)
+        let (hsmToken, reports) = (try await TokenDirectory(), Reports())
+        let worker = try worker(hsmToken, reports)
         await worker.start()
         try await worker.opened()
         let record: any AuditHSMToken = worker
@@ -162,11 +160,11 @@ import WorkerProtocol
             #expect(try await record.auditKeys() == [key])
             #expect(try await record.createAuditKey(identifier: identifier) == key)
         }
-        #expect(told.keyListings.allSatisfy { $0.isEmpty })
+        #expect(reports.keyListings.allSatisfy { $0.isEmpty })
         await worker.shutdown()
     }
 
-    @Test("makes one key or none when the worker dies during key generation, and never an unknown one")
+    @Test("makes one key or none when the worker dies during a generation, and no key that the daemon does not know")
     func generationSurvivesDeaths() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try worker(hsmToken)
@@ -195,8 +193,8 @@ import WorkerProtocol
                 #expect(failure.kind == .hsmTokenUnavailable)
             }
             let listed = try await worker.listKeys()
-            // SoftHSM rewrites an object's file in place. A kill at that moment leaves an incomplete key pair, which
-            // the worker lists as inconsistent and never uses.
+            // SoftHSM rewrites an object's file in place. A kill during this leaves an incomplete key pair, which the
+            // worker lists as inconsistent and never uses.
             #expect(Set(listed.filter { $0.inconsistency == nil }.map(\.identifier)) == made)
         }
         let key = try await worker.generateKey(.ec, use: .processing, merchantIdentifier: "merchant.test", known: made)
@@ -211,10 +209,10 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("replaces a worker after its number of calls, and loses no call")
+    @Test("replaces a worker after the configured number of calls, and loses no call")
     func recycled() async throws {
-        let (hsmToken, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(hsmToken, told) { $0.recycleAfter = 50 }
+        let (hsmToken, reports) = (try await TokenDirectory(), Reports())
+        let worker = try await serving(hsmToken, reports) { $0.recycleAfter = 50 }
         let first = worker.processIdentifier
         for _ in 0..<6 {
             try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -227,25 +225,25 @@ import WorkerProtocol
                 for try await right in group { #expect(right) }
             }
         }
-        try await wait(for: "a successor", within: 120) { told.restartReasons.contains(.recycled) }
-        #expect(!told.restartReasons.contains(.died))
+        try await wait(for: "a successor", within: 120) { reports.restartReasons.contains(.recycled) }
+        #expect(!reports.restartReasons.contains(.died))
         try await wait(for: "another process", within: 120) { worker.processIdentifier != first }
         try await wait(for: "the old one to end", within: 120) { !exists(first ?? 0) }
         try await worker.probe()
         await worker.shutdown()
     }
 
-    @Test("replaces a worker that has grown too much, and loses no call")
+    @Test("replaces a worker that uses too much memory, and loses no call")
     func outgrown() async throws {
-        let (hsmToken, told) = (try await TokenDirectory(), Told())
+        let (hsmToken, reports) = (try await TokenDirectory(), Reports())
         // This limit is smaller than the memory that SoftHSM leaks in a thousand derivations, so the worker soon
         // exceeds it.
-        let worker = try await serving(hsmToken, told, memoryGrowth: 256 * 1024)
+        let worker = try await serving(hsmToken, reports, memoryGrowth: 256 * 1024)
         let first = worker.processIdentifier
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
                 group.addTask {
-                    while !told.restartReasons.contains(.memory) {
+                    while !reports.restartReasons.contains(.memory) {
                         let payment = try EncryptedPayment.forMerchant()
                         let plaintext = try await worker.decrypt(payment).plaintext
                         #expect(plaintext == payment.plaintext)
@@ -254,16 +252,16 @@ import WorkerProtocol
             }
             try await group.waitForAll()
         }
-        #expect(Set(told.restartReasons) == [.memory])
+        #expect(Set(reports.restartReasons) == [.memory])
         try await wait(for: "the old one to end", within: 120) { !exists(first ?? 0) }
         try await worker.probe()
         await worker.shutdown()
     }
 
-    @Test("does not retry a successor whose PIN is refused: the old worker serves until the PIN file is read again")
+    @Test("does not retry a successor whose PIN is refused, and keeps the old worker until the PIN file is read again")
     func recycledWithRefusedPIN() async throws {
-        let (hsmToken, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(hsmToken, told) { $0.recycleAfter = 5 }
+        let (hsmToken, reports) = (try await TokenDirectory(), Reports())
+        let worker = try await serving(hsmToken, reports) { $0.recycleAfter = 5 }
         let first = worker.processIdentifier
         try hsmToken.directory.write("31415926\n", to: "pin")
         for _ in 0..<10 { try await worker.probe() }
@@ -271,43 +269,43 @@ import WorkerProtocol
         try await Task.sleep(for: .seconds(3))
         try await worker.probe()
         #expect(worker.processIdentifier == first)
-        #expect(told.restartReasons.isEmpty)
+        #expect(reports.restartReasons.isEmpty)
         try hsmToken.directory.write(TokenDirectory.pin + "\n", to: "pin")
         worker.retry()
-        // The successor comes sooner than after a failure for another reason.
-        try await wait(for: "a successor", within: 25) { told.restartReasons == [.recycled] }
+        // After a failure for another reason, the supervisor would wait 30 s before it starts another successor.
+        try await wait(for: "a successor", within: 25) { reports.restartReasons == [.recycled] }
         await worker.shutdown()
     }
 
-    @Test("kills a stopped worker after call_timeout, and answers the call from the next")
+    @Test("kills a stopped worker after call_timeout, and answers the call from the next worker")
     func hanging() async throws {
-        let (hsmToken, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(hsmToken, told) { $0.callTimeout = .milliseconds(1500) }
+        let (hsmToken, reports) = (try await TokenDirectory(), Reports())
+        let worker = try await serving(hsmToken, reports) { $0.callTimeout = .milliseconds(1500) }
         let process = try #require(worker.processIdentifier)
         try await stop(process: process)
         let payment = try EncryptedPayment.forMerchant()
         #expect(try await worker.decrypt(payment).plaintext == payment.plaintext)
-        try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.timeout] }
+        try await wait(for: "the restart to be reported", within: 120) { reports.restartReasons == [.timeout] }
         #expect(!exists(process))
         await worker.shutdown()
     }
 
-    @Test("does not kill a worker whose HSM token fails, which would interrupt a login under way")
+    @Test("does not kill a worker whose HSM token fails, because that could interrupt a login under way")
     func failingToken() async throws {
-        let (real, told, exits) = (try await TokenDirectory(), Told(), Exits())
+        let (real, reports, exits) = (try await TokenDirectory(), Reports(), Exits())
         let hsmToken = try ScriptedToken(real)
-        let worker = try worker(real, told, log: exits) {
+        let worker = try worker(real, reports, log: exits) {
             $0.module = hsmToken.libraryPath
             $0.environment = hsmToken.environment
         }
         await worker.start()
         try await worker.opened()
-        // The worker's check of its session fails with CKR_DEVICE_REMOVED (0x32).
+        // The call by which the worker checks its session fails with CKR_DEVICE_REMOVED (0x32).
         try hsmToken.play("fault C_GetSessionInfo from=1 return=0x32")
         await #expect(throws: WorkerFailure.self) { try await worker.probe() }
         try hsmToken.play()
         try await wait(for: "the exit", within: 120) { !exits.all.isEmpty }
-        #expect(told.restartReasons.first == .hsmToken)
+        #expect(reports.restartReasons.first == .hsmToken)
         #expect(exits.all.first == "it ended with status 0")
         await worker.shutdown()
     }
@@ -333,7 +331,7 @@ import WorkerProtocol
         let hsmToken = try await TokenDirectory(initialized: false)
         let worker = try worker(hsmToken)
         await worker.start()
-        try await wait(for: "the token to be missed", within: 120) {
+        try await wait(for: "the HSM token to be unavailable", within: 120) {
             if case .unavailable(let failure) = worker.condition { failure.kind == .hsmTokenUnavailable } else { false }
         }
         let failure = await #expect(throws: WorkerFailure.self) { try await worker.probe() }
@@ -350,11 +348,8 @@ import WorkerProtocol
         let worker = try worker(hsmToken)
         await worker.start()
         try await wait(for: "the missing user PIN", within: 120) {
-            if case .unavailable(let failure) = worker.condition {
-                failure.message.contains("no user PIN")
-            } else {
-                false
-            }
+            guard case .unavailable(let failure) = worker.condition else { return false }
+            return failure.message.contains("no user PIN")
         }
         try await hsmToken.initializeUserPIN()
         try await worker.opened()
@@ -366,13 +361,13 @@ import WorkerProtocol
     func refusedPIN() async throws {
         let hsmToken = try await TokenDirectory()
         try hsmToken.directory.write("00000000\n", to: "pin")
-        let (worker, told) = (try worker(hsmToken), Told())
+        let (worker, reports) = (try worker(hsmToken), Reports())
         await worker.start()
         try await wait(for: "the refusal", within: 120) {
             if case .unavailable(let failure) = worker.condition { failure.kind == .loginRefused } else { false }
         }
         try await Task.sleep(for: .seconds(3))
-        #expect(told.keyListings.isEmpty)
+        #expect(reports.keyListings.isEmpty)
         guard case .unavailable = worker.condition else {
             Issue.record("\(worker.condition)")
             return
@@ -390,7 +385,7 @@ import WorkerProtocol
         settings.callTimeout = .seconds(1)
         let worker = HSMToken(settings, executable: try WorkerExecutable(path: "/bin/true"), logger: .silent)
         await worker.start()
-        try await wait(for: "the token to be unavailable", within: 120) {
+        try await wait(for: "the HSM token to be unavailable", within: 120) {
             if case .unavailable = worker.condition { true } else { false }
         }
         await worker.shutdown()

@@ -13,10 +13,11 @@ struct KeyPagesTests {
             algorithm: .ec, subjectPublicKeyInfo: [], certificates: [], isProtected: true, inconsistency: nil)
     }
 
-    /// A worker with this number of keys, one per page. It answers once the expected number of requests is waiting.
+    /// A worker that lists one key a page. It answers requests for further pages once `together` of them wait.
     private final class Worker: Sendable {
         private let state: Mutex<(left: [KeyDescription], waiting: [CheckedContinuation<Void, Never>])>
         private let together: Int
+        /// The largest number of requests that waited at the same time.
         let most = Mutex(0)
 
         init(_ count: Int, together: Int) {
@@ -25,14 +26,14 @@ struct KeyPagesTests {
         }
 
         func answer(_ request: WorkerRequest) async -> WorkerAnswer {
-            if case .listMoreKeys = request { await waitForExpectedRequests() }
+            if case .listMoreKeys = request { await waitForOthers() }
             return state.withLock { state in
                 guard let key = state.left.popLast() else { return .keys([]) }
                 return .keyPage([key], listing: 7)
             }
         }
 
-        private func waitForExpectedRequests() async {
+        private func waitForOthers() async {
             await withCheckedContinuation { continuation in
                 let ready = state.withLock { state in
                     state.waiting.append(continuation)
@@ -49,7 +50,7 @@ struct KeyPagesTests {
     @Test(
         "requests as many pages at a time as there are sessions, and returns every key once", arguments: [1, 2, 4])
     func together(_ readers: Int) async throws {
-        // The number of keys makes all readers continue and end at the same page.
+        // After the first page, each reader requests three pages with a key. All readers then end together.
         let worker = Worker(1 + 3 * readers, together: readers)
         let keys = try await KeyPages.all(readers: readers) { await worker.answer($0) }
         #expect(worker.most.withLock { $0 } == readers)
@@ -72,8 +73,8 @@ struct KeyPagesTests {
         #expect(failure == WorkerFailure(.hsmTokenUnavailable, "gone"))
     }
 
-    @Test("repeats a listing that the worker abandons, three times at most", arguments: [1, 2, 3])
-    func begunAgain(_ givenUp: Int) async throws {
+    @Test("begins a listing again if the worker ends it early, but three times at most", arguments: [1, 2, 3])
+    func endedEarly(_ givenUp: Int) async throws {
         let begun = Atomic<Int>(0)
         let listed: Result<[KeyDescription], WorkerFailure>
         do {

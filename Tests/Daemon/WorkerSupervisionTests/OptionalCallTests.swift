@@ -4,11 +4,11 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Calls without which everything else works: they are not repeated if the library hangs.
+/// Calls that the daemon can do without. It does not repeat such a call if the library hung during it.
 @Suite struct OptionalCallTests {
     private static let head = WorkerRequest.rememberHead(HeadToRemember(node: "node-1", line: Array("{}".utf8)))
 
-    @Test("fails an optional call that hung, without a second attempt, and repeats the others of its worker")
+    @Test("fails an optional call that hung without a second attempt, and repeats the worker's other calls")
     func notRepeated() async throws {
         let queue = CallQueue.forTest(window: 4)
         let worker = queue.serve(1)
@@ -21,8 +21,8 @@ import WorkerProtocol
         #expect(try await other.value.get() == .done)
         let innocent = queue.start(.input(1))
         try await wait { worker.count == 3 }
-        // The answer to the later probe shows that a session has taken up the optional call. The call's time limit
-        // begins at the first check that notices this.
+        // The answer to the later probe shows that a session works on the optional call. The optional call's time limit
+        // begins at the first `expire` after this answer.
         queue.expire()
         queue.expire(now: .now + .seconds(31))
         #expect(worker.killed == .timeout)
@@ -36,7 +36,7 @@ import WorkerProtocol
         #expect(try await innocent.value.get() == .plaintext([], tier: .c))
     }
 
-    @Test("repeats an optional call whose worker died of something else")
+    @Test("repeats an optional call whose worker ended for another reason")
     func repeated() async throws {
         let queue = CallQueue.forTest()
         let worker = queue.serve(1)
@@ -67,7 +67,7 @@ import WorkerProtocol
             }
         }
         try await wait(for: "the refusal") { scripted.calls("C_CreateObject").contains { $0.value == 0x13 } }
-        // After this time, the daemon ends the worker.
+        // The time limit of `rememberHead` has passed, so the daemon ends the worker.
         hsmToken.calls.expire(now: .now + .seconds(31))
         #expect(await remembering.value?.kind == .deadlineExceeded)
         let payment = try EncryptedPayment.forMerchant()

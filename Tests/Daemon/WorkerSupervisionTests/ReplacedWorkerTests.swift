@@ -9,7 +9,7 @@ import TokenForge
 /// The replacement of the worker's program by a package manager while the daemon runs.
 @Suite("Replacement of the worker's program")
 struct ReplacedWorkerTests {
-    @Test("keeps starting workers from the program present when the daemon started")
+    @Test("starts all workers from the program file that was present when the daemon started")
     func replaced() async throws {
         let (hsmToken, directory) = (try await TokenDirectory(), try FreshDirectory())
         let path = directory.path("paytokend-hsm")

@@ -42,7 +42,7 @@ struct SignatureShareTests {
         var most: Int { state.withLock { $0.most } }
     }
 
-    /// The callers served, in order.
+    /// The callers or clients, in the order in which they were served.
     private final class Order: Sendable {
         private let state = Mutex<[String]>([])
 
@@ -72,7 +72,7 @@ struct SignatureShareTests {
         #expect(gate.begun == 30 && gate.most == 2)
     }
 
-    @Test("alternates a caller with many signatures with others, and leaves them room")
+    @Test("alternates between a caller with many signatures and other callers, and keeps room for them")
     func turns() async throws {
         let (share, gate) = (SignatureShare(sessions: 1, capacity: 8), Gate())
         let order = Order()
@@ -96,12 +96,12 @@ struct SignatureShareTests {
         }
         let served = order.names
         #expect(served.count == 6)
-        // The other caller's signature is the third of six at the latest. One of the flood was under way, and one
-        // precedes it in the round.
+        // The signature for `few` is the third of six at the latest. One for `many` was under way, and at most one more
+        // comes first in the round.
         #expect((served.firstIndex(of: "few") ?? 6) <= 2, "\(served)")
     }
 
-    @Test("passes a caller's signatures round its clients")
+    @Test("alternates between the clients of one caller")
     func clients() async throws {
         let (share, gate, order) = (SignatureShare(sessions: 1), Gate(), Order())
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -121,7 +121,7 @@ struct SignatureShareTests {
         #expect(order.names == ["many", "many", "few", "many"])
     }
 
-    @Test("refuses one signature more than may wait, without taking another's place")
+    @Test("refuses signatures that exceed the number of places, and makes all others")
     func full() async throws {
         let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())
         let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in
@@ -149,7 +149,7 @@ struct SignatureShareTests {
         try await share.run(until: .now + .seconds(600)) {}
     }
 
-    @Test("passes on a place that comes after the deadline, and does not make the call")
+    @Test("does not make a call whose deadline has passed, and frees its place")
     func late() async throws {
         let share = SignatureShare(sessions: 1)
         let made = Atomic(false)
@@ -161,7 +161,7 @@ struct SignatureShareTests {
         try await share.run(until: .now + .seconds(600)) {}
     }
 
-    @Test("returns the place of a call that fails")
+    @Test("frees the place of a call that fails")
     func failing() async throws {
         let share = SignatureShare(sessions: 1)
         for _ in 0..<3 {

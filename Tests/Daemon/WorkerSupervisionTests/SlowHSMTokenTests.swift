@@ -5,9 +5,9 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Slow HSM tokens through the real worker, with the scripted module in front of SoftHSM.
+/// Slow HSM tokens, which the scripted module in front of SoftHSM simulates for real workers.
 @Suite struct SlowHSMTokenTests {
-    private struct Place {
+    private struct Setup {
         let hsmToken: ScriptedToken
         let worker: HSMToken
         let restarts = Shared<[WorkerEvents.RestartReason]>([])
@@ -39,84 +39,85 @@ import WorkerProtocol
 
     @Test("answers sixteen calls of a second each from a healthy HSM token, and keeps its worker")
     func slowCalls() async throws {
-        // The last of eight calls in each session is answered after 8 s. That exceeds call_timeout, which each single
-        // call meets with a wide margin.
-        let place = try await Place(callTimeout: .seconds(5))
-        try place.hsmToken.play("fault C_DeriveKey always delay=1000")
+        // Each of the two sessions makes eight calls, the last of which is answered after 8 s. This exceeds
+        // call_timeout, but each call takes only 1 s in the HSM token.
+        let setup = try await Setup(callTimeout: .seconds(5))
+        try setup.hsmToken.play("fault C_DeriveKey always delay=1000")
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<16 { group.addTask { try await place.open() } }
+            for _ in 0..<16 { group.addTask { try await setup.open() } }
             try await group.waitForAll()
         }
-        #expect(place.restarts.current.isEmpty, "\(place.restarts.current)")
-        await place.worker.shutdown()
+        #expect(setup.restarts.current.isEmpty, "\(setup.restarts.current)")
+        await setup.worker.shutdown()
     }
 
-    @Test("answers calls that waited through a hanging worker with the next one that opens the HSM token")
+    @Test("lets the next worker answer the calls that waited while a worker hung")
     func hangUnderLoad() async throws {
-        let place = try await Place(callTimeout: .seconds(10))
+        let setup = try await Setup(callTimeout: .seconds(10))
         // Forty calls are more than a worker holds. The next worker needs an additional second to open the HSM token.
-        try place.hsmToken.play("fault C_Login always delay=1000")
-        try await stop(process: try #require(place.worker.processIdentifier))
+        try setup.hsmToken.play("fault C_Login always delay=1000")
+        try await stop(process: try #require(setup.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<40 { group.addTask { try await place.open() } }
+            for _ in 0..<40 { group.addTask { try await setup.open() } }
             try await group.waitForAll()
         }
-        try await wait(for: "the restart to be told") { place.restarts.current == [.timeout] }
-        await place.worker.shutdown()
+        try await wait(for: "the restart to be told") { setup.restarts.current == [.timeout] }
+        await setup.worker.shutdown()
     }
 
     @Test("lists the keys again when the HSM token ends the sessions during a listing, and serves")
     func sessionsEndDuringListing() async throws {
-        // The worker has one session only. SoftHSM frees the objects of an ended session even if another thread uses
-        // them, which can crash the worker. A page may take a quarter of call_timeout, which is enough for one key.
-        let place = try await Place(callTimeout: .milliseconds(3), sessions: 1)
+        // The worker has only one session, because SoftHSM frees the objects of an ended session even while another
+        // thread uses them, which can crash the worker. A page may take a quarter of call_timeout. The short
+        // call_timeout limits each page to one key.
+        let setup = try await Setup(callTimeout: .milliseconds(3), sessions: 1)
         for _ in 0..<2 {
-            _ = try await place.worker.generateKey(
+            _ = try await setup.worker.generateKey(
                 .ec, use: .processing, merchantIdentifier: "merchant.made", known: [])
         }
-        let first = try #require(place.worker.processIdentifier)
-        let before = place.hsmToken.calls("C_Initialize").count
+        let first = try #require(setup.worker.processIdentifier)
+        let before = setup.hsmToken.calls("C_Initialize").count
         // The worker checks its session for the fourth time when it reads the second page.
-        try place.hsmToken.play("fault C_GetSessionInfo nth=4 close-sessions once")
+        try setup.hsmToken.play("fault C_GetSessionInfo nth=4 close-sessions once")
         kill(first, SIGKILL)
         try await wait(for: "another worker", within: 120) {
-            place.worker.processIdentifier.map { $0 != first } ?? false
+            setup.worker.processIdentifier.map { $0 != first } ?? false
         }
-        try place.hsmToken.play()
-        #expect(place.hsmToken.calls("C_Initialize").count == before + 1, "the first one serves")
-        #expect(place.hsmToken.calls("C_Login").count == 3, "the token did end the sessions")
-        #expect(try await place.worker.listKeys().count == 3)
-        await place.worker.shutdown()
+        try setup.hsmToken.play()
+        #expect(setup.hsmToken.calls("C_Initialize").count == before + 1, "the first new worker serves")
+        #expect(setup.hsmToken.calls("C_Login").count == 3, "the HSM token has ended the sessions")
+        #expect(try await setup.worker.listKeys().count == 3)
+        await setup.worker.shutdown()
     }
 
     @Test("serves an idle caller after a few of a flood's calls, and not after all")
     func fairShares() async throws {
-        let place = try await Place(callTimeout: .seconds(60))
-        try place.hsmToken.play("fault C_DeriveKey always delay=5")
-        for _ in 0..<10 { try await place.open(for: "shop") }
-        let process = try #require(place.worker.processIdentifier)
+        let setup = try await Setup(callTimeout: .seconds(60))
+        try setup.hsmToken.play("fault C_DeriveKey always delay=5")
+        for _ in 0..<10 { try await setup.open(for: "shop") }
+        let process = try #require(setup.worker.processIdentifier)
         // The worker is stopped, so that all calls wait before the first is served.
         try await stop(process: process)
         let (answered, before) = (Shared(0), Shared(Int.max))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<200 {
                 group.addTask {
-                    try await place.open(for: "flood")
+                    try await setup.open(for: "flood")
                     answered.change { $0 += 1 }
                 }
             }
-            try await wait(for: "the flood to wait") { place.worker.load == 200 }
+            try await wait(for: "the flood to wait") { setup.worker.load == 200 }
             group.addTask {
-                try await place.open(for: "shop")
+                try await setup.open(for: "shop")
                 before.change { $0 = answered.current }
             }
-            try await wait(for: "the other caller's call to wait") { place.worker.load == 201 }
+            try await wait(for: "the other caller's call to wait") { setup.worker.load == 201 }
             kill(process, SIGCONT)
             try await group.waitForAll()
         }
         // The bound is the largest window of two sessions (16) plus one call of each of the two callers.
         #expect(before.current <= 16 + 2, "\(before.current) calls of the flood came first")
-        #expect(place.restarts.current.isEmpty)
-        await place.worker.shutdown()
+        #expect(setup.restarts.current.isEmpty)
+        await setup.worker.shutdown()
     }
 }

@@ -19,10 +19,10 @@ struct UseLogProgramTests {
             program, TrustedExecutable(path: program.path), variables: ["PAYTOKEND_TOKEN": "primary"])
     }
 
-    /// Returns true if there is a process of this identifier, a zombie included.
+    /// Returns true if the process exists, even as a zombie.
     private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
-    @Test("Reads the whole output, and gives the program exactly the configured environment and descriptors")
+    @Test("reads the whole output, and gives the program exactly the configured environment and descriptors")
     func prints() throws {
         var text = ""
         try run("echo $PAYTOKEND_TOKEN $VENDOR $HOME.; pwd; cat; exec ls /proc/self/fd") {
@@ -38,7 +38,7 @@ struct UseLogProgramTests {
         #expect(count == 5_000_000)
     }
 
-    @Test("Reports the program's status and its first line on standard error, and kills it at its time limit")
+    @Test("reports the program's status and its first line on standard error, and kills it at its time limit")
     func fails() throws {
         #expect(throws: UseLogRun.Failure.ended(.status(7), said: "no licence")) {
             try run("echo no licence >&2; echo more >&2; exit 7")
@@ -46,17 +46,17 @@ struct UseLogProgramTests {
         #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(200))) {
             try run("exec sleep 600", timeout: .milliseconds(200))
         }
-        // The run does not wait for the program's child processes either.
+        // The time limit also applies while a child process of the program runs.
         #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(200))) {
             try run("sleep 600; true", timeout: .milliseconds(200))
         }
-        // The run does not wait for the reading of a large output on standard error.
+        // A large output on standard error does not block the program.
         #expect(throws: UseLogRun.Failure.self) { try run("head -c 3000000 /dev/zero >&2; exit 1") }
         struct Left: Error {}
         #expect(throws: Left.self) { try run("yes") { _ in throw Left() } }
     }
 
-    @Test("Ends and reaps a stopped program with its child processes, and returns its lease")
+    @Test("ends and reaps a stopped program with its child processes, and returns its lease")
     func stopped() async throws {
         final class Lease: Sendable {}
         var lease: Lease? = Lease()
@@ -82,7 +82,7 @@ struct UseLogProgramTests {
         (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8))?.contains(") Z ") ?? true
     }
 
-    @Test("Blocks the program while the reader reads nothing, and still applies the time limit")
+    @Test("blocks the program while the reader reads nothing, and still applies the time limit")
     func slowReader() async throws {
         let run = try started("exec yes", timeout: .milliseconds(500))
         let pieces = run.pieces(keeping: 0)
@@ -90,18 +90,18 @@ struct UseLogProgramTests {
         await #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(500))) {
             for try await _ in pieces { count += 1 }
         }
-        // The run reads a few pieces in advance, and no more until the reader takes them.
+        // The run reads a few pieces of the output in advance, and no more until the reader takes them.
         #expect((1...4).contains(count))
     }
 
-    @Test("Delays the end only for a moment while another process group keeps standard error open")
+    @Test("reports the end soon even while another process group keeps standard error open")
     func keptOpen() throws {
         #expect(throws: UseLogRun.Failure.ended(.status(3), said: "broken")) {
             try run("echo broken >&2; setsid sleep 20 >&- & exit 3", timeout: .seconds(3600))
         }
     }
 
-    @Test("Runs the file that was checked, a script by its descriptor, even if the name is replaced meanwhile")
+    @Test("runs the file that was checked, even if another file replaces it under its name meanwhile")
     func replaced() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\necho checked $1\n", to: "uses")
@@ -116,14 +116,15 @@ struct UseLogProgramTests {
                 try UseLogRun(program, executable, variables: [:]).read { text += String(decoding: $0, as: UTF8.self) }
                 break
             } catch UseLogRun.Failure.notStarted where attempt < 100 {
-                // A program that another test starts has the script open for writing until its exec (ETXTBSY).
+                // A process that another test forks may have the script open for writing until its exec. The start
+                // then fails with ETXTBSY.
                 usleep(10_000)
             }
         }
         #expect(text == "checked one\n")
     }
 
-    @Test("Refuses a program that other users could change")
+    @Test("refuses a program that other users could change")
     func objections() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\n", to: "uses")
@@ -141,7 +142,7 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
         #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
-        // The path contains a link in a directory that other users can write to.
+        // A link on the path is in the directory `open`, which other users can write to after the change of its mode.
         let (open, safe) = (try FreshDirectory(), try FreshDirectory())
         try FileManager.default.createSymbolicLink(atPath: open.path("link"), withDestinationPath: directory.path)
         try FileManager.default.createSymbolicLink(

@@ -8,7 +8,7 @@ import Testing
 struct WorkerOutputTests {
     private typealias Line = WorkerOutput.Line
 
-    @Test("keeps some lines of each minute, counts the others, and cuts long ones")
+    @Test("keeps a limited number of lines of each minute, counts the others, and truncates long ones")
     func bounds() {
         var lines = WorkerOutput.KeptLines()
         let now = ContinuousClock.now
