@@ -124,7 +124,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("replaces a public key that an interrupted generation left with a new key pair")
+    @Test("replaces the public key left by an interrupted generation with a new key pair")
     func interrupted() async throws {
         let hsmToken = try await TokenDirectory()
         let first = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -215,7 +215,8 @@ import WorkerProtocol
             Issue.record("the key does not sign")
             return
         }
-        // SoftHSM may keep an empty object without a label and an identifier, which does not count.
+        // The label must occur twice, for the private and the public key. SoftHSM may keep an empty object without a
+        // label.
         let listing = try await hsmToken.tool(["--list-objects"]).output
         #expect(listing.components(separatedBy: "label:      paytokend audit\n").count == 3, "\(listing)")
     }

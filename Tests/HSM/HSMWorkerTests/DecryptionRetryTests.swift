@@ -25,13 +25,13 @@ import WorkerProtocol
             (5, "C_DeriveKey", .deviceMemory), (3, "C_DeriveKey", .sessionCount),
         ])
     func transient(_ times: Int, _ call: String, _ value: ReturnValue) throws {
-        let faltering = Faltering()
+        let failing = FailingTransaction()
         let harness = try OpenTokenHarness(
             FalteringTier { _, input in
-                faltering.applies(to: input) <= times ? Self.hsmToken(call, value) : nil
+                failing.attempt(input) <= times ? Self.hsmToken(call, value) : nil
             })
         let payment = try harness.payment()
-        faltering.victim = payment.keyMaterial
+        failing.keyMaterial = payment.keyMaterial
         var session = try harness.softHSM.openSession()
         #expect(try harness.decrypt(payment, in: &session).get() == payment.plaintext)
     }
@@ -39,33 +39,34 @@ import WorkerProtocol
     @Test("refuses a transaction whose tag the HSM token rejects three times, but not after two rejections")
     func refusals() throws {
         for (times, expected) in [(1, nil), (2, nil), (3, WorkerFailure.Kind.decryptionFailed)] {
-            let faltering = Faltering()
+            let failing = FailingTransaction()
             let harness = try OpenTokenHarness(
                 FalteringTier { _, input in
-                    guard faltering.applies(to: input) <= times else { return nil }
+                    guard failing.attempt(input) <= times else { return nil }
                     return .refused(CallError(call: "C_Decrypt", cause: .returned(.encryptedDataInvalid)))
                 })
             let payment = try harness.payment()
-            faltering.victim = payment.keyMaterial
+            failing.keyMaterial = payment.keyMaterial
             var session = try harness.softHSM.openSession()
             #expect(kind(harness.decrypt(payment, in: &session)) == expected)
         }
     }
 
-    @Test("refuses a transaction that alone causes an error, if the failing call uses its bytes")
+    @Test("refuses a transaction if it alone causes an error in a call that uses its bytes")
     func followsInput() throws {
         for (call, expected) in [
             ("C_Decrypt", WorkerFailure.Kind.decryptionFailed), ("C_UnwrapKey", .decryptionFailed),
-            // The point is on the curve, so the transaction's bytes cannot cause the error: the caller may try again.
+            // These calls do not depend on unchecked bytes: the worker has found the point to be on the curve. The caller
+            // may therefore try again.
             ("C_DeriveKey", .overloaded), ("C_DestroyObject", .overloaded),
         ] {
-            let faltering = Faltering()
+            let failing = FailingTransaction()
             let harness = try OpenTokenHarness(
                 FalteringTier { _, input in
-                    faltering.applies(to: input) < .max ? Self.hsmToken(call, .generalError) : nil
+                    failing.attempt(input) < .max ? Self.hsmToken(call, .generalError) : nil
                 })
             let payment = try harness.payment()
-            faltering.victim = payment.keyMaterial
+            failing.keyMaterial = payment.keyMaterial
             var session = try harness.softHSM.openSession()
             #expect(kind(harness.decrypt(payment, in: &session)) == expected, "\(call)")
             let other = try harness.payment()
@@ -75,27 +76,27 @@ import WorkerProtocol
 
     @Test("reports the HSM token as unavailable, and does not refuse the transaction, if every decryption fails")
     func dead() throws {
-        let isDead = Faltering()
+        let failing = FailingTransaction()
         let harness = try OpenTokenHarness(
-            FalteringTier { _, _ in isDead.victim.isEmpty ? nil : Self.hsmToken("C_Decrypt", .generalError) })
+            FalteringTier { _, _ in failing.keyMaterial.isEmpty ? nil : Self.hsmToken("C_Decrypt", .generalError) })
         let payment = try harness.payment()
-        isDead.victim = [1]
+        failing.keyMaterial = [1]
         var session = try harness.softHSM.openSession()
         #expect(kind(harness.decrypt(payment, in: &session)) == .hsmTokenUnavailable)
     }
 
     @Test("retries on a busy HSM token only until the deadline")
     func busy() throws {
-        let faltering = Faltering()
+        let failing = FailingTransaction()
         let harness = try OpenTokenHarness(
             FalteringTier { _, input in
-                faltering.applies(to: input) < .max ? Self.hsmToken("C_DeriveKey", .deviceMemory) : nil
+                failing.attempt(input) < .max ? Self.hsmToken("C_DeriveKey", .deviceMemory) : nil
             })
         let payment = try harness.payment()
-        faltering.victim = payment.keyMaterial
+        failing.keyMaterial = payment.keyMaterial
         var session = try harness.softHSM.openSession()
         let start = ContinuousClock.now
-        // The worker stops after three quarters of the timeout; the rest allows for a busy machine.
+        // The worker stops retrying after three quarters of the timeout. The rest is a margin for a busy machine.
         #expect(kind(harness.decrypt(payment, in: &session, callTimeout: 8000)) == .overloaded)
         #expect(ContinuousClock.now - start < .milliseconds(8000))
     }
@@ -105,7 +106,7 @@ import WorkerProtocol
         let harness = try OpenTokenHarness()
         var payment = try harness.payment()
         payment.keyMaterial[64] ^= 1
-        // A closed session fails any call to the HSM token.
+        // In a closed session, every call to the HSM token would fail.
         var session = Session(closedIn: harness.softHSM.slot)
         #expect(kind(harness.decrypt(payment, in: &session)) == .decryptionFailed)
         let isOpen = session.isOpen

@@ -50,7 +50,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "returns the same failure for every fault that an untrusted caller can cause, and continues",
+        "returns the same failure for every fault that an untrusted caller can cause, and continues to serve",
         arguments: TokenKind.installed)
     func callersFaults(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)

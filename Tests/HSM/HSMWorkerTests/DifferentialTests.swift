@@ -6,14 +6,14 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Comparison of every installed library with software that shares no code with the worker. For each payment token, all
-/// must return the same bytes or the same refusal. PAYTOKEND_DIFFERENTIAL_TOKENS sets the number of payment tokens, by
-/// default 240.
+/// Comparison of every installed library with software that shares no code with the worker. For each payment token, the
+/// libraries and the software must return the same plaintext or all refuse it. The environment variable
+/// PAYTOKEND_DIFFERENTIAL_TOKENS sets the number of payment tokens, which is 240 by default.
 @Suite(.serialized) struct DifferentialTests {
     private static let count =
         ProcessInfo.processInfo.environment["PAYTOKEND_DIFFERENTIAL_TOKENS"].flatMap { Int($0) } ?? 240
 
-    /// Faults, one of which is applied to every fifth payment token.
+    /// Faults of payment tokens. Every fifth payment token has one of them.
     private static let deviations: [Deviation] = [
         .badTag, .pointOffCurve, .otherMerchantIdentifier, .wrappedKeyWithLabel, .wrappedKeyWithSHA1,
         .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet, .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey,
@@ -25,7 +25,7 @@ import WorkerProtocol
         /// The expected plaintext, or nil for decryptionFailed.
         let plaintext: [UInt8]?
         let isRSA: Bool
-        let what: String
+        let name: String
     }
 
     private func cases(_ range: Range<Int>) throws -> [Case] {
@@ -55,11 +55,11 @@ import WorkerProtocol
                 otherInfo: isRSA ? [] : Array("\u{0D}id-aes256-GCMApple".utf8) + partyV, ciphertext: parts.data)
             return Case(
                 request: .decrypt(decryption), plaintext: plaintext, isRSA: isRSA,
-                what: "\(recipe.version) \(recipe.deviations.map(\.rawValue))")
+                name: "\(recipe.version) \(recipe.deviations.map(\.rawValue))")
         }
     }
 
-    /// A worker whose HSM token holds both merchants' keys, and that HSM token.
+    /// A worker whose HSM token has both merchants' keys, and the tiers that this HSM token must have.
     private struct TestedWorker {
         let name: String
         let worker: WorkerUnderTest
@@ -78,14 +78,14 @@ import WorkerProtocol
         }
     }
 
-    private func contenders() async throws -> [TestedWorker] {
-        var contenders: [TestedWorker] = []
+    private func workers() async throws -> [TestedWorker] {
+        var workers: [TestedWorker] = []
         for kind in TokenKind.installed {
-            contenders.append(try await TestedWorker("\(kind)", kind.fresh(), kind.tierECv1, kind.tierRSAv1))
+            workers.append(try await TestedWorker("\(kind)", kind.fresh(), kind.tierECv1, kind.tierRSAv1))
         }
         let scripted = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
-        contenders.append(try await TestedWorker("one-step KDF in the token", scripted, .a, .c))
-        return contenders
+        workers.append(try await TestedWorker("one-step KDF in the HSM token", scripted, .a, .c))
+        return workers
     }
 
     @Test(
@@ -93,29 +93,29 @@ import WorkerProtocol
         .timeLimit(.minutes(30))
     )
     func differential() async throws {
-        let contenders = try await contenders()
+        let workers = try await workers()
         var (opened, refused) = (0, 0)
         for start in stride(from: 0, to: Self.count, by: 40) {
             let cases = try cases(start..<min(start + 40, Self.count))
-            for contender in contenders { try await compare(cases, contender) }
+            for tested in workers { try await compare(cases, tested) }
             opened += cases.count { $0.plaintext != nil }
             refused += cases.count { $0.plaintext == nil }
         }
         #expect(opened > refused && refused > Self.count / 10)
     }
 
-    private func compare(_ cases: [Case], _ contender: TestedWorker) async throws {
+    private func compare(_ cases: [Case], _ tested: TestedWorker) async throws {
         for (number, testCase) in cases.enumerated() {
-            contender.worker.send(try testCase.request.encoded(identifier: UInt64(number) + 1_000_000))
+            tested.worker.send(try testCase.request.encoded(identifier: UInt64(number) + 1_000_000))
         }
         for _ in cases {
-            let (identifier, answer) = try #require(try await contender.worker.receive())
+            let (identifier, answer) = try #require(try await tested.worker.receive())
             let testCase = cases[Int(identifier) - 1_000_000]
             if let plaintext = testCase.plaintext {
-                let tier = testCase.isRSA ? contender.tierRSAv1 : contender.tierECv1
-                #expect(answer == .plaintext(plaintext, tier: tier), "\(contender.name): \(testCase.what)")
+                let tier = testCase.isRSA ? tested.tierRSAv1 : tested.tierECv1
+                #expect(answer == .plaintext(plaintext, tier: tier), "\(tested.name): \(testCase.name)")
             } else {
-                #expect(answer.failureKind == .decryptionFailed, "\(contender.name): \(testCase.what): \(answer)")
+                #expect(answer.failureKind == .decryptionFailed, "\(tested.name): \(testCase.name): \(answer)")
             }
         }
     }

@@ -6,7 +6,7 @@ import WorkerProtocol
 /// worker makes the same calls in the same order, regardless of the values that the HSM token returns.
 @Suite struct EqualFailuresTests {
     /// A method of restoring RSA_v1's key, and the HSM token's return values for wrong padding and for a wrong tag.
-    struct Habit: CustomTestStringConvertible, Sendable {
+    struct Behaviour: CustomTestStringConvertible, Sendable {
         enum Tier: String, CaseIterable, Sendable {
             case unwrapped = "C_UnwrapKey"
             case oaep = "C_Decrypt by OAEP"
@@ -19,15 +19,15 @@ import WorkerProtocol
 
         var testDescription: String { "\(tier.rawValue), padding \(padding), tag \(tag)" }
 
-        static var all: [Habit] {
+        static var all: [Behaviour] {
             let values = ["0x5", "0x6", "0x30", "0x40", "0x41"]
-            var habits = [Habit(tier: .bare, padding: "none", tag: "none")]
-            guard NSSTokenDirectory.isInstalled else { return habits }
+            var behaviours = [Behaviour(tier: .bare, padding: "none", tag: "none")]
+            guard NSSTokenDirectory.isInstalled else { return behaviours }
             for value in values {
-                habits += ["0x5", "0x40"].map { Habit(tier: .unwrapped, padding: value, tag: $0) }
-                habits.append(Habit(tier: .oaep, padding: value, tag: "none"))
+                behaviours += ["0x5", "0x40"].map { Behaviour(tier: .unwrapped, padding: value, tag: $0) }
+                behaviours.append(Behaviour(tier: .oaep, padding: value, tag: "none"))
             }
-            return habits
+            return behaviours
         }
 
         func hsmToken() async throws -> ScriptedToken {
@@ -45,7 +45,7 @@ import WorkerProtocol
         var call: String { tier == .unwrapped ? "C_UnwrapKey" : "C_Decrypt" }
     }
 
-    /// Returns the answer to a request and the calls to the HSM token that it caused.
+    /// Sends a request, and returns the answer and the calls to the HSM token that the request caused.
     private func calls(
         _ payment: EncryptedPayment, _ worker: WorkerUnderTest, _ hsmToken: ScriptedToken
     ) async throws -> (answer: WorkerAnswer, calls: [ScriptedToken.Call]) {
@@ -56,12 +56,12 @@ import WorkerProtocol
 
     @Test(
         "makes the same calls in the same order for wrong padding, a wrong tag and a wrong key size",
-        arguments: Habit.all)
-    func sameCalls(_ habit: Habit) async throws {
-        let hsmToken = try await habit.hsmToken()
+        arguments: Behaviour.all)
+    func sameCalls(_ behaviour: Behaviour) async throws {
+        let hsmToken = try await behaviour.hsmToken()
         let worker = try WorkerUnderTest(hsmToken)
         let description = try await worker.open(hsmToken, sessions: 1)
-        #expect(description.tierRSAv1 == (habit.tier == .unwrapped ? .a : .c))
+        #expect(description.tierRSAv1 == (behaviour.tier == .unwrapped ? .a : .c))
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         let key = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
 
@@ -91,11 +91,11 @@ import WorkerProtocol
             }
         }
         let first = failures[0].calls
-        #expect(first.contains { $0.function == habit.call })
+        #expect(first.contains { $0.function == behaviour.call })
         for (name, calls) in failures.dropFirst() {
             #expect(calls.map(\.function) == first.map(\.function), "\(name)")
             // Each function succeeds and fails equally often for every failure, so the amount of work is equal too.
-            if habit.tier == .unwrapped {
+            if behaviour.tier == .unwrapped {
                 let outcomes = [calls, first].map { $0.map { "\($0.function) \($0.value == 0)" }.sorted() }
                 #expect(outcomes[0] == outcomes[1], "\(name)")
             }

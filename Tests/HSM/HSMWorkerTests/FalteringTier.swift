@@ -14,8 +14,8 @@ final class FalteringTier: RestorationTier {
     private let calls = Mutex(0)
     private let fault: @Sendable (_ call: Int, Decryption) -> RestorationError?
 
-    /// Makes a tier that calls `fault` with each call's number, from 1, and input. The tier throws the returned error,
-    /// or decrypts if it is nil.
+    /// Makes a tier that passes the number of each call, from 1, and the call's input to `fault`. The tier throws the
+    /// error that `fault` returns, and decrypts if `fault` returns nil.
     init(_ fault: @escaping @Sendable (_ call: Int, Decryption) -> RestorationError?) {
         self.fault = fault
     }
@@ -34,21 +34,20 @@ final class FalteringTier: RestorationTier {
     }
 }
 
-/// The transaction that fails, and the number of attempts at it.
-final class Faltering: Sendable {
-    private let state = Mutex<(victim: [UInt8], tries: Int)>(([], 0))
+/// The transaction whose decryption must fail, and the number of attempts to decrypt it.
+final class FailingTransaction: Sendable {
+    private let state = Mutex<(keyMaterial: [UInt8], tries: Int)>(([], 0))
 
-    /// The key material of the failing transaction; empty while none fails.
-    var victim: [UInt8] {
-        get { state.withLock { $0.victim } }
-        set { state.withLock { $0.victim = newValue } }
+    /// The key material of the failing transaction; empty while all transactions succeed.
+    var keyMaterial: [UInt8] {
+        get { state.withLock { $0.keyMaterial } }
+        set { state.withLock { $0.keyMaterial = newValue } }
     }
 
-    /// Returns the number of attempts at the failing transaction including this one, or `Int.max` for any other
-    /// transaction.
-    func applies(to input: Decryption) -> Int {
+    /// Counts an attempt. Returns its number, from 1, for the failing transaction, and `Int.max` for any other one.
+    func attempt(_ input: Decryption) -> Int {
         state.withLock { state in
-            guard !state.victim.isEmpty, input.keyMaterial == state.victim else { return .max }
+            guard !state.keyMaterial.isEmpty, input.keyMaterial == state.keyMaterial else { return .max }
             state.tries += 1
             return state.tries
         }

@@ -94,11 +94,11 @@ import WorkerProtocol
         var payment = try EncryptedPayment(rsa: merchant.key.subjectPublicKeyInfo)
         let before = hsmToken.calls().count
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
-        // RSA_v1 has no otherInfo; a request for the same key with EC_v1's data must fail too.
+        // Only EC_v1 has an otherInfo. A request of the form of EC_v1 for the RSA key must fail too.
         payment.otherInfo = [1]
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
         #expect(hsmToken.calls().count == before)
-        // A worker that has not listed the key yet also refuses it.
+        // A worker that has not listed the key yet also refuses to decrypt with it.
         let later = try WorkerUnderTest(hsmToken)
         try await later.open(hsmToken, sessions: 1)
         let listed = hsmToken.calls().count
@@ -222,7 +222,7 @@ import WorkerProtocol
     }
 
     /// Runs `body` in a session of each installed library, which this process loads.
-    private func everywhere(_ body: (inout Session) throws -> Void) throws {
+    private func inEachLibrary(_ body: (inout Session) throws -> Void) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         try body(&session)
         if NSSSoftoken.isInstalled { try NSSSoftoken.alone(body) }
@@ -243,7 +243,7 @@ import WorkerProtocol
     }
 
     @Test("refuses to decrypt, unwrap or derive with an identity key even through PKCS#11 alone")
-    func identityOnly() throws { try everywhere(identityOnly) }
+    func identityOnly() throws { try inEachLibrary(identityOnly) }
 
     private func identityOnly(_ session: inout Session) throws {
         let (pair, key) = try pair(.identity, in: &session)
@@ -274,7 +274,7 @@ import WorkerProtocol
 
     @Test("refuses to sign with a processing key even through PKCS#11 alone", arguments: RestorationScheme.allCases)
     func processingOnly(_ scheme: RestorationScheme) throws {
-        try everywhere { session in try processingOnly(scheme, &session) }
+        try inEachLibrary { session in try processingOnly(scheme, &session) }
     }
 
     private func processingOnly(_ scheme: RestorationScheme, _ session: inout Session) throws {

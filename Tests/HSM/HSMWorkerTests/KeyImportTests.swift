@@ -130,8 +130,8 @@ import WorkerProtocol
     func brokenPair() async throws {
         let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.rsaMerchant
-        // The test changes one bit of the private exponent, which follows the public exponent 65537, and one of the
-        // coefficient, which is last. Calculation with either of them then fails.
+        // The test changes one bit of the private exponent, which follows the public exponent 65537. It also changes one
+        // bit of the coefficient, the last number. A calculation with either of these numbers then fails.
         var pkcs8 = merchant.key.pkcs8
         let publicExponent: [UInt8] = [2, 3, 1, 0, 1]
         let place = try #require(pkcs8.indices.first { pkcs8[$0...].starts(with: publicExponent) })

@@ -9,7 +9,8 @@ import WorkerProtocol
 
 @Suite("Listing keys in pages")
 struct KeyPagesTests {
-    /// Opens an HSM token with three keys. Each page contains one key, because the timeout allows no second one.
+    /// Opens an HSM token with three keys. A page of a listing has only one key, because the timeout of zero leaves no
+    /// time for a second one.
     private func harness() throws -> OpenTokenHarness {
         let harness = try OpenTokenHarness(callTimeout: 0)
         var session = try harness.softHSM.openSession()
@@ -51,8 +52,8 @@ struct KeyPagesTests {
         #expect(try hsmToken.listKeys(number, in: &session) == .keys([]))
     }
 
-    @Test("ends a listing when another begins")
-    func givenUp() throws {
+    @Test("ends a listing when another one begins")
+    func replaced() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
         guard case .keyPage(_, let first) = try harness.hsmToken.listKeys(nil, in: &session),
@@ -70,10 +71,10 @@ struct KeyPagesTests {
     func together() async throws {
         let meeting = ThreadBarrier()
         let harness = try OpenTokenHarness(
-            FalteringTier { _, _ in meeting.attend() ? nil : .input }, callTimeout: 0)
+            FalteringTier { _, _ in meeting.waitForOthers() ? nil : .input }, callTimeout: 0)
         var session = try harness.softHSM.openSession()
         for _ in 0..<5 { try OpenTokenHarness.store(Self.third(), in: &session) }
-        // The harness has already tested the first key. Without the cached keys, all six are tested.
+        // The harness has already tested one key. After the cached keys are dropped, the listing tests all six.
         harness.hsmToken.dropKeys()
         guard case .keyPage(let first, let number) = try harness.hsmToken.listKeys(nil, in: &session) else {
             Issue.record("six keys on one page")
@@ -92,7 +93,7 @@ struct KeyPagesTests {
                         }) {
                         case .keyPage(let page, let next)?: (found, number) = (found + page, next)
                         case .keys(let page)?: return found + page
-                        default: throw HarnessFailure(description: "the listing was given up")
+                        default: throw HarnessFailure(description: "the listing ended early")
                         }
                     }
                 }
@@ -200,7 +201,7 @@ private final class ThreadBarrier: @unchecked Sendable {
     }
 
     /// Waits for the other threads. Returns false if they do not arrive within a minute.
-    func attend() -> Bool {
+    func waitForOthers() -> Bool {
         condition.lock()
         defer { condition.unlock() }
         guard present < wanted else { return true }

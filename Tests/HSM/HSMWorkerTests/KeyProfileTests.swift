@@ -6,7 +6,7 @@ import WorkerProtocol
 
 /// Forms of templates that HSM tokens accept, which the worker finds by trial.
 @Suite struct KeyProfileTests {
-    /// CKA_UNWRAP and CKA_SIGN_RECOVER.
+    /// The attribute types CKA_UNWRAP and CKA_SIGN_RECOVER.
     private static let (unwrap, signRecover) = ("0x107", "0x109")
 
     private func opened(_ hsmToken: ScriptedToken) async throws -> (WorkerUnderTest, HSMTokenDescription) {
@@ -15,7 +15,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "imports keys into an HSM token that wants the private key first, or refuses an attribute that is not needed",
+        "imports keys into an HSM token that requires the private key first, or refuses an unnecessary attribute",
         arguments: [
             "private-key-first", "refuse-attribute C_CreateObject \(unwrap)",
             "refuse-attribute C_CreateObject \(signRecover)",
@@ -34,7 +34,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("asks first, for the second key, in the form that the HSM token accepted for the first")
+    @Test("begins with the form of the template that the HSM token accepted for the previous key")
     func remembers() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await opened(hsmToken)
@@ -46,7 +46,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_CreateObject").count { $0.value == 0x13 } == refused)
     }
 
-    @Test("leaves nothing, and reports the first refusal, if the HSM token accepts no form")
+    @Test("leaves no object, and reports the first refusal, if the HSM token accepts no form of the template")
     func noForm() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await opened(hsmToken)

@@ -6,8 +6,8 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The temporary right of a processing key to sign only its own certificate request, for each method that HSM tokens
-/// offer.
+/// The temporary right of a processing key to sign its own certificate request, in each way in which an HSM token can
+/// grant it.
 @Suite struct LentSigningRightTests {
     private static let merchant = "merchant.com.example.lent"
     // The attribute 0x108 is CKA_SIGN.
@@ -47,7 +47,7 @@ import WorkerProtocol
         return found.split(separator: ":")[1].trimmingCharacters(in: .whitespaces)
     }
 
-    private func restoring(_ algorithm: KeyAlgorithm) -> String { algorithm == .ec ? "derive" : "decrypt, unwrap" }
+    private func decryptionUses(_ algorithm: KeyAlgorithm) -> String { algorithm == .ec ? "derive" : "decrypt, unwrap" }
 
     @Test("signs with a copy of the key, and never changes the stored key", arguments: kinds)
     func byCopy(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
@@ -61,7 +61,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "gives the stored key the right to sign and removes it again if the HSM token lets no copy sign",
+        "gives the stored key the right to sign, and removes the right again, if the HSM token lets no copy sign",
         arguments: kinds)
     func byChange(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let real = try await kind.fresh()
@@ -70,7 +70,7 @@ import WorkerProtocol
         let key = try await worker.generate(algorithm, for: Self.merchant)
         _ = try await request(for: key, worker)
         #expect(hsmToken.calls("C_GenerateKeyPair").count == 1)
-        if let softHSM = real as? TokenDirectory { #expect(try await usage(softHSM) == restoring(algorithm)) }
+        if let softHSM = real as? TokenDirectory { #expect(try await usage(softHSM) == decryptionUses(algorithm)) }
     }
 
     @Test(
@@ -83,9 +83,9 @@ import WorkerProtocol
         let key = try await worker.generate(.rsa, for: Self.merchant)
         let changes = hsmToken.calls("C_SetAttributeValue").count
         _ = try await request(for: key, worker)
-        // The worker gave the stored key the right and removed it.
+        // The worker gave the stored key the right to sign, and then removed the right.
         #expect(hsmToken.calls("C_SetAttributeValue").count == changes + 2)
-        #expect(try await usage(softHSM) == restoring(.rsa))
+        #expect(try await usage(softHSM) == decryptionUses(.rsa))
     }
 
     @Test("removes the right to sign even after a failed signature", arguments: [KeyAlgorithm.ec, .rsa])
@@ -96,7 +96,7 @@ import WorkerProtocol
         let key = try await worker.generate(algorithm, for: Self.merchant)
         try hsmToken.play(Self.noCopy, "fault C_Sign always return=0x6")
         await #expect(throws: WorkerFailure.self) { try await request(for: key, worker) }
-        #expect(try await usage(softHSM) == restoring(algorithm))
+        #expect(try await usage(softHSM) == decryptionUses(algorithm))
     }
 
     @Test(
@@ -108,7 +108,7 @@ import WorkerProtocol
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try await worker.generate(algorithm, for: Self.merchant)
         #expect(key.use == .processing)
-        // The first pair could not sign and was destroyed.
+        // The first key pair could not sign, so the worker destroyed it and generated another one.
         #expect(hsmToken.calls("C_GenerateKeyPair").count == 2)
         #expect(try await worker.keys() == [key])
         #expect(try await usage(softHSM).contains("sign"))
@@ -116,14 +116,14 @@ import WorkerProtocol
         // From here on, the HSM token permits the worker to remove the right.
         try hsmToken.play(Self.noCopy)
         #expect(try await store(request, of: key, worker) == .done)
-        #expect(try await usage(softHSM) == restoring(algorithm))
+        #expect(try await usage(softHSM) == decryptionUses(algorithm))
         // On an HSM token that grants no temporary right, the key can no longer sign.
         try hsmToken.play(Self.noCopy, Self.noChange)
         let again = await #expect(throws: WorkerFailure.self) { try await self.request(for: key, worker) }
         #expect(again?.kind == .importRefused)
     }
 
-    @Test("signs the request of an earlier version's key, which may sign, and removes the right with the certificate")
+    @Test("signs with an earlier version's key, which may sign, and removes the right when it stores the certificate")
     func earlierVersion() async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)

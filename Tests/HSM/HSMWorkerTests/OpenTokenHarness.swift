@@ -51,7 +51,7 @@ final class OpenTokenHarness: Sendable {
         try EncryptedPayment.ec()
     }
 
-    /// Handles one request in a session. Blocks until it is complete.
+    /// Decrypts a payment in a session, and blocks until the result is known.
     func decrypt(
         _ payment: EncryptedPayment, in session: inout Session, callTimeout: UInt32 = 10_000
     ) -> Result<[UInt8], WorkerFailure> {

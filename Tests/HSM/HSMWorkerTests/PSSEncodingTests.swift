@@ -21,12 +21,12 @@ import Testing
         let testGroups: [Group]
     }
 
-    /// Returns MGF1 with SHA-256 (RFC 8017 §B.2.1) for outputs of fewer than 256 hashes.
+    /// Returns the first `count` bytes of MGF1 with SHA-256 (RFC 8017 §B.2.1), at most 255 hashes.
     private func mask(_ seed: [UInt8], _ count: Int) -> [UInt8] {
         Array((0..<UInt8((count + 31) / 32)).flatMap { SHA256.hash(data: seed + [0, 0, 0, $0]) }.prefix(count))
     }
 
-    /// Returns the result of the RSA operation with the public key, which openssl computes.
+    /// Returns the encoded message of a signature, to which openssl applies the RSA operation with the public key.
     private func encoding(of signature: [UInt8], _ publicKey: String) async throws -> [UInt8] {
         let result = try await Program.run(
             Program.installed("sh"),
@@ -74,7 +74,8 @@ import Testing
         #expect(encodings.allSatisfy { $0.count == 256 && $0[0] < 0x80 && $0.last == 0xBC })
         #expect(Set((0..<64).map { _ in PSSEncoding.makeSalt() }).count == 64)
         #expect(PSSEncoding.makeSalt().count == 32)
-        // The modulus has one bit more than whole bytes, so the encoding is a byte shorter and begins with zero.
+        // A modulus of 2049 bits has 257 bytes, but the encoded message has only 256 (RFC 8017 §8.1.1). The encoding
+        // therefore begins with a zero byte.
         #expect(PSSEncoding.encode(digest: digest, modulusBits: 2049).first == 0)
         #expect(PSSEncoding.encode(digest: digest, modulusBits: 2049).count == 257)
     }

@@ -27,7 +27,7 @@ import Testing
     @Test("refuses a change of any bit before the private number, except the bit that distinguishes the two versions")
     func bitFlips() throws {
         let pkcs8 = try SharedForge.ecMerchant.key.pkcs8
-        // The headers and the algorithm have 36 octets. The version of PKCS#8 is the sixth octet.
+        // The headers and the algorithm have 36 octets. The lowest bit of the sixth octet distinguishes the versions.
         for bit in 0..<36 * 8 {
             var changed = pkcs8
             changed[bit / 8] ^= 1 << UInt8(bit % 8)

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import HSMWorker
 
 @Suite struct RefusedLoginTests {
-    private struct Place {
+    private struct Setup {
         let hsmToken: TokenDirectory
         var file: String { hsmToken.directory.path("refused") }
 
@@ -29,63 +29,63 @@ import WorkerProtocol
         "does not retry a refused PIN in a later worker until the right PIN has been accepted"
     )
     func remembers() async throws {
-        let place = Place(hsmToken: try await TokenDirectory())
-        try place.set("99887766")
-        let first = try #require(try await place.failure())
+        let setup = Setup(hsmToken: try await TokenDirectory())
+        try setup.set("99887766")
+        let first = try #require(try await setup.failure())
         #expect(first.kind == .loginRefused && first.message.contains("C_Login: CKR_PIN_INCORRECT"))
         for _ in 0..<2 {
-            let again = try #require(try await place.failure())
+            let again = try #require(try await setup.failure())
             #expect(again.kind == .loginRefused)
-            #expect(!again.message.contains("C_Login") && again.message.contains(place.file), "\(again.message)")
+            #expect(!again.message.contains("C_Login") && again.message.contains(setup.file), "\(again.message)")
         }
-        try place.set("88776655")
-        #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
-        try place.set("99887766")
-        #expect(try await place.failure()?.message.contains("C_Login") == false)
-        try place.set(TokenDirectory.pin)
-        #expect(try await place.failure() == nil)
-        try place.set("99887766")
-        #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+        try setup.set("88776655")
+        #expect(try await setup.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+        try setup.set("99887766")
+        #expect(try await setup.failure()?.message.contains("C_Login") == false)
+        try setup.set(TokenDirectory.pin)
+        #expect(try await setup.failure() == nil)
+        try setup.set("99887766")
+        #expect(try await setup.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
     }
 
     @Test("stores the refusal without the PIN in a file only its owner can read, whose removal permits one more try")
     func file() async throws {
-        let place = Place(hsmToken: try await TokenDirectory())
-        try place.set("99887766")
-        _ = try await place.failure()
-        let attributes = try FileManager.default.attributesOfItem(atPath: place.file)
+        let setup = Setup(hsmToken: try await TokenDirectory())
+        try setup.set("99887766")
+        _ = try await setup.failure()
+        let attributes = try FileManager.default.attributesOfItem(atPath: setup.file)
         #expect(attributes[.posixPermissions] as? Int == 0o600)
-        let text = try String(contentsOfFile: place.file, encoding: .utf8)
+        let text = try String(contentsOfFile: setup.file, encoding: .utf8)
         #expect(!text.contains("99887766"))
         #expect(text.split(separator: "\n").count == 3)
-        try FileManager.default.removeItem(atPath: place.file)
-        #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+        try FileManager.default.removeItem(atPath: setup.file)
+        #expect(try await setup.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
     }
 
     @Test("replaces a damaged refusal file, and opens the HSM token even if the file cannot be written")
     func damaged() async throws {
-        let place = Place(hsmToken: try await TokenDirectory())
-        try place.hsmToken.directory.write("something else\n", to: "refused")
-        #expect(try await place.failure() == nil)
-        try place.set("99887766")
-        _ = try await place.failure()
-        #expect(try await place.failure()?.message.contains("C_Login") == false)
+        let setup = Setup(hsmToken: try await TokenDirectory())
+        try setup.hsmToken.directory.write("something else\n", to: "refused")
+        #expect(try await setup.failure() == nil)
+        try setup.set("99887766")
+        _ = try await setup.failure()
+        #expect(try await setup.failure()?.message.contains("C_Login") == false)
 
-        let other = Place(hsmToken: try await TokenDirectory())
+        let other = Setup(hsmToken: try await TokenDirectory())
         try other.hsmToken.directory.makeDirectory("refused")
         #expect(try await other.failure() == nil)
     }
 
     @Test("makes no login after a wrong PIN while a refusal cannot be stored")
     func countLow() async throws {
-        let place = Place(hsmToken: try await TokenDirectory())
-        try place.set("99887766")
-        _ = try await place.failure()
-        try FileManager.default.removeItem(atPath: place.file)
-        try place.hsmToken.directory.makeDirectory("refused")
+        let setup = Setup(hsmToken: try await TokenDirectory())
+        try setup.set("99887766")
+        _ = try await setup.failure()
+        try FileManager.default.removeItem(atPath: setup.file)
+        try setup.hsmToken.directory.makeDirectory("refused")
         // After the wrong PIN above, SoftHSM sets CKF_USER_PIN_COUNT_LOW.
-        try place.set(TokenDirectory.pin)
-        let failure = try #require(try await place.failure())
+        try setup.set(TokenDirectory.pin)
+        let failure = try #require(try await setup.failure())
         #expect(failure.kind == .loginRefused)
         #expect(failure.message.contains("CKF_USER_PIN_COUNT_LOW") && !failure.message.contains("C_Login"))
     }

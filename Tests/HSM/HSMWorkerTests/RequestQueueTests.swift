@@ -88,7 +88,7 @@ private final class Taken: Sendable {
     var all: [UInt64] { identifiers.withLock { $0 } }
 }
 
-/// Runs `body` in a new thread, because it blocks.
+/// Runs `body` in a new thread, because `body` blocks.
 private func onThread(_ body: @escaping @Sendable () -> Void) async {
     await withCheckedContinuation { continuation in
         Thread {

@@ -73,7 +73,7 @@ import WorkerProtocol
         }
     }
 
-    /// Returns the first DER element, whole and without its header.
+    /// Returns the first DER element in the bytes, both with and without its header.
     private func element(_ bytes: ArraySlice<UInt8>) -> (whole: [UInt8], content: ArraySlice<UInt8>) {
         let start = bytes.startIndex
         var header = 2

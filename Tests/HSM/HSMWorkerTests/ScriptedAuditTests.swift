@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The audit key and the stored audit checkpoint on an HSM token that fails at the worst moment.
+/// The audit key and the stored audit checkpoint on an HSM token that fails during a change of them.
 @Suite struct ScriptedAuditTests {
     private let identifier = (0..<16).map { UInt8($0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
@@ -99,7 +99,7 @@ import WorkerProtocol
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
-        // Another key would have the same fault, so a retry generates none.
+        // Another key would have the same fault, so a repeated request generates no key.
         let made = hsmToken.calls("C_GenerateKeyPair").count
         #expect(try await worker.call(.createAuditKey(identifier: identifier)) == answer)
         #expect(hsmToken.calls("C_GenerateKeyPair").count == made)
@@ -111,7 +111,7 @@ import WorkerProtocol
     }
 
     @Test("does not list or use an audit key that the HSM token reports as imported")
-    func broughtIn() async throws {
+    func importedKey() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
         try hsmToken.play("keys-not-local")

@@ -95,7 +95,7 @@ import WorkerProtocol
     @Test("measures the wait for a busy HSM token from the time at which the call gets a session, not from its arrival")
     func waitedInWorker() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
-        // A call may be tried again within three quarters of the timeout, which is 1.5 s.
+        // The worker repeats a call within three quarters of the timeout, which is 1.5 s.
         let worker = try await serving(hsmToken, callTimeout: 2000)
         let (first, second) = (try EncryptedPayment.ec(), try EncryptedPayment.ec())
         // The second call waits longer than 1.5 s for the only session. The HSM token is then busy once.
@@ -205,7 +205,7 @@ import WorkerProtocol
         for _ in 0..<120 {
             let (identifier, answer) = try #require(try await worker.receive())
             let payment = try #require(expected[identifier])
-            // The worker may postpone a transaction with repeated errors, but must not refuse it finally.
+            // After repeated errors, the worker may let the caller try again later, but must not refuse the transaction.
             if [.overloaded, .hsmTokenUnavailable].contains(answer.failureKind) { continue }
             #expect(answer == .plaintext(payment.plaintext, tier: .c))
             opened += 1

@@ -26,7 +26,7 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         try hsmToken.play(instructions)
         let (worker, description) = try await serving(hsmToken)
-        // The two versions have different tiers on one HSM token.
+        // EC_v1 and RSA_v1 have different tiers on this HSM token.
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
         #expect(description.shortcomings.isEmpty)
         try await worker.mustImport(SharedForge.ecMerchant, description)
@@ -148,7 +148,7 @@ import WorkerProtocol
             try String(contentsOfFile: directory.path("syslog"), encoding: .utf8).split(separator: "\n")
         }
         #expect(try lines() == ["syslog: from here on"])
-        // An import and a listing write nothing either.
+        // An import and a listing cause no syslog message either.
         try await worker.mustImport(SharedForge.ecMerchant, description)
         _ = try await worker.keys()
         #expect(try lines() == ["syslog: from here on"])
@@ -166,14 +166,14 @@ import WorkerProtocol
         #expect(try await serving(hsmToken).1.tierECv1 == .c)
     }
 
-    /// An HSM token that this host can simulate, with its tiers for EC_v1 and RSA_v1.
-    enum Stand: String, CaseIterable, CustomTestStringConvertible {
+    /// An HSM token that this host can provide or simulate. The raw value names its tiers for EC_v1 and RSA_v1.
+    enum SimulatedToken: String, CaseIterable, CustomTestStringConvertible {
         case softHSM = "C and C"
         case oneStep = "A and C"
         case nss = "B and A"
 
         var testDescription: String { rawValue }
-        static var possible: [Stand] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
+        static var possible: [SimulatedToken] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
 
         func hsmToken() async throws -> ScriptedToken {
             switch self {
@@ -194,11 +194,11 @@ import WorkerProtocol
 
     @Test(
         "fails with decryption_failed for every invalid input at every tier, without repairs of sessions or logins",
-        arguments: Stand.possible)
-    func untrustedInput(_ stand: Stand) async throws {
-        let hsmToken = try await stand.hsmToken()
+        arguments: SimulatedToken.possible)
+    func untrustedInput(_ simulated: SimulatedToken) async throws {
+        let hsmToken = try await simulated.hsmToken()
         let (worker, description) = try await serving(hsmToken)
-        #expect(description.tierECv1 == stand.tiers.ec && description.tierRSAv1 == stand.tiers.rsa)
+        #expect(description.tierECv1 == simulated.tiers.ec && description.tierRSAv1 == simulated.tiers.rsa)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         let before = hsmToken.calls().count
@@ -215,7 +215,7 @@ import WorkerProtocol
                 #expect(answer.failureKind == .decryptionFailed, "\(what): \(answer)")
             }
             for (payment, tier) in [
-                (try EncryptedPayment.ec(), stand.tiers.ec), (try EncryptedPayment.rsa(), stand.tiers.rsa),
+                (try EncryptedPayment.ec(), simulated.tiers.ec), (try EncryptedPayment.rsa(), simulated.tiers.rsa),
             ] {
                 #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: tier))
             }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Self-tests on an HSM token that makes stored key pairs only, as a TPM does, which the scripted module simulates.
+/// Self-tests on an HSM token that makes only stored key pairs, like a TPM. The scripted module simulates this HSM token.
 @Suite struct StoredTestPairTests {
     private static let names: Set = ["EC_v1", "RSA_v1", "TLS"]
 
@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(try await later.keys().count == 2)
     }
 
-    @Test("names the mechanism that is lacking for a version, and serves the other one")
+    @Test("names the mechanism that is lacking for one version, and serves the other version")
     func lacking() async throws {
         let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "stored-keys-only", "fault C_DeriveKey always return=0x70")
@@ -75,7 +75,7 @@ import WorkerProtocol
         #expect(pairsMade(failing) == 0)
     }
 
-    @Test("removes the test pairs on request, and nothing else")
+    @Test("removes the test pairs on request, and no other key")
     func removed() async throws {
         let directory = try await TokenDirectory()
         let hsmToken = try ScriptedToken(directory, "stored-keys-only")

@@ -10,7 +10,7 @@ import WorkerProtocol
 @Suite struct TLSSignatureTests {
     private static let merchant = "merchant.com.example.identity"
 
-    /// Mechanisms that the scripted module refuses.
+    /// Instructions to the scripted module to refuse a mechanism.
     private enum Refused {
         static let pssHashing = "refuse-mechanism C_SignInit 0x43"
         static let pss = "refuse-mechanism C_SignInit 0xD"
@@ -44,8 +44,8 @@ import WorkerProtocol
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message), padding: padding)
     }
 
-    /// Returns true if openssl accepts the signature. RSASSA-PSS requires SHA-256, MGF1-SHA256 and a salt of exactly 32
-    /// bytes.
+    /// Returns true if openssl accepts the signature. For RSASSA-PSS, openssl then requires SHA-256, MGF1-SHA256 and a
+    /// salt of exactly 32 bytes.
     private func opensslAccepts(
         _ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription,
         _ algorithm: TLSSignatureAlgorithm = .pssSHA256
@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(try await worker.generate(.rsa, for: Self.merchant).use == .processing)
     }
 
-    @Test("offers only PKCS #1 on an HSM token without PSS and bare RSA, and names what is lacking")
+    @Test("offers only PKCS #1 on an HSM token with neither PSS nor bare RSA, and names what is lacking")
     func withoutPSS() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pss, Refused.bare)
         let (worker, description, key) = try await serving(hsmToken)
@@ -205,7 +205,7 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
         // The same error comes three times in succession. Between these attempts, the worker closes the session,
-        // because the failed call left it in the middle of a signature. The worker then signs with a test key, which
+        // because the failed call left a signature unfinished in it. The worker then signs with a test key, which
         // succeeds.
         try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
         let answer = try await worker.signTLS(key.identifier)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The use of a key whose generation was interrupted. The worker never finishes it for the other use.
+/// The use of a key whose generation was interrupted. The worker never finishes the generation for the other use.
 @Suite struct UnfinishedUseTests {
     private static let merchant = "merchant.com.example.unfinished"
 
@@ -46,7 +46,8 @@ import WorkerProtocol
         #expect(made.use == other && made.subjectPublicKeyInfo != left.subjectPublicKeyInfo)
         let finished = try await later.generate(.rsa, use, for: Self.merchant, onlyFinishes: true)
         #expect(finished.use == use)
-        // If the worker already changed the private key's CKA_ID, it does not find the public key.
+        // If the killed worker had already changed the private key's CKA_ID, the next worker lists the key without its
+        // public key.
         #expect(
             left.subjectPublicKeyInfo.isEmpty
                 ? finished.identifier == left.identifier : finished.subjectPublicKeyInfo == left.subjectPublicKeyInfo)
@@ -70,7 +71,8 @@ import WorkerProtocol
     func earlierVersion() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, for: Self.merchant)
-        // Earlier versions used eight random bytes after the common beginning, without a use.
+        // In earlier versions, eight random bytes followed the common beginning of an unfinished CKA_ID. They did not
+        // state a use.
         try await setIdentifier(
             KeyGeneration.unfinishedIdentifier + Array("identity".utf8), of: key, ["pubkey", "privkey"], hsmToken)
         let worker = try await WorkerUnderTest.serving(hsmToken)

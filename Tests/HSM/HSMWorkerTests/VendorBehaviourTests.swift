@@ -5,8 +5,8 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The behaviour of a vendor's HSM or library as its users or its vendor describe it in public. The scripted module
-/// plays it in front of SoftHSM; no vendor's hardware is involved.
+/// The behaviour of a vendor's HSM or library, as its users or its vendor have reported it in public. The scripted module
+/// in front of SoftHSM simulates it; no vendor's hardware is involved.
 struct VendorBehaviour: Sendable, CustomTestStringConvertible {
     let name: String
     /// The public report or document.
@@ -46,7 +46,7 @@ struct VendorBehaviourTests {
     }
 
     @Test(
-        "serves what the HSM token allows, and gives the lacking mechanism for the rest",
+        "serves the versions that the HSM token allows, and gives the lacking mechanism for the others",
         arguments: [
             Opening(
                 vendor: VendorBehaviour(
@@ -118,7 +118,7 @@ struct VendorBehaviourTests {
     // MARK: While it serves
 
     @Test(
-        "decrypts the payment through a fault of the session within the same call",
+        "decrypts the payment in the same call despite a fault of the session",
         arguments: [
             VendorBehaviour(
                 "Luna SA: CKR_SESSION_HANDLE_INVALID now and then",

@@ -110,8 +110,8 @@ final class WorkerUnderTest: Sendable {
     }
 
     func importKey(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws -> WorkerAnswer {
-        // The name is unique, because NSS's database refuses a second certificate with the same CKA_LABEL and another
-        // subject.
+        // Each merchant has its own label, because NSS's database refuses a second certificate with the same CKA_LABEL
+        // and another subject.
         try await importKey(
             pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, hsmToken, label: merchant.merchant.identifier)
     }
@@ -129,7 +129,7 @@ final class WorkerUnderTest: Sendable {
                     encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
     }
 
-    /// Imports a merchant's key and certificate. Throws the reason on failure.
+    /// Imports a merchant's key and certificate. Throws the worker's answer as `Unexpected` on failure.
     func mustImport(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws {
         let answer = try await importKey(merchant, hsmToken)
         guard answer == .done else { throw Unexpected(description: "\(answer)") }
