@@ -28,7 +28,7 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 500))?.name == "two")
     }
 
-    @Test("counts together the accounts that a rule admits by group and those that no rule admits")
+    @Test("counts accounts together that one rule admits by group, and accounts together that no rule admits")
     func unnamedAccounts() {
         let policy = policy(
             AccessRule(name: "one", user: alice, roles: [.decrypt]),
@@ -85,7 +85,7 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 991, gid: 0)) == nil)
     }
 
-    @Test("makes audit and admin imply monitor, and no role any other")
+    @Test("makes audit and admin imply monitor, and lets no other role imply one")
     func implications() {
         let expected: [(Set<Role>, Set<Role>)] = [
             ([.decrypt], [.decrypt]), ([.monitor], [.monitor]), ([.audit], [.audit, .monitor]),
@@ -142,9 +142,9 @@ struct AccessPolicyTests {
         #expect(!pattern.matches(String(repeating: "a", count: 4_000)))
     }
 
-    @Test("treats a uid without an account as a person only if a rule names it: subordinate uids keep groups")
+    @Test("treats a uid without an account as a person only if a rule names it, because subordinate uids keep groups")
     func subordinateUIDs() async throws {
-        // No range of accounts contains 4,294,000,000.
+        // The uid 4,294,000,000 belongs to no account.
         let outsider = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
         let group = Account(name: "staff", id: 500)
         let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: outsider))

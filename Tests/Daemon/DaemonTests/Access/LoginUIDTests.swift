@@ -10,7 +10,7 @@ import Testing
 
 @Suite("The login uid of the process that connected")
 struct LoginUIDTests {
-    /// A process whose state in successive reads the test determines.
+    /// A process with a given login uid. Each read of its state returns the next of the given states.
     private final class ScriptedProcess: ConnectedProcess {
         private let lives: Mutex<[ProcessLife?]>
         private let text: String?
@@ -48,7 +48,7 @@ struct LoginUIDTests {
         #expect(LoginUID(of: ScriptedProcess(text), isKept: true) == .unreadable)
     }
 
-    @Test("is unset where the kernel keeps none, whether or not the process still runs")
+    @Test("is unset if the kernel keeps no login uids, even for a process that has ended")
     func notKept() {
         #expect(LoginUID(of: ScriptedProcess(nil, lives: []), isKept: false) == .unset)
     }
@@ -98,7 +98,7 @@ struct LoginUIDTests {
         #expect(peer.comm == nil)
     }
 
-    @Test("is the process's own for a peer whose process runs")
+    @Test("is that of the peer's process while the process runs")
     func runningPeer() async throws {
         let waiting = try Waiting()
         defer { close(waiting.descriptor) }
@@ -123,7 +123,7 @@ struct LoginUIDTests {
         #expect(LoginUID(of: numbered, isKept: true) == .unreadable)
     }
 
-    @Test("is unknown for a zombie, although its file still exists")
+    @Test("is unknown for a zombie, although the file with its login uid still exists")
     func zombie() async throws {
         let script = "import os, signal\npid = os.fork()\npid or os._exit(0)\nprint(pid, flush=True)\nsignal.pause()"
         let parent = try RunningProgram(Program.installed("python3"), ["-B", "-c", script])

@@ -13,7 +13,7 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// The daemon's checks of a decision before it changes an HSM token. The ledger repeats these checks.
+/// The checks of a decision that the daemon makes before it changes an HSM token. The ledger repeats these checks.
 @Suite("Decisions on approvals")
 struct ApprovalDecisionTests {
     private let directory: FreshDirectory
@@ -102,7 +102,7 @@ struct ApprovalDecisionTests {
         #expect(refusal?.code == .approvalInvalid)
         #expect(refusal?.message == ApprovalConflict.expired.description)
         #expect(hsmToken.keyCount == 1)
-        // The ledger contains no plan for the key of the next change either.
+        // The ledger contains no planned audit key either.
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 
@@ -173,8 +173,8 @@ struct ApprovalDecisionTests {
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
-    @Test("rejects an unknown person's request that the rule binds, and lets root, whom it does not bind, act")
-    func requestByUnknownPerson() async throws {
+    @Test("rejects a request by an unknown person whom the two-person rule binds, but not one by root")
+    func unknownAsks() async throws {
         let refusal = await #expect(throws: Refusal.self) { _ = try await ask(by: staff(1001, login: .unreadable)) }
         #expect(refusal?.code == .forbidden)
         #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)

@@ -79,11 +79,11 @@ struct AuditKeyChangeTests {
             return
         }
         await fixture.check.run()
-        #expect(fixture.check.finding?.fault == nil, "the daemon's own look knows both keys")
+        #expect(fixture.check.finding?.fault == nil, "the daemon's own check knows both keys")
         // The old key alone must not verify checkpoints that the new key signed.
         var verifier = ChainVerifier(keys: CheckpointKeys([from]), heads: [])
         for try await page in fixture.ledger.export() { verifier.consume(page.bytes[...]) }
-        if case .intact = verifier.verdict() { Issue.record("the old key alone vouches for the new one's seals") }
+        if case .intact = verifier.verdict() { Issue.record("the old key alone verifies the new key's checkpoints") }
 
         let lines = try await fixture.ledger.records(AuditFilter(), order: .newestFirst, after: nil, limit: 100).records
             .map { String(decoding: $0.line, as: UTF8.self) }

@@ -9,8 +9,8 @@ import Testing
 
 @testable import Daemon
 
-/// The comparison of the daemon's clock with the ledger, and the acceptance of the clock after a wrong one has affected
-/// the ledger.
+/// The comparison of the daemon's clock with the ledger, and the acceptance of the present clock after a wrong clock has
+/// affected the ledger.
 @Suite("Accepting a clock")
 struct ClockAcceptanceTests {
     private static let noon = RecordFixture.noon
@@ -68,7 +68,7 @@ struct ClockAcceptanceTests {
         }
     }
 
-    @Test("reports a clock before the forgotten claims with its own code and end time, and measures the difference")
+    @Test("reports with its own code a clock that is earlier than the forgotten claims, and measures the difference")
     func forgotten() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         #expect(try await acceptance.ledgerClock.compare().reasons.isEmpty)
@@ -82,7 +82,7 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("reports a clock that is more than the window before the newest record, and not one within it")
+    @Test("reports a clock that is earlier than the newest record by more than the window")
     func behind() async throws {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
@@ -196,7 +196,7 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("requires a second person for staff, and binds the approval to what was found")
+    @Test("requires a second person for staff, and binds the approval to the state that was found")
     func twoPersons() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         let ahead = Self.noon + 300 * Self.day

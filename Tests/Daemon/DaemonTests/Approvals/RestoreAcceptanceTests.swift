@@ -28,7 +28,7 @@ struct RestoreAcceptanceTests {
         return new
     }
 
-    private func tried(_ fixture: RecordFixture) async throws(Refusal) -> RestoreAcceptance.Outcome {
+    private func dryRunOutcome(_ fixture: RecordFixture) async throws(Refusal) -> RestoreAcceptance.Outcome {
         try await RestoreAcceptance(
             gate: fixture.gate, rule: TwoPersonRule(people: 2, expire: .seconds(60)), recorder: fixture.recorder,
             clock: WallClock { RecordFixture.noon }
@@ -37,11 +37,11 @@ struct RestoreAcceptanceTests {
             draft: AuditDraft())
     }
 
-    @Test("a dry run answers the positions of ledger and HSM token, and changes nothing")
+    @Test("returns the positions of ledger and HSM token in a dry run, and changes nothing")
     func dryRun() async throws {
         let fixture = try await lost()
         let before = try await fixture.ledger.head().sequence
-        let outcome = try await tried(fixture)
+        let outcome = try await dryRunOutcome(fixture)
         guard case .wouldAccept(let ledgerSequence, let remembered?) = outcome else {
             Issue.record("\(outcome)")
             return
@@ -56,12 +56,12 @@ struct RestoreAcceptanceTests {
     @Test("refuses a dry run where it would refuse the acceptance: with a window off, or with nothing to accept")
     func refusedDryRun() async throws {
         let unbounded = try await lost(widestWindow: nil)
-        let windowOff = await #expect(throws: Refusal.self) { try await tried(unbounded) }
+        let windowOff = await #expect(throws: Refusal.self) { try await dryRunOutcome(unbounded) }
         #expect(windowOff?.code == .invalidState && windowOff?.message.contains("window") == true)
         await unbounded.ledger.close()
         let agreeing = try await RecordFixture(ledger: directory.path("other.sqlite"), hsmToken: SoftwareAuditToken())
         await agreeing.gate.compare()
-        let nothing = await #expect(throws: Refusal.self) { try await tried(agreeing) }
+        let nothing = await #expect(throws: Refusal.self) { try await dryRunOutcome(agreeing) }
         #expect(nothing?.message.contains("nothing to accept") == true)
     }
 }

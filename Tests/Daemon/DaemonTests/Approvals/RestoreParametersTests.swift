@@ -13,7 +13,7 @@ import Testing
         kind: .rolledBack, ledgerSequence: 17,
         remembered: .init(sequence: 40, hash: .zero, time: AuditTime(noon)))
 
-    private func matter(_ disagreement: LedgerDisagreement?, holds: [LedgerHold] = []) -> DetectedRestore {
+    private func restore(_ disagreement: LedgerDisagreement?, holds: [LedgerHold] = []) -> DetectedRestore {
         DetectedRestore(node: "north", disagreement: disagreement, holds: holds)
     }
 
@@ -21,8 +21,8 @@ import Testing
         LedgerHold(node: "north", finding: finding, foundAt: time)
     }
 
-    /// Digests of version 0.1.0, computed from its sentences by a separate program (SHA-256 over length-prefixed
-    /// parts).
+    /// Digests as version 0.1.0 stored them. A separate program computed them from the sentences of that version, with
+    /// SHA-256 over length-prefixed parts.
     @Test(
         "accepts an approval that version 0.1.0 recorded",
         arguments: [
@@ -49,13 +49,13 @@ import Testing
         ] as [(LedgerDisagreement, [LedgerHold], String)])
     func formerDigests(disagreement: LedgerDisagreement, holds: [LedgerHold], digest: String) throws {
         let approved = try #require(AuditDigest(hex: digest))
-        #expect(matter(disagreement, holds: holds).isPermitted(by: approved))
-        #expect(!matter(nil, holds: holds).isPermitted(by: approved))
+        #expect(restore(disagreement, holds: holds).isPermitted(by: approved))
+        #expect(!restore(nil, holds: holds).isPermitted(by: approved))
     }
 
     @Test("permits exactly the state that was found, and none that differs in one value")
     func values() {
-        let found = matter(.changedUnderneath(Self.rolledBack), holds: [Self.hold(Self.rolledBack)])
+        let found = restore(.changedUnderneath(Self.rolledBack), holds: [Self.hold(Self.rolledBack)])
         #expect(found.isPermitted(by: found.parameters))
         let one = AuditDigest.of([1])
         let end = LedgerHold.RememberedEnd(sequence: 40, hash: .zero, time: AuditTime(Self.noon))
@@ -70,14 +70,14 @@ import Testing
         ]
         for other in others {
             #expect(
-                !matter(.changedUnderneath(other), holds: found.holds).isPermitted(by: found.parameters), "\(other)")
+                !restore(.changedUnderneath(other), holds: found.holds).isPermitted(by: found.parameters), "\(other)")
             #expect(
-                !matter(found.disagreement, holds: [Self.hold(other)]).isPermitted(by: found.parameters), "\(other)")
+                !restore(found.disagreement, holds: [Self.hold(other)]).isPermitted(by: found.parameters), "\(other)")
         }
-        #expect(!matter(nil, holds: found.holds).isPermitted(by: found.parameters))
-        #expect(!matter(found.disagreement).isPermitted(by: found.parameters))
+        #expect(!restore(nil, holds: found.holds).isPermitted(by: found.parameters))
+        #expect(!restore(found.disagreement).isPermitted(by: found.parameters))
         let later = Self.hold(Self.rolledBack, at: Self.noon + 1)
-        #expect(!matter(found.disagreement, holds: [later]).isPermitted(by: found.parameters))
+        #expect(!restore(found.disagreement, holds: [later]).isPermitted(by: found.parameters))
         let elsewhere = DetectedRestore(node: "south", disagreement: found.disagreement, holds: found.holds)
         #expect(!elsewhere.isPermitted(by: found.parameters))
     }

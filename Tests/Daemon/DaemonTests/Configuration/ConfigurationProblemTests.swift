@@ -104,8 +104,8 @@ struct ConfigurationProblemTests {
             WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
             WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
-            // If these were accepted, an administrator who comments out a rule's limits would extend the rule by
-            // mistake.
+            // If keys without a value were accepted, an administrator who comments out a rule's limits would extend the
+            // rule by mistake.
             WrongSection(
                 "access:\n  - user: root\n    roles: [decrypt]\n    merchants:", "9 access[0].merchants: has no value"),
             WrongSection(
@@ -315,7 +315,7 @@ struct ConfigurationProblemTests {
         #expect(problem.hasPrefix("6 tokens[1].module: the library"))
     }
 
-    @Test("ends aliases of aliases at once, however large they would expand")
+    @Test("refuses aliases of aliases at once, instead of expanding them")
     func aliasBomb() throws {
         var text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
         for level in 1..<30 {

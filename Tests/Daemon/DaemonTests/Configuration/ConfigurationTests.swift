@@ -16,7 +16,7 @@ import WorkerSupervision
 
 @Suite("Configurations that load")
 struct ConfigurationTests {
-    @Test("the least configuration has the contract's defaults")
+    @Test("gives the smallest configuration the contract's defaults")
     func defaults() throws {
         let fixture = try ConfigurationFixture()
         let configuration = try fixture.load(ConfigurationFixture.minimum)
@@ -313,7 +313,7 @@ struct ConfigurationTests {
             let problem = readers?.problem(use: "log in")
             #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
-        // If root runs the check, the user whose primary group this is does not count, because the daemon may run as
+        // If root runs the check, a user of the same name as the group does not count, because the daemon may run as
         // that user.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
@@ -342,7 +342,7 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "finds two persons with admin enough for approvals, without counting users who reach root by sudo",
+        "accepts two persons with admin as enough for approvals, without counting users who reach root by sudo",
         arguments: [
             "[{ user: daemon, roles: [admin] }, { user: bin, roles: [admin] }]", "[{ user: root, roles: [admin] }]",
         ])

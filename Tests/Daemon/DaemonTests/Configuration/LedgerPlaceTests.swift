@@ -118,7 +118,7 @@ struct LedgerPlaceTests {
             "\(problems)")
         let none = fixture.problems(text(lines, access: ""))
         #expect(none.count == 1 && none[0].contains("access: is missing; with a ledger in PostgreSQL"), "\(none)")
-        // One run reports this problem along with the problem in the URL.
+        // The missing name and the wrong URL are reported together.
         #expect(fixture.problems(text(["url: postgres:/", "node: a"], access: nameless)).count == 2)
     }
 
@@ -138,7 +138,7 @@ struct LedgerPlaceTests {
         #expect(try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings.isEmpty)
     }
 
-    @Test("looks up a service where libpq does")
+    @Test("reads a service from the same files as libpq")
     func service() throws {
         let fixture = try ConfigurationFixture()
         let text = text(["url: postgresql:///x?service=ledger", "node: a"])
@@ -155,7 +155,7 @@ struct LedgerPlaceTests {
     }
 
     @Test(
-        "a reload refuses a rule without a name while the ledger in use is shared, even if the file names another"
+        "refuses to reload a rule without a name while the ledger in use is shared, even if the file names another ledger"
     )
     func reload() throws {
         let fixture = try ConfigurationFixture()

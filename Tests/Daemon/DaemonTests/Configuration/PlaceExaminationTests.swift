@@ -35,7 +35,7 @@ struct PlaceExaminationTests {
         #expect(Set(left) == ["c.yaml", "pin", "module.so"])
     }
 
-    @Test("reports a ledger that a start refuses, with its line and in the start's words")
+    @Test("reports a ledger that a start would refuse, with its line and the message of the start")
     func ledger() async throws {
         let fixture = try ConfigurationFixture()
         let open = fixture.directory.path("open")
@@ -61,12 +61,12 @@ struct PlaceExaminationTests {
                     observe: { _ in })
             }
             #expect(problems[0].contains("\(try #require(refused))".dropLast()))
-            // A reload does not check the places that the daemon has already opened.
+            // A reload does not check the paths, because the daemon has already opened them.
             #expect(try examine(fixture, text, examinesPlaces: false).problems.isEmpty)
         }
     }
 
-    @Test("reports a socket path that a start refuses, with its line and in the start's words")
+    @Test("reports a socket path that a start would refuse, with its line and the message of the start")
     func sockets() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("", to: "file.sock")

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// The part of a response about a key that describes the HSM tokens with a copy of the key.
+/// The part of a response about a key that describes the key's attributes in each HSM token with a copy of it.
 @Suite struct KeyAttributeReadingTests {
     private struct Source: KeyAttributeSource {
         var name = "primary"

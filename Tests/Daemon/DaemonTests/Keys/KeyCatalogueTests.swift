@@ -61,13 +61,13 @@ struct KeyCatalogueTests {
         await ledger.close()
     }
 
-    @Test("prefers a change since the listing began to the listing, and the next listing to the change")
+    @Test("prefers a change during a listing to that listing, and the next listing to the change")
     func listingUnderWay() async throws {
         let (first, second) = (pair(1), pair(2))
         for hash in [first.hash, second.hash] { try await record(hash) }
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
         let began = ContinuousClock.now
-        // In the meantime, the next worker lists the keys: one has been imported, the other destroyed.
+        // During this listing, the second key is imported and the first one destroyed.
         try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
         try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: began)
@@ -110,7 +110,7 @@ struct KeyCatalogueTests {
         await ledger.close()
     }
 
-    @Test("warns of keys that no HSM token shows only when all have been opened since the start")
+    @Test("warns of keys that no HSM token shows only after all HSM tokens have been opened since the start")
     func openingTokens() async throws {
         let lines = Shared<[String]>([])
         let catalogue = KeyCatalogue(
@@ -131,7 +131,7 @@ struct KeyCatalogueTests {
     private func held() async throws -> Set<PublicKeyHash> { Set(try await ledger.keyHolders().keys) }
 
     @Test(
-        "notes the keys that HSM tokens show for other nodes, and keeps those of HSM tokens not opened yet")
+        "records for other nodes which keys this node has, and keeps those of HSM tokens that are not opened yet")
     func heldKeys() async throws {
         let (first, second, foreign) = (pair(1), pair(2), pair(3))
         for hash in [first.hash, second.hash] { try await record(hash) }
@@ -139,7 +139,7 @@ struct KeyCatalogueTests {
         try await ledger.note(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
         try await catalogue.noteHeldKeys()
-        #expect(try await held() == [first.hash, second.hash], "a key that is not in the ledger is nobody's business")
+        #expect(try await held() == [first.hash, second.hash], "a key that is not in the ledger is not noted")
         await catalogue.hsmTokenHasOpened("second", showing: [], asOf: .now)
         try await catalogue.noteHeldKeys()
         #expect(try await held() == [first.hash])

@@ -31,10 +31,10 @@ struct KeyTransitionTests {
         [-1, 0, 1, 7 * day, 3650 * day].contains { key.serves(at: noon.addingTimeInterval($0)) }
     }
 
-    @Test("deactivates a key that was retired at once, suspended and resumed, and opens nothing with it afterwards")
+    @Test("keeps a key deactivated that was retired without a cut-off, then suspended and resumed")
     func detour() throws {
         let retired = try key(.active).changed(to: .deactivated, cutOff: nil, at: noon)
-        // A payment token that arrived earlier and still waits for the HSM token is not opened either.
+        // The key does not even open a payment token that arrived before noon and still waits for the HSM token.
         #expect(!opens(retired))
         let suspended = try retired.changed(to: .suspended, cutOff: nil, at: noon.addingTimeInterval(-2))
         #expect(!opens(suspended))

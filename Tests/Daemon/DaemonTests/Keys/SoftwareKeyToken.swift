@@ -31,7 +31,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
 
     func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
 
-    /// Runs `body` while a key is being generated or is signing.
+    /// Makes each later generation of a key and each later signature run `body` first.
     func meanwhile(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.meanwhile = body } }
 
     var keyCount: Int { state.withLock { $0.keys.count } }

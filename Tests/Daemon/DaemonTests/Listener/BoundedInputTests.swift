@@ -18,7 +18,7 @@ struct BoundedInputTests {
         return pieces
     }
 
-    @Test("passes a chunked body in one piece with any data, and the next request in another")
+    @Test("passes a chunked body with any data in one piece, and the next request in another piece")
     func chunked() throws {
         let lines = String(repeating: "\n", count: 0x1000)
         let body = "1000;a=\"0\"\r\n\(lines)\r\n3\nab\n\r\n00;x\r\n"

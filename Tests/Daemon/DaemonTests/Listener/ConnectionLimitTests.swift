@@ -76,7 +76,7 @@ struct ConnectionLimitTests {
     }
 
     @Test(
-        "lets a thousand idle connections of one uid hinder no other uid",
+        "serves other uids despite a thousand idle connections of one uid",
         .enabled(if: geteuid() == 0, "only root can connect as two users"))
     func servesOtherUIDs() async throws {
         let directory = try FreshDirectory()
@@ -159,8 +159,8 @@ struct ConnectionLimitTests {
         #expect(busy.text.isEmpty)
     }
 
-    /// A peer that connects just before draining begins cannot know about the draining. Without this rule, it would
-    /// find its connection closed at its first request.
+    /// A peer that connects just before draining begins cannot know about the draining. Its first request is served,
+    /// because the peer would otherwise see a failed request to a daemon that accepted the connection.
     @Test("answers the first request of a connection opened before draining, and no second one")
     func drainsFresh() async throws {
         let fixture = try await ListenerFixture(firstRequestWhileDraining: .minutes(10))
@@ -182,7 +182,7 @@ struct ConnectionLimitTests {
         #expect(fixture.handler.answered.current == 3)
     }
 
-    @Test("serves a connection accepted before draining and counted after it")
+    @Test("serves a connection that was accepted before draining began, even if it is counted afterwards")
     func drainsLate() {
         let limits = ConnectionLimits(.init(total: 4, perSource: 4))
         #expect(limits.drain().isEmpty && limits.isDraining)

@@ -29,7 +29,7 @@ struct ConnectionPlacesTests {
             return limits.admit(channel, from: source, within: wider)
         }
 
-        /// Adds one connection of an IPv6 address, with bounds of 4, 8 and 16.
+        /// Adds one connection of an IPv6 address. Its networks of 56 and 48 bits may have 8 and 16 connections.
         mutating func arrive(_ prefixes: [String]) {
             arrive(
                 .network(prefixes[0]),
@@ -61,7 +61,7 @@ struct ConnectionPlacesTests {
         for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
         #expect(arrivals.isServed(client) && arrivals.limits.served.count == 256)
         #expect(arrivals.limits.recount(arrivals.channels[client], as: .client("shop"), atMost: 1))
-        // The identified client no longer counts, so unidentified clients have one more place.
+        // The identified client no longer counts as unidentified, so one more unidentified client is served.
         arrivals.arrive(.network("0"))
         #expect(arrivals.limits.served.count == 257)
     }
@@ -72,9 +72,9 @@ struct ConnectionPlacesTests {
         for _ in 0..<5 { arrivals.arrive(["64 a", "56 a", "48 a"]) }
         #expect(arrivals.dismissed.current == [0], "four of one /64")
         for number in 0..<5 { arrivals.arrive(["64 b\(number)", "56 a", "48 a"]) }
-        #expect(arrivals.dismissed.current == [0, 1], "eight of one /56; its largest /64 gives way")
+        #expect(arrivals.dismissed.current == [0, 1], "eight of one /56; its largest /64 loses one")
         for number in 0..<9 { arrivals.arrive(["64 c\(number)", "56 c\(number)", "48 a"]) }
-        #expect(arrivals.dismissed.current == [0, 1, 2], "sixteen of one /48; its largest /56 and /64 give way")
+        #expect(arrivals.dismissed.current == [0, 1, 2], "sixteen of one /48; its largest /56 and /64 lose one")
         #expect(arrivals.limits.served.count == 16)
     }
 
@@ -86,7 +86,7 @@ struct ConnectionPlacesTests {
         #expect(arrivals.isServed(0) && arrivals.limits.served.count == 12)
     }
 
-    @Test("counts a connection by its client once that is known, and no longer by its source")
+    @Test("counts a connection by its client once the client is known, and no longer by its source")
     func recounted() {
         let limits = ConnectionLimits(.init(total: 6, perSource: 3))
         let channels = (0..<3).map { _ in EmbeddedChannel() }
@@ -101,7 +101,7 @@ struct ConnectionPlacesTests {
         #expect(!limits.recount(EmbeddedChannel(), as: .client("shop"), atMost: 9), "it is not served")
     }
 
-    @Test("leaves the others' places to unknown clients, and never closes a known client's connection")
+    @Test("leaves only the remaining places to unknown clients, and never closes a known client's connection")
     func identified() {
         var arrivals = Arrivals(.init(total: 4, perSource: 4, unidentified: 1))
         for number in 0..<3 {
@@ -113,7 +113,7 @@ struct ConnectionPlacesTests {
         #expect((0..<3).allSatisfy { arrivals.isServed($0) } && arrivals.limits.served.count == 4)
     }
 
-    @Test("limits the accounts that no rule names together, and keeps the rest for the named ones")
+    @Test("limits all accounts together that no rule names, and keeps the remaining places for named accounts")
     func unnamedAccounts() {
         let limits = ConnectionLimits(.init(total: 512, perSource: 128), ownUID: 100)
         let shares = UnnamedShares(total: 512)
@@ -122,10 +122,10 @@ struct ConnectionPlacesTests {
                 limits.admit(EmbeddedChannel(), from: .user(uid), within: shares.bounds(for: accounts)) == .serve
             }
         }
-        // First come subordinate uids in a group, then uids that no rule admits, and then a uid in another group.
+        // Subordinate uids in a group connect first, then uids that no rule admits, and then a uid in another group.
         #expect((0..<5).map { arrive(100_000 + $0, .group(7)) } == [128, 128, 0, 0, 0])
         #expect((0..<2).map { arrive(200_000 + $0, .unmatched) } == [128, 0])
-        #expect(arrive(300_000, .group(8)) == 0, "three quarters are all that these have")
+        #expect(arrive(300_000, .group(8)) == 0, "unnamed accounts have only three quarters of the places")
         #expect(arrive(1_000, nil) == 128)
     }
 

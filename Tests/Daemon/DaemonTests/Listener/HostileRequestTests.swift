@@ -70,7 +70,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("answers once a request that is refused after its head and cut off in its body")
+    @Test("sends one answer to a request that is refused after its head and interrupted in its body")
     func refusesOnce() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -102,7 +102,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("answers a good request that garbage follows")
+    @Test("answers a good request that is followed by garbage")
     func answersBeforeGarbage() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -126,7 +126,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("lets a client that keeps sending after its 413 still read it")
+    @Test("lets a client read its response 413 even if it keeps sending")
     func lingersForTheAnswer() async throws {
         try await ListenerFixture(bodyLimit: 1_000).use { fixture in
             let curl = try await Curl.request(
@@ -217,7 +217,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "answers an upgrade and CONNECT as requests, and closes the connection",
+        "answers an upgrade and CONNECT like other requests, and closes the connection",
         arguments: [
             "GET /u HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nbytes",
             "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\nbytes",
@@ -250,7 +250,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "gives the same time to the beginning of a request that arrived with the end of another",
+        "applies the time limit to a request even if its beginning arrived with the end of another one",
         arguments: [
             "GET /a HTTP/1.1\r\nHost: a\r\n\r\n",
             "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab\n\nc",
@@ -302,7 +302,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("answers a good request that garbage with empty lines follows")
+    @Test("answers a good request that is followed by empty lines and garbage")
     func answersBeforeGarbageInPieces() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -315,7 +315,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("does not extend a request's time for single bytes now and then")
+    @Test("does not extend a request's time limit when single bytes arrive")
     func drippingTimesOut() async throws {
         try await ListenerFixture(request: .milliseconds(300)).use { fixture in
             let client = try await fixture.connect()
@@ -332,7 +332,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("does not count the time of the answer against the request")
+    @Test("does not count the handler's time towards the request's time limit")
     func answeringIsNotTimed() async throws {
         try await ListenerFixture(request: .milliseconds(100)).use { fixture in
             let client = try await fixture.connect()
@@ -349,7 +349,7 @@ struct HostileRequestTests {
         // If the machine pauses for longer than the idle time, even the used connection is idle. The test then repeats
         // itself with a longer idle time.
         for seconds in [Int64(2), 8, 32] {
-            let isTold = try await ListenerFixture(idle: .seconds(seconds)).use { fixture in
+            let isConclusive = try await ListenerFixture(idle: .seconds(seconds)).use { fixture in
                 let silent = try await fixture.connect()
                 let used = try await fixture.connect()
                 let start = ContinuousClock.now
@@ -368,7 +368,7 @@ struct HostileRequestTests {
                 try await used.waitForEnd(within: 60)
                 return true
             }
-            if isTold { return }
+            if isConclusive { return }
         }
         Issue.record("the machine paused for 16 s and more between two requests")
     }

@@ -12,12 +12,12 @@ import TestSupport
 
 /// Answers each request with a summary, `METHOD /path LENGTH`. Some paths behave differently.
 struct EchoHandler: PeerRequestHandler {
-    /// The number of bodies that the handler received.
+    /// The number of requests that the handler has answered after their bodies.
     let answered = Shared(0)
-    /// A latch that makes requests to /held wait while it is closed.
+    /// A latch at which requests to /held wait while the latch is closed.
     let latch = Latch(isOpen: false)
     var bodyLimit = 65_536
-    /// The bodies for the paths with streamed responses.
+    /// The bodies of streamed responses, by path.
     var streams: [String: BodyStream] = [:]
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
@@ -41,7 +41,7 @@ struct EchoHandler: PeerRequestHandler {
         }
     }
 
-    /// The first of the uids whose accounts are not named in any rule.
+    /// The lowest uid that no rule names.
     static let firstSubordinateUID: UInt32 = 100_000
 
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
@@ -70,8 +70,8 @@ struct ListenerFixture {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     /// - Parameters:
-    ///   - request: the time for a request's head and body. The defaults of `request` and `idle` are longer than the
-    ///     daemon's, because a test may pause for many seconds on a busy machine. Tests of these limits set their own
+    ///   - request: the time limit for a request's head and body. The defaults of `request` and `idle` are longer than
+    ///     the daemon's, because a busy machine may pause a test for many seconds. Tests of these limits set their own
     ///     values.
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,

@@ -11,7 +11,7 @@ import Testing
 @Suite("Accepting from the network")
 struct NetworkAcceptingTests {
     /// Counts accepted connections, and never responds.
-    private struct Counting: ConnectionService, RequestHandler {
+    private struct CountingService: ConnectionService, RequestHandler {
         let accepted = Shared(0)
         let refused = Shared(0)
         let changes = Shared(0)
@@ -28,11 +28,11 @@ struct NetworkAcceptingTests {
     }
 
     /// A listener whose only event loop is blocked until the test unblocks it.
-    private struct HeldListener {
-        let service = Counting()
+    private struct BlockedListener {
+        let service = CountingService()
         let listener: Listener
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        private let held = DispatchSemaphore(value: 0)
+        private let blocked = DispatchSemaphore(value: 0)
         private let clients = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
         init(_ maximum: ConnectionLimits.Maximum) async throws {
@@ -43,10 +43,10 @@ struct NetworkAcceptingTests {
                         service: service, connectionLimits: ConnectionLimits(maximum), answersOnEventLoop: true,
                         limits: RequestLimits(idle: .seconds(60)))
                 ], group: group, logger: Logger(label: "test"))
-            group.next().execute { [held] in held.wait() }
+            group.next().execute { [blocked] in blocked.wait() }
         }
 
-        func letGo() { held.signal() }
+        func unblock() { blocked.signal() }
 
         /// Connects from an address of 127.0.0.0/8.
         func connect(from address: String) async throws -> any Channel {
@@ -57,7 +57,7 @@ struct NetworkAcceptingTests {
         }
 
         func end() async throws {
-            letGo()
+            unblock()
             await listener.shutdown(grace: .zero)
             try await clients.shutdownGracefully()
             try await group.shutdownGracefully()
@@ -67,31 +67,33 @@ struct NetworkAcceptingTests {
     @Test(
         "closes connections of an address beyond its limit while they wait for an event loop")
     func oneAddress() async throws {
-        let held = try await HeldListener(.init(total: 64, perSource: 8, unidentified: 64))
-        for _ in 0..<50 { _ = try await held.connect(from: "127.0.0.1") }
-        try await wait(for: "refusals") { held.service.refused.current == 42 }
-        #expect(held.service.accepted.current == 8)
-        _ = try await held.connect(from: "127.0.0.2")
-        try await wait(for: "an accepted connection") { held.service.accepted.current == 9 }
-        #expect(held.service.changes.current == 0, "the event loop has set up none")
-        held.letGo()
-        try await wait(for: "connections that are set up") { held.service.changes.current == 9 }
-        try await held.end()
+        let blocked = try await BlockedListener(.init(total: 64, perSource: 8, unidentified: 64))
+        for _ in 0..<50 { _ = try await blocked.connect(from: "127.0.0.1") }
+        try await wait(for: "refusals") { blocked.service.refused.current == 42 }
+        #expect(blocked.service.accepted.current == 8)
+        _ = try await blocked.connect(from: "127.0.0.2")
+        try await wait(for: "an accepted connection") { blocked.service.accepted.current == 9 }
+        #expect(blocked.service.changes.current == 0, "the event loop has set up none")
+        blocked.unblock()
+        try await wait(for: "connections that are set up") { blocked.service.changes.current == 9 }
+        try await blocked.end()
     }
 
-    @Test("bounds the connections that have a descriptor before setup, for any number of addresses")
+    @Test("limits the connections that have a descriptor but are not set up yet, for any number of addresses")
     func manyAddresses() async throws {
-        let held = try await HeldListener(.init(total: 2_048, perSource: 8, unidentified: 2_048))
+        let blocked = try await BlockedListener(.init(total: 2_048, perSource: 8, unidentified: 2_048))
         let all = SocketAcceptor.maximumArriving + 100
         var connections: [any Channel] = []
         for number in 0..<all {
-            connections.append(try await held.connect(from: "127.1.\(number / 250).\(number % 250 + 1)"))
+            connections.append(try await blocked.connect(from: "127.1.\(number / 250).\(number % 250 + 1)"))
         }
-        try await wait(for: "accepted connections") { held.service.accepted.current >= SocketAcceptor.maximumArriving }
-        #expect(held.service.accepted.current == SocketAcceptor.maximumArriving)
-        #expect(held.service.refused.current == 0, "the others wait in the kernel's queue")
-        held.letGo()
-        try await wait(for: "all connections") { held.service.changes.current == all }
-        try await held.end()
+        try await wait(for: "accepted connections") {
+            blocked.service.accepted.current >= SocketAcceptor.maximumArriving
+        }
+        #expect(blocked.service.accepted.current == SocketAcceptor.maximumArriving)
+        #expect(blocked.service.refused.current == 0, "the others wait in the kernel's queue")
+        blocked.unblock()
+        try await wait(for: "all connections") { blocked.service.changes.current == all }
+        try await blocked.end()
     }
 }

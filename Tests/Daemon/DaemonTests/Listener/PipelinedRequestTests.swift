@@ -39,7 +39,7 @@ struct PipelinedRequestTests {
         try await eventLoop.shutdownGracefully()
     }
 
-    @Test("polls the sockets of an event loop whose work gives itself more work")
+    @Test("polls the sockets of an event loop whose work always adds more work")
     func polls() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let turns = try await LoopTurns.start(on: group.next())
@@ -51,12 +51,12 @@ struct PipelinedRequestTests {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        Noting { isRead.store(true, ordering: .relaxed) })
+                        ReadObserver { isRead.store(true, ordering: .relaxed) })
                 }
             }
             .withConnectedSocket(ends[0]).get()
-        // Takes turns repeatedly until the socket has been read. The event loop reads the socket only between turns, so
-        // this ends only if turns do not block the loop.
+        // Takes turns repeatedly until the event loop has read the socket. The event loop reads it between turns only,
+        // so this ends only if turns do not block the event loop.
         @Sendable func work() {
             turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)
@@ -136,7 +136,7 @@ struct PipelinedRequestTests {
             let directory = try FreshDirectory()
             let listener = try await Listener.start(
                 ListenerFixture.settings(in: directory).sockets(
-                    handler: NotingHandler(origin: origin, latch: latch), instruments: Instruments(),
+                    handler: OriginRecorder(origin: origin, latch: latch), instruments: Instruments(),
                     logger: ListenerFixture.quiet),
                 group: MultiThreadedEventLoopGroup.singleton, logger: ListenerFixture.quiet)
             let client = try await RawConnection(directory.path("p.sock"), staysOpen: true)
@@ -157,8 +157,8 @@ struct PipelinedRequestTests {
     }
 }
 
-/// Records the connection of each request, and holds the request at the latch.
-private struct NotingHandler: PeerRequestHandler {
+/// Records the origin of each request, and answers the request once the latch is open.
+private struct OriginRecorder: PeerRequestHandler {
     let origin: Shared<RequestOrigin?>
     let latch: Latch
 
@@ -175,7 +175,7 @@ private struct NotingHandler: PeerRequestHandler {
     }
 }
 
-private final class Noting: ChannelInboundHandler {
+private final class ReadObserver: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     private let note: @Sendable () -> Void
 

@@ -34,7 +34,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("answers a request in single bytes like any other")
+    @Test("answers a request that arrives in single bytes")
     func takesSingleBytes() async throws {
         // The test waits until each byte is read, so the time limit is long enough for a slow machine.
         try await ListenerFixture(request: .seconds(600)).use { fixture in
@@ -58,7 +58,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("answers HEAD with the head alone, and the body's length")
+    @Test("answers HEAD with the head alone, which states the body's length")
     func answersHEAD() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()

@@ -8,7 +8,7 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// The watchdog, which sends WATCHDOG=1 only while the program answers on its own socket and all its threads run.
+/// The watchdog, which sends WATCHDOG=1 only while the program answers on its own socket and no watched thread is blocked.
 @Suite("Service watchdog")
 struct ServiceWatchdogTests {
     private let directory: FreshDirectory
@@ -57,7 +57,7 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("stops beating while the program accepts or answers nothing, and resumes once it does")
+    @Test("stops beating while the program accepts or answers no connection, and resumes afterwards")
     func stuck() async throws {
         let path = directory.path("p.sock")
         let listening = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
@@ -65,7 +65,7 @@ struct ServiceWatchdogTests {
         try #require(unsafe paytokend_unix_bind(listening, path) == 0 && listen(listening, 64) == 0)
         _ = try #require(Self.start(notification("200000"), asking: path))
         // The kernel has connected the watchdog's connections, but the program accepts none of them.
-        try await wait(for: "two questions without an answer") { warned.current.count >= 2 }
+        try await wait(for: "two probes without an answer") { warned.current.count >= 2 }
         #expect(heard.next() == nil)
         #expect(warned.current.allSatisfy { $0.hasSuffix(" level=critical") }, "\(warned.current)")
         // The program now accepts a connection, but never answers on it.
@@ -80,11 +80,11 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("names one blocked event loop of several and stops beating, and resumes once the loop does")
+    @Test("names one blocked event loop of several and stops beating, and resumes once the event loop runs again")
     func blockedEventLoop() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 3)
         let blocked = DispatchSemaphore(value: 0)
-        // This blocks the second loop of the group, which the watchdog calls event loop 1.
+        // Blocks the second event loop of the group, which the watchdog calls event loop 1.
         Array(group.makeIterator())[1].execute { blocked.wait() }
         // The socket is served by other event loops, which are not blocked.
         try await ListenerFixture().use { fixture in

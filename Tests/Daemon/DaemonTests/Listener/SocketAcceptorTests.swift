@@ -25,8 +25,8 @@ struct SocketAcceptorTests {
         try await connections.busy { socket in
             for _ in 0..<5 { close(try Self.connect(to: socket)) }
             let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
-            // Connections are accepted in order. Once this last one has been closed as one too many, all earlier ones
-            // have been accepted.
+            // Connections are accepted in order. Once this last connection has been closed because of the limit, all
+            // earlier connections have been accepted.
             let last = try Self.connect(to: socket)
             try await wait(for: "the connection beyond the limit to be closed") { Self.isClosed(last) }
             // One of the first five connections may have occupied a place before its client closed it.
@@ -148,7 +148,7 @@ final class PlainConnections: ConnectionService, RequestHandler {
         loops.stop()
     }
 
-    /// Serves a socket while its event loop is busy until `body` ends. Returns after each connection is set up or
+    /// Serves a socket whose event loop is blocked until `body` ends. Returns once each connection has been set up or
     /// closed.
     ///
     /// - Parameter body: returns the descriptors of its connections, which this method then closes.

@@ -79,7 +79,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("lets exactly one of two daemons that start at once on a stale socket serve")
+    @Test("lets exactly one of two daemons serve that start on a stale socket at the same time")
     func racesForStale() async throws {
         for _ in 0..<5 {
             let directory = try FreshDirectory()

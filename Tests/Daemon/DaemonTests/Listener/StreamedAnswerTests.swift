@@ -163,7 +163,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// A body that sends one piece, and then waits for its end.
+    /// A body that sends one piece, and then nothing until the stream is ended.
     private static func endless(_ ended: Shared<[String]>) -> BodyStream {
         BodyStream(
             isEndless: true,
@@ -228,7 +228,7 @@ struct StreamedAnswerTests {
         #expect(try Self.split(try await client.everything()).body == "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n")
     }
 
-    @Test("breaks a stream off without its last chunk once the time to stop is over")
+    @Test("ends a stream without its last chunk once the time to stop is over")
     func cutsAtGrace() async throws {
         let ended = Shared([String]())
         let stream = BodyStream(
