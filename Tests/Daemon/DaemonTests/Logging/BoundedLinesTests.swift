@@ -29,7 +29,7 @@ struct BoundedLinesTests {
         #expect(count(start + .seconds(9)) == 0)
         #expect(count(start + .seconds(10)) == BoundedLines<String>.maximumSources + 1)
         #expect(lines.next(from: address("new"), now: start + .seconds(20)) == .own(leftOut: 0))
-        // The entries of sources that have been silent for long enough are free for other sources.
+        // The entries of sources without a recent line are free for other sources.
         #expect(count(start + .seconds(30)) == BoundedLines<String>.maximumSources + 1)
     }
 }

@@ -90,7 +90,7 @@ struct LoggingTests {
         #expect(lines.first?.hasSuffix(#"Z info paytokend: look here a=plain b="two words" c="q\"uote""#) == true)
     }
 
-    @Test("lets no value begin a line", arguments: LogSettings.Format.allCases)
+    @Test("lets no value begin a new line", arguments: LogSettings.Format.allCases)
     func noInjection(format: LogSettings.Format) throws {
         let pipe = try PipeLog(LogSettings(level: .info, format: format))
         let evil = "x\n{\"level\":\"error\"}\r\u{1B}[2J\u{2028}\u{0}\u{7F}\u{202E}"

@@ -24,7 +24,7 @@ import Testing
         CallerFirstReleases(ledger: ledger, instruments: instruments, logger: RecordFixture.quiet, now: now)
     }
 
-    /// Releases a payment this number of seconds after noon, which is 1,800,000,000 seconds after 1970.
+    /// Records a release at this number of seconds after the Unix time 1,800,000,000.
     private func release(to uid: UInt32, at seconds: Double) async throws {
         _ = try await ledger.append(
             AuditRecord(
@@ -44,17 +44,17 @@ import Testing
         try await release(to: 1_002, at: 120.5)
         try await release(to: 1_001, at: 180)
         let releases = releases()
-        #expect(instruments.callerFirstRelease.value(["1001"]) == nil, "nothing is looked for before a release")
+        #expect(instruments.callerFirstRelease.value(["1001"]) == nil, "no search before a release")
         await releases.released(to: 1_001)?.value
         #expect(instruments.callerFirstRelease.value(["1001"]) == 1_800_000_060)
         #expect(instruments.callerFirstRelease.value(["1002"]) == nil)
         await releases.released(to: 1_002)?.value
         #expect(instruments.callerFirstRelease.value(["1002"]) == 1_800_000_120.5)
-        #expect(releases.released(to: 1_001) == nil, "it is looked for once")
+        #expect(releases.released(to: 1_001) == nil, "the search is made once")
     }
 
     @Test(
-        "reads the record once for all callers; a later caller's first release is cached or searched after that point"
+        "reads the record once for all callers, and later only newer records"
     )
     func readOnce() async throws {
         for (uid, second) in [(1_002, 60.0), (1_001, 120), (1_003, 180)] {

@@ -24,7 +24,7 @@ import Testing
             now: Self.noon)
     }
 
-    @Test("ages an audit checkpoint while records wait for the next one, and not while it seals them all")
+    @Test("reports an audit checkpoint's age if there are later records, and 0 if it seals all records")
     func checkpoints() throws {
         #expect(try age(sealed: 10, minutesAgo: 5, recorded: 10) == 0)
         #expect(try age(sealed: 10, minutesAgo: 5, recorded: 11) == 300)
@@ -32,7 +32,7 @@ import Testing
         #expect(try age(sealed: 10, minutesAgo: -5, recorded: 11) == 0, "of the future, when the clock was set back")
     }
 
-    @Test("counts from the start before the first audit checkpoint, once something is recorded")
+    @Test("counts the age from the start if there is a record but no audit checkpoint yet")
     func noCheckpoint() throws {
         #expect(try age(sealed: nil, recorded: 0) == 0)
         #expect(try age(sealed: nil, recorded: 1, startedMinutesAgo: 2) == 120)

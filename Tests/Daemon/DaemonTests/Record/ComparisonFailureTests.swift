@@ -8,7 +8,7 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// Comparisons of ledger and HSM token that the HSM token fails, and HSM tokens that hang when they store a head.
+/// Failures of the HSM token while it is compared with the ledger, and HSM tokens that hang when they store a head.
 @Suite struct ComparisonFailureTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -34,7 +34,7 @@ import WorkerSupervision
         #expect(fixture.gate.waitingReason.contains("C_Sign: CKR_DEVICE_ERROR."))
     }
 
-    @Test("doubles the pause between comparisons up to a minute, and returns soon to a ledger that cannot be read")
+    @Test("doubles the pause between comparisons up to a minute, but waits only a second if the ledger cannot be read")
     func pauses() {
         var retry = ComparisonRetry()
         let pauses = (0..<12).map { _ in retry.pause(after: .hsmUnavailable) }
@@ -74,7 +74,7 @@ import WorkerSupervision
 
     // MARK: Hangs
 
-    @Test("serves although storing a head hangs, does not try it again, and says what is lost")
+    @Test("serves although storing a head hangs, does not try it again, and warns of undetected older copies")
     func neverRemembered() async throws {
         let fixture = try await fixture()
         hsmToken.fail(at: .remember, with: Self.hang)

@@ -31,7 +31,7 @@ import Testing
         return UsageRecorder(ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
     }
 
-    @Test("delays a refusal at most until the deadline and later ones not at all, and records each once in the end")
+    @Test("delays the first refusal at most until its deadline and later refusals not at all, and records each once")
     func refusals() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
@@ -54,13 +54,13 @@ import Testing
         #expect(outcomes == ["currency_mismatch"] + Array(repeating: "amount_mismatch", count: 3))
     }
 
-    @Test("answers ledger_unavailable where a record must precede the answer")
-    func looks() async throws {
+    @Test("answers ledger_unavailable if a record must precede the answer")
+    func precedingRecord() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
         let recorder = recorder(ledger, FaultLog(logger: RecordFixture.quiet))
         hang.begin()
-        let look = Begun { () -> RefusalCode? in
+        let answer = Begun { () -> RefusalCode? in
             do throws(Refusal) {
                 try await recorder.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
                 return nil
@@ -70,7 +70,7 @@ import Testing
         }
         try await hang.waitUntilBlocking()
         ledger.deadlines.expire(asOf: .max - 1)
-        #expect(try await look.value() == .ledgerUnavailable)
+        #expect(try await answer.value() == .ledgerUnavailable)
         #expect(hang.held == 1)
     }
 

@@ -18,8 +18,8 @@ import WorkerProtocol
         directory = try FreshDirectory()
     }
 
-    /// Makes a ledger that served with the HSM token and was then closed. `records` records follow the first seal and
-    /// are sealed too.
+    /// Makes a ledger that served with the HSM token and was then closed. It has `records` records after the first
+    /// audit checkpoint, and a second audit checkpoint that seals them.
     private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await first.gate.compare()
@@ -168,7 +168,7 @@ import WorkerProtocol
         #expect(last == 2 && remembered.sequence == 7)
     }
 
-    @Test("holds, as another branch, a ledger sealed past what the HSM token remembers with other records")
+    @Test("holds, as another branch, a ledger that is sealed beyond the remembered head with other records")
     func forked() async throws {
         let grown = try await grown()
         let head = try await grown.ledger.head()
@@ -200,7 +200,7 @@ import WorkerProtocol
             return
         }
         #expect(remembered?.sequence == 4)
-        #expect(hsmToken.keyCount == 1, "no key is made beside one that another ledger trusts")
+        #expect(hsmToken.keyCount == 1, "no key is made in addition to one that another ledger trusts")
     }
 
     @Test("serves a restored ledger after its acceptance, which is recorded and remembered in the HSM token")
@@ -261,7 +261,7 @@ import WorkerProtocol
         let later = RecordFixture.noon.addingTimeInterval(60)
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await new.gate.compare()
-        _ = try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
+        _ = try await new.gate.acceptRestore(reason: AuditReason("disk failed"), by: RecordFixture.root)
         #expect(new.gate.position == .open && hsmToken.keyCount == 1)
         guard case .intact = try await new.verdict() else {
             Issue.record("\(try await new.verdict())")
@@ -362,8 +362,8 @@ import WorkerProtocol
         try await served(5)
         let late = try #require(hsmToken.heads.first)
         for heads in [[early, late], [late, early]] {
-            // The HSM token has two heads, after an interruption or because a holder of the PIN has restored the
-            // earlier one.
+            // The HSM token has two heads. This can happen after an interruption, or if a holder of the PIN has stored
+            // the earlier one again.
             hsmToken.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
             let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
@@ -420,7 +420,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("takes over no key of a lost ledger but the one that was shown")
+    @Test("takes over only the key of a lost ledger that was shown, and no key with the same identifier")
     func lostKeyReplaced() async throws {
         hsmToken.forget()
         try await served()
@@ -431,7 +431,7 @@ import WorkerProtocol
         hsmToken.removeKeys()
         hsmToken.plant(identifier)
         let refusal = await #expect(throws: Refusal.self) {
-            try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
+            try await new.gate.acceptRestore(reason: AuditReason("disk failed"), by: RecordFixture.root)
         }
         #expect(refusal?.code == .invalidState)
         #expect(new.gate.position != .open)

@@ -33,7 +33,7 @@ struct RecordArchivingTests {
     }
 
     /// Makes ten records and an audit checkpoint on the 10th and the 20th of October, November and December 2025.
-    /// Record 1 is that of the audit key, and the following ones form groups of ten.
+    /// Record 1 is the first use of the audit key. The groups of ten records follow it.
     init() async throws {
         directory = try FreshDirectory()
         let clock = SteppedDate(try Self.date("2025-10-10T12:00:00Z"))
@@ -53,7 +53,7 @@ struct RecordArchivingTests {
 
     private var archives: String { directory.path("archives") }
 
-    /// Confirms the clock with a release.
+    /// Appends a release, because the archiving trusts the clock only until a day after the newest release.
     private func release() async throws {
         let release = AuditRecord(time: AuditTime(clock.now), event: .decrypt(reference: nil))
         _ = try await fixture.ledger.append(release)
@@ -84,7 +84,7 @@ struct RecordArchivingTests {
     }
 
     /// Verifies these files and then the ledger, as an auditor would.
-    private func verdict(behind files: [String]) async throws -> ChainVerdict {
+    private func verdict(after files: [String]) async throws -> ChainVerdict {
         var verifier = ChainVerifier(keys: CheckpointKeys(try await fixture.checkpoints.keys()), beginning: .record1)
         for file in files { verifier.consume(try bytes(file)[...]) }
         try await fixture.checkpoints.seal()
@@ -92,8 +92,8 @@ struct RecordArchivingTests {
         return verifier.verdict()
     }
 
-    private func isWhole(behind files: [String]) async throws -> Bool {
-        if case .intact(let ranges) = try await verdict(behind: files) { ranges.map(\.start) == [0] } else { false }
+    private func isWhole(after files: [String]) async throws -> Bool {
+        if case .intact(let ranges) = try await verdict(after: files) { ranges.map(\.start) == [0] } else { false }
     }
 
     @Test("moves whole months of sufficient age into a file that forms one chain with the ledger")
@@ -104,7 +104,7 @@ struct RecordArchivingTests {
         #expect(archiving.warnings == [])
         #expect(try files() == ["node-1.1-41.jsonl"])
         #expect(try await fixture.ledger.lines(1...41, limit: 100).map(\.sequence) == [41, 41])
-        #expect(try await isWhole(behind: files()))
+        #expect(try await isWhole(after: files()))
         let attributes = try FileManager.default.attributesOfItem(atPath: "\(archives)/node-1.1-41.jsonl")
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
         let archive = try #require(try await fixture.ledger.lastArchive())
@@ -120,12 +120,12 @@ struct RecordArchivingTests {
         try await release()
         await archiving.run()
         #expect(try files() == ["node-1.1-41.jsonl", "node-1.42-61.jsonl"])
-        #expect(try await isWhole(behind: files()))
-        #expect(try await !isWhole(behind: ["node-1.42-61.jsonl"]))
-        #expect(try await !isWhole(behind: ["node-1.1-41.jsonl"]))
+        #expect(try await isWhole(after: files()))
+        #expect(try await !isWhole(after: ["node-1.42-61.jsonl"]))
+        #expect(try await !isWhole(after: ["node-1.1-41.jsonl"]))
     }
 
-    @Test("archives nothing before it is old enough, or where no audit checkpoint seals it")
+    @Test("archives no record before it is old enough")
     func tooYoung() async throws {
         let archiving = try await archiving(.seconds(500 * 86_400))
         await archiving.run()
@@ -134,7 +134,7 @@ struct RecordArchivingTests {
         #expect(archiving.warnings == [])
     }
 
-    @Test("keeps a record of a clock that was ahead, and all after it, until its time is old enough")
+    @Test("keeps a record with a time in the future, and all records after it, until that time is old enough")
     func clockAhead() async throws {
         clock.now = try Self.date("2026-01-05T00:00:00Z")
         try await fixture.append(3, at: try Self.date("2029-01-01T00:00:00Z"))
@@ -204,7 +204,7 @@ struct RecordArchivingTests {
         }
         try await archiving().run()
         #expect(try files() == [name])
-        #expect(try await isWhole(behind: [name]))
+        #expect(try await isWhole(after: [name]))
         #expect(try await fixture.ledger.lines(1...40, limit: 100).isEmpty)
         let events = try await fixture.entries.map(\.event)
         #expect(events.count { $0 == "record_archive" } == 1)
@@ -231,17 +231,17 @@ struct RecordArchivingTests {
         await archiving.run()
         #expect(archiving.warnings == [])
         #expect(try await fixture.ledger.lines(1...40, limit: 100).isEmpty)
-        #expect(try await isWhole(behind: ["node-1.1-41.jsonl"]))
+        #expect(try await isWhole(after: ["node-1.1-41.jsonl"]))
     }
 
     @Test("leaves another file of the same name alone, and records nothing")
     func differs() async throws {
         try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
-        try Data("somebody's".utf8).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
+        try Data("other content".utf8).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
         let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings.first?.contains("is not the archive") == true)
-        #expect(try bytes("node-1.1-41.jsonl") == Array("somebody's".utf8))
+        #expect(try bytes("node-1.1-41.jsonl") == Array("other content".utf8))
         #expect(try files() == ["node-1.1-41.jsonl"])
         #expect(try await fixture.ledger.lastArchive() == nil)
         #expect(try await fixture.ledger.unsealedArchive() == nil)
@@ -283,7 +283,7 @@ struct RecordArchivingTests {
     }
 
     @Test(
-        "leaves a file system with little space to the ledger",
+        "archives nothing into a file system with little free space, which the ledger may need",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
@@ -295,8 +295,8 @@ struct RecordArchivingTests {
         try await disk.unmount()
     }
 
-    @Test("does not shorten a held ledger")
-    func held() async throws {
+    @Test("archives nothing while the gate waits")
+    func waitingGate() async throws {
         fixture.gate.take(.waiting)
         let time = HandClock()
         let archiving = try await archiving(age: Stopwatch { time.now })
@@ -306,8 +306,8 @@ struct RecordArchivingTests {
         #expect(!FileManager.default.fileExists(atPath: archives))
     }
 
-    @Test("continues the daemon's own check of the record, also after a start")
-    func looked() async throws {
+    @Test("lets the daemon's own check of the record continue after an archive, also in the next process")
+    func checked() async throws {
         await fixture.check.run()
         try await archiving().run()
         await fixture.check.run()

@@ -51,7 +51,7 @@ import Testing
         clock.step(by: .seconds(90))
         #expect(check.age == .seconds(90))
         await check.run()
-        #expect(check.age == .zero, "looked again, though nothing new is recorded")
+        #expect(check.age == .zero, "checked again, although there is no new record")
     }
 
     @Test("names a record changed before it was sealed, until its original content is back")
@@ -65,7 +65,7 @@ import Testing
         #expect(fixture.check.warnings.count == 1)
         #expect(fixture.check.warnings.first?.contains("record 8") == true)
         try await fixture.append(5)
-        #expect(await fault() == found, "what is right behind it does not hide it")
+        #expect(await fault() == found, "correct records after record 8 do not hide the fault")
         try change(8, from: "decrypt", to: "verify")
         #expect(await fault() == nil)
         #expect(fixture.check.warnings.isEmpty)
@@ -158,7 +158,7 @@ import Testing
         let check = RecordCheck(
             ledger: fixture.ledger, logger: RecordFixture.quiet,
             now: {
-                // The check calls this when it has ended, but before its result is recorded.
+                // The check calls this after its last read, and before it stores its result.
                 begun.withLock { $0.take() }?.reset()
                 return .now
             })

@@ -54,7 +54,7 @@ import Testing
         #expect(tally.take().map { $0.caller?.uid } == [1, 2, 1, 2])
     }
 
-    @Test("makes a record for each rule that a uid matched within a minute, and for no rule")
+    @Test("makes a record for each rule that a uid matched within a minute, and one for requests without a rule")
     func rules() {
         let tally = RefusalTally(clock: time.clock)
         let peer = PeerCredentials(uid: 1, gid: 0)
@@ -75,7 +75,7 @@ import Testing
         return Caller(rule: rule, peer: PeerCredentials(uid: 1000, gid: 100))
     }
 
-    @Test("counts a caller that left before the HSM was reached like a forgery, and records one that left later")
+    @Test("counts a call whose caller left before the call reached the HSM, and records it if the caller left later")
     func leavingCallers() async throws {
         let tally = RefusalTally(clock: time.clock)
         let (unread, read) = (AuditDraft(), AuditDraft())
@@ -96,7 +96,7 @@ import Testing
         #expect(summary.counts == [.deadlineExceeded: 40])
     }
 
-    @Test("records sixty keyless refusals of a caller a minute singly, the rest in one record, and never merges others")
+    @Test("records sixty keyless refusals of a caller a minute singly and the rest in one record, and merges no others")
     func withoutKey() async throws {
         let directory = try FreshDirectory()
         let fixture = try await RecordFixture(

@@ -25,7 +25,7 @@ struct AuditExportTests {
             .map { try AuditEntry(line: Array($0)).sequence }
     }
 
-    @Test("exports the whole chain, sealed at its end, with this reading of it as its last record")
+    @Test("exports the whole chain, with the record of the export itself as the last one, and seals it")
     func whole() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -61,13 +61,13 @@ struct AuditExportTests {
         #expect(try await fixture.newest.details["first"]?.numberValue?.int == 12)
     }
 
-    @Test("exports an empty ledger as the sealed record of this reading")
+    @Test("exports an empty ledger as the sealed record of the export itself")
     func empty() async throws {
         let fixture = try await RecordRoutesFixture()
         #expect(fixture.verdict(try await export(fixture)).intact?.last == 1)
     }
 
-    @Test("reads a long export over its pages without a gap")
+    @Test("exports many pages without a gap")
     func long() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.fill(1234)
@@ -108,7 +108,7 @@ struct AuditExportTests {
         #expect(try await fixture.newest.details["last"]?.numberValue?.int == 14)
     }
 
-    @Test("seals with the export's own audit checkpoint when until is after the last one")
+    @Test("ends with an audit checkpoint made for the export when until is after the last one")
     func untilUnsealed() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -144,7 +144,7 @@ struct AuditExportTests {
         #expect(error?.code == .ledgerUnavailable)
     }
 
-    @Test("records an export for a verification as such, without a verdict, which is its reader's")
+    @Test("records that an export is for a verification, without a verdict, which only its reader can reach")
     func verification() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -249,7 +249,7 @@ struct AuditExportTests {
         }
     }
 
-    @Test("reads a selection over its pages, and ends with the records present at its beginning")
+    @Test("exports a selection of many pages, and ends with the records present at its beginning")
     func longSelection() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.fill(1234)
@@ -280,7 +280,7 @@ struct AuditExportTests {
 
     // MARK: CSV
 
-    @Test("states first in CSV that it cannot be verified, and no verifier accepts it")
+    @Test("states in the first line of CSV that it cannot be verified, and no verifier accepts it")
     func csv() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -354,7 +354,7 @@ struct AuditExportTests {
         if case .broken(let broken) = fixture.verdict(received.current) { Issue.record("\(broken)") }
     }
 
-    @Test("omits an audit checkpoint that arrives after later records were sent, which the next one seals too")
+    @Test("omits an audit checkpoint that arrives after later records were sent, because the next one covers it")
     func lateCheckpoint() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...5)

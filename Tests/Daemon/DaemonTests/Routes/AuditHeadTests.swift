@@ -15,7 +15,7 @@ struct AuditHeadTests {
         try await fixture.audit.export(RecordRoutesFixture.request(query)).bytes
     }
 
-    @Test("is the line with which an export ends, made now, and seals the record of this reading")
+    @Test("is a new audit checkpoint, like the last line of an export, and seals the record of this request")
     func newest() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -33,7 +33,7 @@ struct AuditHeadTests {
         #expect(fixture.verdict(later, head: head).intact?.last == 32)
     }
 
-    @Test("seals the record of this reading as the first one if the record was empty")
+    @Test("seals the record of this request as the first record of an empty ledger")
     func empty() async throws {
         let fixture = try await RecordRoutesFixture()
         #expect(SignedCheckpoint(line: try await head(fixture).dropLast())?.checkpoint.sequence == 1)
@@ -50,7 +50,7 @@ struct AuditHeadTests {
         #expect(error?.code == .ledgerUnavailable)
     }
 
-    @Test("counts its age from the last head given, not from a failed request")
+    @Test("counts the age from the last head that was given, and not from a failed request")
     func age() async throws {
         let fixture = try await RecordRoutesFixture()
         fixture.clock.pass(.seconds(4000))
@@ -67,7 +67,7 @@ struct AuditHeadTests {
         #expect(fixture.headAge.elapsed == .seconds(3))
     }
 
-    @Test("refuses another node's name where there is none")
+    @Test("refuses another node's name in a ledger with one node")
     func node() async throws {
         let fixture = try await RecordRoutesFixture()
         for query in [["node": "all"], ["node": "node-1"]] {
@@ -93,7 +93,7 @@ struct AuditHeadTests {
     }
 
     @Test("returns only the newest audit checkpoint for a position after the record's end")
-    func behindTheEnd() async throws {
+    func afterTheEnd() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let bytes = try await export(fixture, ["from": "900"])

@@ -25,7 +25,7 @@ struct AuditRecordsTests {
             next: body["next"]?.stringValue)
     }
 
-    @Test("lists the newest records first, and leads through all of them once by the cursor")
+    @Test("lists the newest records first, and with its cursors lists every record once")
     func pages() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
@@ -153,7 +153,7 @@ struct AuditRecordsTests {
     }
 
     @Test("records each reading, with the reader and the number of records shown")
-    func recordsReads() async throws {
+    func recordsReadings() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         _ = try await page(fixture, ["limit": "7"])

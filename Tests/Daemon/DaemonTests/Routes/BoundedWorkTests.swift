@@ -20,7 +20,7 @@ struct BoundedWorkTests {
         #expect(try await fixture.post(path, body).status == 200)
     }
 
-    @Test("logs one line for each code of requests refused for their heads, and counts each")
+    @Test("logs one line for each code of requests refused for their heads, and counts every request")
     func headLines() async throws {
         let fixture = try await PaymentRoutesFixture()
         let began = ContinuousClock.now

@@ -28,7 +28,7 @@ import TokenForge
         #expect(fixture.hsm.clients.current == [nil])
     }
 
-    @Test("changes nothing but turns: another client of the same caller repeats the release")
+    @Test("affects only turns: another client of the same caller can repeat the release")
     func repeats() async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")

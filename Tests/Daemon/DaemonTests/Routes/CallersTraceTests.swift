@@ -53,7 +53,7 @@ import TokenForge
         #expect(CallersTrace(traceparent: [Self.header, Self.header]) == nil)
     }
 
-    @Test("adds both to a release's record and log line")
+    @Test("adds trace and span to a release's record and log line")
     func release() async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")
@@ -61,7 +61,7 @@ import TokenForge
         try await expectTraced(fixture, event: "decrypt", outcome: "ok")
     }
 
-    @Test("adds both to a refusal's record and log line")
+    @Test("adds trace and span to a refusal's record and log line")
     func refusal() async throws {
         let fixture = try await PaymentRoutesFixture()
         let answer = try await fixture.post("/v1/verify", Array("{}".utf8), traceparent: [Self.header])

@@ -23,7 +23,7 @@ struct LedgerRoutesTests {
         let sealed = try #require(try await fixture.seals.seal())
         let before = try files(fixture)
         let answer = try await fixture.administration.backup(RecordRoutesFixture.request(body: "{}"))
-        // The copy no longer has a name when the response begins.
+        // When the response begins, the file of the backup has already been unlinked.
         #expect(try files(fixture) == before)
         let copy = try await answer.bytes
         #expect(try files(fixture) == before)
@@ -89,7 +89,7 @@ struct LedgerRoutesTests {
         #expect(!(try await routes.backup(RecordRoutesFixture.request(body: "{}")).bytes).isEmpty)
     }
 
-    @Test("removes with the next backup what a killed daemon left of one, and keeps other files")
+    @Test("removes the incomplete backup of a killed daemon at the next backup, and keeps other files")
     func leftOvers() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -175,7 +175,7 @@ struct LedgerRoutesTests {
         #expect(pending.expires == RecordRoutesFixture.noon.addingTimeInterval(3600))
     }
 
-    @Test("passes reason and requester of a clock's acceptance on, and a dry run as one")
+    @Test("passes reason and requester of a clock's acceptance on, and requests a dry run as such")
     func acceptClock() async throws {
         let fixture = try await RecordRoutesFixture()
         let routes = fixture.administration
@@ -187,14 +187,14 @@ struct LedgerRoutesTests {
                 == AcceptClockAnswer("unchanged", plan))
         let answer = try await routes.acceptClock(RecordRoutesFixture.request(body: "{\"reason\":\"a year ahead\"}"))
         #expect(try await answer.text.contains("\"servedFrom\":\"2027-01-15T08:05:00Z\",\"status\":\"accepted\""))
-        #expect(fixture.clocks.wishes == ["auditor: a year ahead (dry run)", "auditor: a year ahead"])
+        #expect(fixture.clocks.requests == ["auditor: a year ahead (dry run)", "auditor: a year ahead"])
         for body in ["{}", "{\"reason\":\"\"}", ""] {
             let error = await #expect(throws: Refusal.self) {
                 _ = try await routes.acceptClock(RecordRoutesFixture.request(body: body))
             }
             #expect(error?.code == .malformedRequest)
         }
-        #expect(fixture.clocks.wishes.count == 2)
+        #expect(fixture.clocks.requests.count == 2)
     }
 
     @Test(

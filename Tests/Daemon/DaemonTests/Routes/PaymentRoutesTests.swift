@@ -48,7 +48,7 @@ struct PaymentRoutesTests {
         #expect(try await fixture.post("/v1/decrypt", own).status == 200)
     }
 
-    @Test("grants nothing by the merchants of a request that the access rule does not")
+    @Test("does not let the merchants of a request grant more than the access rule does")
     func merchantsGiveNothing() async throws {
         let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
         let refused = try await fixture.post("/v1/decrypt", try fixture.mint().decryptBody(merchants: ["*"]))
@@ -164,7 +164,7 @@ struct PaymentRoutesTests {
     }
 
     @Test(
-        "refuses an answer too late after its commit, and gives it to a repeat with the reference")
+        "does not send an answer too late after its commit, and gives it to a repeat with the same reference")
     func lateAnswer() async throws {
         // Every commit takes longer than this answer time of zero.
         let fixture = try await PaymentRoutesFixture(answerTime: .zero)
@@ -181,7 +181,7 @@ struct PaymentRoutesTests {
     }
 
     @Test(
-        "takes an attempt that names the last one as a repeat, and refuses any other as a replay without payment data"
+        "treats an attempt that names the last one as a repeat, and refuses any other as a replay without payment data"
     )
     func attempts() async throws {
         let fixture = try await PaymentRoutesFixture()
@@ -201,7 +201,7 @@ struct PaymentRoutesTests {
         #expect(forgotten.code == "transaction_replayed")
         #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
         #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
-        // This attempt is decrypted, but refused because of its content, so attempt 1 remains the last release.
+        // This attempt is decrypted, but refused because of its content, so the last release is still by the first attempt.
         let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
         #expect(other.code == "amount_mismatch")
         #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")

@@ -247,7 +247,7 @@ final class RecordedRestores: RestoreAccepting {
 final class RecordedClocks: ClockAccepting {
     private let asked = Mutex<[String]>([])
 
-    var wishes: [String] { asked.withLock { $0 } }
+    var requests: [String] { asked.withLock { $0 } }
 
     static let plan = ClockAcceptance.Plan(
         now: RecordRoutesFixture.noon, newestRecord: nil,

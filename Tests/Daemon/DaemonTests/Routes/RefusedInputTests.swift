@@ -26,7 +26,7 @@ import WorkerProtocol
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == [String(left)])
     }
 
-    @Test("rounds the last fraction up to one second, and then refuses nothing more")
+    @Test("rounds the last fraction of a second up to one second, and then no longer refuses the input")
     func end() {
         let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
@@ -36,7 +36,7 @@ import WorkerProtocol
         #expect(inputs.secondsLeft(of: [1], now: now) == nil)
     }
 
-    @Test("keeps the table's seconds for another refusal with the same code")
+    @Test("keeps the error table's Retry-After for other failures")
     func others() {
         let answer = HTTPAnswer(refusal: WorkerFailure(.hsmTokenUnavailable, "gone").refusal)
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == ["2"])

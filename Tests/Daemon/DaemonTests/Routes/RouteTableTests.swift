@@ -62,7 +62,7 @@ struct RouteTableTests {
         }
     }
 
-    @Test("refuses dry_run on every path without one, and any value but true and false on the others")
+    @Test("refuses dry_run on every path without a dry run, and any value but true and false on the other paths")
     func dryRun() async throws {
         for endpoint in endpoints {
             var refused = ["perhaps", "", "TRUE", "1"]
@@ -109,7 +109,7 @@ struct RouteTableTests {
         #expect(endpoint.match(path) == ["a/b%2Fc"])
     }
 
-    @Test("the table and the OpenAPI file name the same paths and the same parameters")
+    @Test("has the same paths and parameters as the OpenAPI file")
     func described() throws {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
         let document = try JSONValue(parsing: Array(Data(contentsOf: file)))

@@ -14,7 +14,7 @@ struct FirstOpeningTests {
         Begun { [opening, isServed] in await opening.pass { isServed.current } }
     }
 
-    @Test("delays a request until its key is there, although other HSM tokens are still opening")
+    @Test("delays a request only until its key can be used, even if other HSM tokens are still being opened")
     func served() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
         let first = request()
@@ -54,7 +54,7 @@ struct FirstOpeningTests {
     }
 
     @Test(
-        "lets two hundred waiting requests through, and evaluates their conditions without its lock"
+        "lets two hundred waiting requests through, and evaluates their conditions without holding its lock"
     )
     func asked() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }

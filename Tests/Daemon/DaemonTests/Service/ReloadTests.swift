@@ -125,7 +125,7 @@ struct ReloadTests {
         #expect(value("listener.max_connections", entries.last) == "512")
         #expect(value("approvals.people", entries.last) == "2")
 
-        // A different file with the same values counts as a different file.
+        // The values are recorded again if the file's contents differ, even if the values are the same.
         last = try #require(entries.last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload", "configuration_values"])
@@ -165,7 +165,7 @@ struct ReloadTests {
     @Test("records no values for a refused reload")
     func refused() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
-        // The records are written without waiting, but a later read finds them.
+        // The daemon does not wait for the record of a refused reload. The records of this start follow it.
         try await assembly.lifeRecords.started(
             with: fixture.load(Self.text(fixture, log: "{ level: info, format: json }")))
         let entries = try await recorded()

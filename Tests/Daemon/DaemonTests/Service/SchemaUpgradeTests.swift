@@ -28,7 +28,7 @@ struct SchemaUpgradeTests {
         #expect(StartFailure(ledger: Self.older).exitStatus == .tryAgainLater)
     }
 
-    @Test("waits for nothing else: a newer schema ends the start without another one")
+    @Test("does not wait for a newer schema, which ends the start without a retry")
     func others() async {
         let newer = LedgerOpeningError.newerSchema(path: "db1/paytokend", found: 6, known: 5)
         var tries = 0

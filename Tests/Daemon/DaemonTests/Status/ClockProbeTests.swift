@@ -11,29 +11,29 @@ import Testing
         component: "clock", code: "transaction_replayed", message: "The clock is behind.")
 
     private let found = Shared<Result<[ReadinessAnswer.Reason], LedgerFailure>>(.success([]))
-    private let looks = Shared(0)
+    private let probes = Shared(0)
     private let time = Shared(ContinuousClock.now)
     private let faults = FaultLog(logger: RecordFixture.quiet)
     private let probe: ClockProbe
 
     init() {
-        let (found, looks, time) = (found, looks, time)
+        let (found, probes, time) = (found, probes, time)
         probe = ClockProbe(
             faults: faults, now: { time.current },
             check: { () throws(LedgerFailure) in
-                looks.increment()
+                probes.increment()
                 return try found.current.get()
             })
     }
 
-    /// Returns the reasons of a probe a second later.
+    /// Returns the reasons of a probe that is made a second after the previous one and finds this result.
     private func reasons(_ result: Result<[ReadinessAnswer.Reason], LedgerFailure>) async -> [ReadinessAnswer.Reason] {
         found.change { $0 = result }
         time.change { $0 += .seconds(1) }
         return await probe.reasons()
     }
 
-    @Test("reports a failed probe as the ledger's fault, and does not end the clock's")
+    @Test("reports a failed probe as the ledger's fault, and does not end the clock's fault")
     func failed() async {
         #expect(await reasons(.success([Self.behind])) == [Self.behind])
         #expect(faults.isOngoing("clock"))
@@ -47,32 +47,32 @@ import Testing
 
     @Test("starts no probe while another is under way")
     func oneAtATime() async throws {
-        let (latch, looks, now) = (Latch(isOpen: false), looks, ContinuousClock.now)
+        let (latch, probes, now) = (Latch(isOpen: false), probes, ContinuousClock.now)
         let probe = ClockProbe(
             faults: faults, now: { now },
             check: {
-                looks.increment()
+                probes.increment()
                 await latch.pass()
                 return [Self.behind]
             })
         try await withThrowingTaskGroup(of: [ReadinessAnswer.Reason].self) { group in
             for _ in 0..<20 { group.addTask { await probe.reasons() } }
-            try await wait(for: "a look") { latch.waiting > 0 }
+            try await wait(for: "a probe") { latch.waiting > 0 }
             // The pause gives the other requests time to arrive.
             try await Task.sleep(for: .milliseconds(50))
             latch.open()
             for try await reasons in group { #expect(reasons == [Self.behind]) }
         }
-        #expect(looks.current == 1)
+        #expect(probes.current == 1)
     }
 
     @Test("shares one probe, even a failed one, among all requests within a second")
-    func oneLook() async {
+    func sharedProbe() async {
         let failure = Result<[ReadinessAnswer.Reason], LedgerFailure>.failure(.unavailable(reason: "locked"))
         for _ in 0..<5 { #expect(await probe.reasons().isEmpty) }
-        #expect(looks.current == 1)
+        #expect(probes.current == 1)
         #expect(await reasons(failure).count == 1)
         for _ in 0..<5 { #expect(await probe.reasons().count == 1) }
-        #expect(looks.current == 2)
+        #expect(probes.current == 2)
     }
 }

@@ -21,7 +21,7 @@ struct ServiceStatusTests {
         status = ServiceStatus(service: service, findings: { [findings] in findings.current }, servedKeys: { 2 })
     }
 
-    @Test("names each missing part, and repeats it only after a change")
+    @Test("names each missing part, and sends the text again only after a change")
     func changes() async {
         findings.change {
             $0.reasons = [
@@ -72,7 +72,7 @@ struct ServiceStatusTests {
         #expect(try await next() == "STATUS=Serving payments for 2 keys.")
     }
 
-    @Test("keeps a message from beginning an assignment, and truncates a long one at a character")
+    @Test("keeps a message from beginning an assignment, and truncates a long message between two characters")
     func hostileText() async {
         findings.change {
             $0.reasons = [

@@ -10,7 +10,7 @@ import Testing
 
 /// `/readyz` for peers that no access rule matches.
 @Suite struct UnmatchedPeerTests {
-    @Test("commits nothing and gives no reasons to a peer without a rule; commits once and gives reasons to a caller")
+    @Test("commits nothing and gives no reasons to a peer without a rule, but commits and gives reasons for a caller")
     func commits() async throws {
         let directory = try FreshDirectory()
         let commits = Shared(0)
