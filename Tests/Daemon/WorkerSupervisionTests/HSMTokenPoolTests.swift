@@ -106,7 +106,7 @@ import WorkerProtocol
     }
 
     @Test("decrypts at the HSM token that has the key if the other HSM token lacks it")
-    func notHeld() async throws {
+    func missingKey() async throws {
         let pair = try await Pair(holders: ["south"])
         for _ in 0..<4 {
             #expect(try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: Self.names).hsmToken == "south")

@@ -76,7 +76,7 @@ struct ApprovalDecisionTests {
     }
 
     /// Requests a change of the audit key as uid 1001.
-    private func asked() async throws -> Approval {
+    private func requestChange() async throws -> Approval {
         guard case .pending(let approval) = try await ask(by: staff(1001)) else {
             throw HarnessFailure(description: "it does not wait")
         }
@@ -97,7 +97,7 @@ struct ApprovalDecisionTests {
 
     @Test("makes no audit key in the HSM token when the approval has expired")
     func expired() async throws {
-        let approval = try await asked()
+        let approval = try await requestChange()
         let refusal = await refusal(.approve, approval, by: staff(1002), after: 3600)
         #expect(refusal?.code == .approvalInvalid)
         #expect(refusal?.message == ApprovalConflict.expired.description)
@@ -108,7 +108,7 @@ struct ApprovalDecisionTests {
 
     @Test("makes the audit key when the approval is in time")
     func inTime() async throws {
-        let approval = try await asked()
+        let approval = try await requestChange()
         #expect(await refusal(.approve, approval, by: staff(1002), after: 3599) == nil)
         #expect(hsmToken.keyCount == 2)
         #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
@@ -150,7 +150,7 @@ struct ApprovalDecisionTests {
 
     @Test("makes no audit key when the requester approves it, with any login uid")
     func samePerson() async throws {
-        let approval = try await asked()
+        let approval = try await requestChange()
         for approver in [staff(1001), staff(1001, login: .set(6666)), staff(1002, login: .set(1001))] {
             let refusal = await refusal(.approve, approval, by: approver)
             #expect(refusal?.code == .approvalInvalid && refusal?.message.contains("a second person must") == true)
@@ -161,7 +161,7 @@ struct ApprovalDecisionTests {
 
     @Test("rejects a decision by an unknown person, root included, and says what to do")
     func unknownDecides() async throws {
-        let approval = try await asked()
+        let approval = try await requestChange()
         for decision in ApprovalDecisions.Decision.allCases {
             for uid: UInt32 in [1002, 1001, 0] {
                 let refusal = await refusal(decision, approval, by: staff(uid, login: .unreadable))

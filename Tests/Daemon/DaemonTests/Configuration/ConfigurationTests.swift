@@ -16,7 +16,7 @@ import WorkerSupervision
 
 @Suite("Configurations that load")
 struct ConfigurationTests {
-    @Test("gives the smallest configuration the contract's defaults")
+    @Test("the least configuration has the contract's defaults")
     func defaults() throws {
         let fixture = try ConfigurationFixture()
         let configuration = try fixture.load(ConfigurationFixture.minimum)

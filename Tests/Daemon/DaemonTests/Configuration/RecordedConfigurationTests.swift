@@ -136,7 +136,7 @@ struct RecordedConfigurationTests {
         #expect(try !lines(values).contains("hunter2"))
     }
 
-    @Test("records a value for every setting of the file")
+    @Test("no setting of the file is without a value")
     func complete() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("secret\n", to: "ledger-password")

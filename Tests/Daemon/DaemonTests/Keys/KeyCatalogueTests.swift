@@ -128,7 +128,7 @@ struct KeyCatalogueTests {
         await ledger.close()
     }
 
-    private func held() async throws -> Set<PublicKeyHash> { Set(try await ledger.keyHolders().keys) }
+    private func recordedKeys() async throws -> Set<PublicKeyHash> { Set(try await ledger.keyHolders().keys) }
 
     @Test(
         "records for other nodes which keys this node has, and keeps those of HSM tokens that are not opened yet")
@@ -139,13 +139,13 @@ struct KeyCatalogueTests {
         try await ledger.note(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
         try await catalogue.noteHeldKeys()
-        #expect(try await held() == [first.hash, second.hash], "a key that is not in the ledger is not noted")
+        #expect(try await recordedKeys() == [first.hash, second.hash], "a key that is not in the ledger is not noted")
         await catalogue.hsmTokenHasOpened("second", showing: [], asOf: .now)
         try await catalogue.noteHeldKeys()
-        #expect(try await held() == [first.hash])
+        #expect(try await recordedKeys() == [first.hash])
         try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
         try await catalogue.noteHeldKeys()
-        #expect(try await held().isEmpty)
+        #expect(try await recordedKeys().isEmpty)
         await ledger.close()
     }
 }

@@ -161,13 +161,13 @@ struct ServiceWatchdogTests {
     }
 
     @Test(
-        "probes nothing when the service manager did not ask for it, or asked another process",
+        "probes nothing when the service manager requested no watchdog, or one of another process",
         arguments: [
             ["WATCHDOG_USEC": ""], ["WATCHDOG_USEC": "0"], ["WATCHDOG_USEC": "-1"], ["WATCHDOG_USEC": "1s"],
             ["WATCHDOG_USEC": "99999999999999999999"], ["WATCHDOG_PID": "18"], ["WATCHDOG_PID": ""],
             ["NOTIFY_SOCKET": ""],
         ])
-    func notAsked(variables: [String: String]) {
+    func notRequested(variables: [String: String]) {
         #expect(Self.start(notification("200000", others: variables), asking: "/none") == nil)
     }
 

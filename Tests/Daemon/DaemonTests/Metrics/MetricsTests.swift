@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Metrics")
 struct MetricsTests {
-    @Test("exports exactly the names of the contract")
+    @Test("the exposition has exactly the contract's names")
     func names() {
         let instruments = Instruments()
         let lines = instruments.exposition().split(separator: "\n")

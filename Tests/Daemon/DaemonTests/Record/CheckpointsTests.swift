@@ -94,9 +94,9 @@ import Testing
         let sealing = fixture.checkpoints.start()
         defer { sealing.cancel() }
         for _ in 0..<50 {
-            let looked = hsmToken.failures
+            let failures = hsmToken.failures
             try await fixture.append(1)
-            if looked == before { try await wait(for: "the first try") { hsmToken.failures > before } }
+            if failures == before { try await wait(for: "the first try") { hsmToken.failures > before } }
         }
         let seconds = (ContinuousClock.now - began).inSeconds
         #expect(Double(hsmToken.failures - before) <= 1 + seconds, "one at once, the others at least a second apart")

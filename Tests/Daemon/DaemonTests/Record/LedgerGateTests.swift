@@ -88,15 +88,15 @@ import WorkerProtocol
     func waitsForOpening() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let (openings, opened) = AsyncStream.makeStream(of: Void.self)
-        let looks = Shared(0)
+        let checks = Shared(0)
         hsmToken.fail(at: .list)
         let comparing = fixture.gate.start(openings: openings) {
-            looks.increment()
+            checks.increment()
             return false
         }
         defer { comparing.cancel() }
         opened.yield()
-        try await wait(for: "the check that it serves") { looks.current == 1 }
+        try await wait(for: "the check that it serves") { checks.current == 1 }
         #expect(hsmToken.failures == 1)
         hsmToken.fail(at: nil)
         opened.yield()

@@ -35,11 +35,11 @@ struct AuditExportTests {
         let range = try #require(fixture.verdict(export).intact)
         #expect((range.start, range.last, range.sealed) == (0, 31, 31))
         #expect(try sequences(export) == Array(1...31))
-        let look = try await fixture.newest
-        #expect(look.event == "audit_export")
-        #expect(look.details["format"]?.stringValue == "jsonl")
-        #expect(look.details["first"]?.numberValue?.int == 1)
-        #expect(look.details["last"]?.numberValue?.int == 30)
+        let entry = try await fixture.newest
+        #expect(entry.event == "audit_export")
+        #expect(entry.details["format"]?.stringValue == "jsonl")
+        #expect(entry.details["first"]?.numberValue?.int == 1)
+        #expect(entry.details["last"]?.numberValue?.int == 30)
     }
 
     @Test("begins an export, and the record of it, with the first record that is not archived")
@@ -149,10 +149,10 @@ struct AuditExportTests {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         #expect(fixture.verdict(try await export(fixture, ["purpose": "verify"])).intact != nil)
-        let look = try await fixture.newest
-        #expect(look.event == "audit_verify")
-        #expect(look.details["records"]?.numberValue?.int == 30)
-        #expect(look.details["verdict"] == nil)
+        let entry = try await fixture.newest
+        #expect(entry.event == "audit_verify")
+        #expect(entry.details["records"]?.numberValue?.int == 30)
+        #expect(entry.details["verdict"] == nil)
     }
 
     @Test(
@@ -204,8 +204,8 @@ struct AuditExportTests {
         let lines = String(decoding: try await export(fixture, query), as: UTF8.self).split(separator: "\n")
         let records = lines.filter { $0.hasPrefix("{\"node\":") }.map(String.init)
         #expect(records == (1...30).filter(keeps).map { stored[$0 - 1] })
-        let look = try await fixture.newest
-        #expect(look.event == "audit_export")
+        let entry = try await fixture.newest
+        #expect(entry.event == "audit_export")
     }
 
     @Test("states the selection and its lack of proof in the first line, and no verifier finds it intact")
@@ -419,7 +419,7 @@ struct AuditExportTests {
         #expect(try await fixture.newest.event == "audit_public_key")
     }
 
-    @Test("distinguishes an HSM token that remembers nothing yet from one that cannot be asked")
+    @Test("distinguishes an HSM token that remembers nothing yet from one that does not answer")
     func headUnknown() async throws {
         let fixture = try await RecordRoutesFixture()
         let answer = try JSONCoding.decode(

@@ -157,11 +157,11 @@ struct AuditRecordsTests {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         _ = try await page(fixture, ["limit": "7"])
-        let look = try await fixture.newest
-        #expect(look.sequence == 31)
-        #expect(look.event == "audit_list")
-        #expect(look.caller?.name?.text == "auditor")
-        #expect(look.details["records"]?.numberValue?.int == 7)
+        let entry = try await fixture.newest
+        #expect(entry.sequence == 31)
+        #expect(entry.event == "audit_list")
+        #expect(entry.caller?.name?.text == "auditor")
+        #expect(entry.details["records"]?.numberValue?.int == 7)
     }
 
     @Test("shows nothing if the reading cannot be recorded")

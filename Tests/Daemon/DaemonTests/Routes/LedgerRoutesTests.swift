@@ -50,11 +50,11 @@ struct LedgerRoutesTests {
         let copy = try await answer.bytes
         #expect(stream.length == copy.count)
         #expect(answer.header("Repr-Digest") == "sha-256=:\(AuditDigest.of(copy).base64):")
-        let look = try await fixture.newest
-        #expect(look.event == "ledger_backup")
-        #expect(look.caller?.name?.text == "auditor")
-        #expect(look.details["bytes"]?.numberValue?.int == copy.count)
-        #expect(look.details["fileSha256"]?.stringValue == AuditDigest.of(copy).hex)
+        let entry = try await fixture.newest
+        #expect(entry.event == "ledger_backup")
+        #expect(entry.caller?.name?.text == "auditor")
+        #expect(entry.details["bytes"]?.numberValue?.int == copy.count)
+        #expect(entry.details["fileSha256"]?.stringValue == AuditDigest.of(copy).hex)
     }
 
     @Test("sends nothing and leaves no file if the backup cannot be recorded")

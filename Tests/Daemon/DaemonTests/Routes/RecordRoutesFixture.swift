@@ -245,9 +245,9 @@ final class RecordedRestores: RestoreAccepting {
 
 /// Accepts every clock, and keeps the requesters and parameters of the calls.
 final class RecordedClocks: ClockAccepting {
-    private let asked = Mutex<[String]>([])
+    private let received = Mutex<[String]>([])
 
-    var requests: [String] { asked.withLock { $0 } }
+    var requests: [String] { received.withLock { $0 } }
 
     static let plan = ClockAcceptance.Plan(
         now: RecordRoutesFixture.noon, newestRecord: nil,
@@ -257,7 +257,7 @@ final class RecordedClocks: ClockAccepting {
     func accept(
         reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> ClockAcceptance.Outcome {
-        asked.withLock { $0.append("\(caller.name): \(reason.text)\(dryRun ? " (dry run)" : "")") }
+        received.withLock { $0.append("\(caller.name): \(reason.text)\(dryRun ? " (dry run)" : "")") }
         return dryRun ? .wouldAccept(Self.plan) : .accepted(Self.plan)
     }
 }

@@ -109,7 +109,7 @@ struct RouteTableTests {
         #expect(endpoint.match(path) == ["a/b%2Fc"])
     }
 
-    @Test("has the same paths and parameters as the OpenAPI file")
+    @Test("the table and the OpenAPI file name the same paths and the same parameters")
     func described() throws {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
         let document = try JSONValue(parsing: Array(Data(contentsOf: file)))

@@ -46,17 +46,17 @@ struct FirstOpeningTests {
         await opening.start(longest: .milliseconds(20)) { false }.value
         try await first.value()
         let other = FirstOpening()
-        let held = Begun { await other.pass { false } }
+        let waiting = Begun { await other.pass { false } }
         try await wait(for: "one that waits") { other.waitingCount == 1 }
         let task = other.start(longest: .seconds(600)) { false }
         task.cancel()
-        try await held.value()
+        try await waiting.value()
     }
 
     @Test(
         "lets two hundred waiting requests through, and evaluates their conditions without holding its lock"
     )
-    func asked() async throws {
+    func manyRequests() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
         let requests = (0..<200).map { _ in
             Begun { [opening, isServed] in await opening.pass { opening.waitingCount >= 0 && isServed.current } }
