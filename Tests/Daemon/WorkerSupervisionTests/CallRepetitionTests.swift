@@ -29,7 +29,7 @@ import WorkerProtocol
         // The worker received two of the four calls. The order of the tasks decides which two.
         let received = stages.filter { $0 == .endedWorker }.count
         #expect((1...2).contains(received) && stages.filter { $0 == .queue }.count == 3 - received)
-        // The last call waits for the next worker, because it has no other HSM token.
+        // The last call has no other HSM token, so it waits for the next worker.
         let second = FakeWorker(2)
         queue.add(second.connected)
         _ = queue.serve(with: 2)

@@ -104,7 +104,7 @@ import WorkerProtocol
         #expect(window(after: [1.3]) == 3)
         #expect(window(after: [1.3], sessions: 1) == 2)
         #expect(window(after: [1.3], sessions: 64) == 65)
-        // The window shrinks at the first slow answer, and grows again after many fast ones.
+        // The window shrinks at the first slow answer, and grows again after many fast answers.
         let fast = [Double](repeating: 0.00015, count: 1000)
         #expect(window(after: fast + [1.3]) == 3)
         #expect(window(after: [1.3] + fast) == 16)

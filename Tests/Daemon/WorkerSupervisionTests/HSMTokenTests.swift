@@ -193,8 +193,8 @@ import WorkerProtocol
                 #expect(failure.kind == .hsmTokenUnavailable)
             }
             let listed = try await worker.listKeys()
-            // SoftHSM rewrites an object's file in place. A kill during this leaves an incomplete key pair, which the
-            // worker lists as inconsistent and never uses.
+            // SoftHSM rewrites an object's file in place. A kill during the write leaves an incomplete key pair, which
+            // the worker lists as inconsistent and never uses.
             #expect(Set(listed.filter { $0.inconsistency == nil }.map(\.identifier)) == made)
         }
         let key = try await worker.generateKey(.ec, use: .processing, merchantIdentifier: "merchant.test", known: made)

@@ -54,7 +54,8 @@ import WorkerProtocol
     @Test("lets the next worker answer the calls that waited while a worker hung")
     func hangUnderLoad() async throws {
         let setup = try await Setup(callTimeout: .seconds(10))
-        // Forty calls are more than a worker holds. The next worker needs an additional second to open the HSM token.
+        // Forty calls are more than a worker receives at a time. The next worker needs an additional second to open the
+        // HSM token.
         try setup.hsmToken.play("fault C_Login always delay=1000")
         try await stop(process: try #require(setup.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -5,7 +5,7 @@ import TokenForge
 import WorkerProtocol
 
 @Suite struct DecryptionTests {
-    /// Starts a worker with an HSM token that holds both merchants' keys.
+    /// Starts a worker with an HSM token that has both merchants' keys.
     private func serving(_ kind: TokenKind = .softHSM) async throws -> WorkerUnderTest {
         try await .withMerchantKeys(try await kind.fresh())
     }

@@ -221,7 +221,7 @@ import WorkerProtocol
         return try #require(keys.first { $0.identifier == merchant.merchant.publicKeyHash })
     }
 
-    /// Runs `body` in a session of each installed library, which this process loads.
+    /// Runs `body` in a session of each installed library. The test's process loads the library.
     private func inEachLibrary(_ body: (inout Session) throws -> Void) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         try body(&session)

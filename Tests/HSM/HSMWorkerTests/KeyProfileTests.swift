@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Forms of templates that HSM tokens accept, which the worker finds by trial.
+/// The forms of a template, of which the worker finds by trial the form that an HSM token accepts.
 @Suite struct KeyProfileTests {
     /// The attribute types CKA_UNWRAP and CKA_SIGN_RECOVER.
     private static let (unwrap, signRecover) = ("0x107", "0x109")
@@ -64,8 +64,9 @@ import WorkerProtocol
         let directory = try await TokenDirectory()
         let hsmToken = try ScriptedToken(directory)
         let (worker, description) = try await opened(hsmToken)
-        // The first five calls create the certificate, try three forms of the public key, which are refused, and create
-        // the private key. The process ends at the sixth call, which would create the public key.
+        // The first call creates the certificate. The next three try forms of the public key, which the HSM token
+        // refuses. The fifth call creates the private key. The process ends at the sixth, which would create the public
+        // key.
         try hsmToken.play("private-key-first", "fault C_CreateObject nth=6 crash once")
         _ = try? await worker.importKey(try SharedForge.ecMerchant, description)
         #expect(try await worker.end() == 128 + SIGKILL)

@@ -8,8 +8,8 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// An audit key that an attacker with the PIN stores in the HSM token under the planned identifier, and of which the
-/// attacker has a copy.
+/// An audit key that an attacker with the PIN has stored in the HSM token under the planned identifier. The attacker
+/// keeps a copy of the key.
 @Suite struct PlantedAuditKeyTests {
     private let identifier = (0..<16).map { UInt8(0xA0 + $0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)

@@ -37,7 +37,7 @@ import Testing
 
     @Test("refuses Ed25519 and P-384 keys")
     func otherAlgorithms() {
-        // The structure is that of the example in RFC 8410 §10.3.
+        // The key file has the structure of the example in RFC 8410 §10.3.
         let ed25519: [UInt8] =
             [0x30, 0x2E, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20]
             + Array(repeating: 7, count: 32)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The audit key and the stored audit checkpoint on an HSM token that fails during a change of them.
+/// The audit key and the stored audit checkpoint on an HSM token that fails while the worker changes or uses them.
 @Suite struct ScriptedAuditTests {
     private let identifier = (0..<16).map { UInt8($0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)

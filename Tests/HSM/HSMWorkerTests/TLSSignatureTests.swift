@@ -158,7 +158,7 @@ import WorkerProtocol
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")
-        // A worker that opens this HSM token detects the fault with a known answer.
+        // A worker that opens this HSM token detects the fault in its self-test.
         let later = try WorkerUnderTest(hsmToken)
         let description = try await later.open(hsmToken)
         #expect(description.tlsSignatures == TLSSignatures(pss: .none, pkcs1: false))

@@ -16,7 +16,7 @@ struct ApprovalExpiryTests {
         fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
     }
 
-    /// Requests an approval at noon, which expires after an hour.
+    /// Requests an approval at noon. The approval expires an hour later.
     private func ask() async throws -> Approval {
         let approval = try await TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .keyAdopt, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("r"),

@@ -153,8 +153,8 @@ struct ClockAcceptanceTests {
     func behindAtAcceptance() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         try forget(before: Self.noon + 300 * Self.day)
-        // The daemon's clock is a day slow. The record contains a release with the correct time, whose claim has been
-        // pruned.
+        // The daemon's clock is a day slow. The record contains a release with the correct time. The claim of this
+        // release has been pruned.
         let release = Self.noon + Self.day
         _ = try await fixture.ledger.append(
             AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))

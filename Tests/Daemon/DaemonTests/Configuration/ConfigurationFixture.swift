@@ -44,7 +44,7 @@ struct ConfigurationFixture {
         }
     }
 
-    /// Returns the only problem of the minimum followed by `section`, whose first line is line 6.
+    /// Returns the only problem of the minimum configuration followed by `section`, which begins on line 6.
     func problem(_ section: String) throws -> String {
         let problems = problems(Self.minimum + section)
         try #require(problems.count == 1, "\(problems)")

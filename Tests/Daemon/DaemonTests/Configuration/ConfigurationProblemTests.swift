@@ -5,8 +5,8 @@ import Testing
 @testable import ConfigurationFile
 @testable import Daemon
 
-/// A section that a test appends to the minimum from line 6 on, and the beginning of the problem that the daemon must
-/// report.
+/// A section that a test appends to the minimum configuration from line 6 on, and the beginning of the problem that the
+/// daemon must report.
 struct WrongSection: Sendable, CustomTestStringConvertible {
     let text: String
     let problem: String

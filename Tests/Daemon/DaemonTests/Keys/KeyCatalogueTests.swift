@@ -135,7 +135,7 @@ struct KeyCatalogueTests {
     func heldKeys() async throws {
         let (first, second, foreign) = (pair(1), pair(2), pair(3))
         for hash in [first.hash, second.hash] { try await record(hash) }
-        // An earlier process recorded that this node holds the key.
+        // An earlier process recorded that this node has the second key.
         try await ledger.note(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
         try await catalogue.noteHeldKeys()

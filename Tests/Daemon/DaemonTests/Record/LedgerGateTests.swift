@@ -385,7 +385,7 @@ import WorkerProtocol
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomIdentifier()
         try await new.ledger.planAuditKey(identifier: planned)
-        // Anyone with the PIN who reads the plan in the ledger can create such a key.
+        // A holder of the PIN who reads the planned identifier in the ledger can create such a key.
         hsmToken.plant(planned)
         await new.gate.compare()
         guard case .lost = new.gate.position.disagreement else {

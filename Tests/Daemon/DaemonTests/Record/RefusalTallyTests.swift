@@ -11,7 +11,7 @@ import Testing
 
 @testable import Daemon
 
-/// Refusals before authorisation, which are counted and recorded in one record per uid and minute.
+/// Refusals that the daemon counts, and summarises in one record for each uid and minute.
 @Suite struct RefusalTallyTests {
     private final class Time: Sendable {
         private let seconds = Mutex(1_800_000_000.0)

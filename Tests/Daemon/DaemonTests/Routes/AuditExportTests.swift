@@ -174,8 +174,8 @@ struct AuditExportTests {
 
     // MARK: Conditions that leave gaps
 
-    /// Filters, each with a function that selects the matching ones of the records that RecordRoutesFixture.record
-    /// makes.
+    /// Filters. The function of each returns true if the filter selects the record that RecordRoutesFixture.record makes
+    /// for this number.
     private static let conditions: [(query: [String: String], keeps: @Sendable (Int) -> Bool)] = [
         (["key": RecordRoutesFixture.key(1).hex], { $0 % 3 == 1 }),
         (["key": RecordRoutesFixture.key(1).hex.uppercased()], { $0 % 3 == 1 }),
@@ -226,8 +226,8 @@ struct AuditExportTests {
         #expect(filter["since"] == .string(Self.minute(3)))
         #expect(filter["caller"] == nil)
         #expect(first["proves"]?.stringValue?.hasPrefix("nothing by itself: ") == true)
-        // The export begins with the audit checkpoint before its first record, which is 13, and ends with the audit
-        // checkpoint that was made for it.
+        // The export begins with the audit checkpoint before record 13, its first record. It ends with the audit
+        // checkpoint that was made for the export.
         #expect(SignedCheckpoint(line: lines[1])?.checkpoint.sequence == 10)
         #expect(SignedCheckpoint(line: try #require(lines.last))?.checkpoint.sequence == 31)
         #expect(fixture.verdict(export) == .filtered(records: 6))

@@ -297,7 +297,7 @@ struct PaymentRoutesTests {
         for (expected, details) in [
             (nil, "expected.currencyCode, expected.merchantIdentifier, expected.transactionAmount missing"),
             (#"{"currencyCode":"840","transactionAmount":1099}"#, "expected.merchantIdentifier missing"),
-            // The missing member is reported before the stated ones are compared.
+            // The missing member is reported before the stated members are compared with the payment.
             (#"{"currencyCode":"978","transactionAmount":1}"#, "expected.merchantIdentifier missing"),
         ] as [(String?, String)] {
             let answer = try await fixture.post(

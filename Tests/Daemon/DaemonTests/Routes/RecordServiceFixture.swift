@@ -83,7 +83,7 @@ final class CountingTrail: AuditTrail {
         self.ledger = ledger
     }
 
-    /// The number of reads of the chain's lines.
+    /// The number of pages of lines that the routes have read from the chain.
     var pagesRead: Int { pages.withLock { $0 } }
 
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int { try await ledger.append(record) }

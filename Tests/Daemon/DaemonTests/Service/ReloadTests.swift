@@ -9,7 +9,7 @@ import TokenForge
 @testable import Daemon
 @testable import Telemetry
 
-/// A reload, as SIGHUP causes it, of the daemon's parts within the test's process.
+/// A reload of the daemon's parts in the test's process, as SIGHUP causes it.
 @Suite("Reload")
 struct ReloadTests {
     private let fixture: ConfigurationFixture
@@ -151,7 +151,7 @@ struct ReloadTests {
         #expect(try await recorded().map(\.event).last == "configuration_reload")
     }
 
-    // If the ledger does not respond, it may contain the new values although the previous ones are still in force.
+    // If the ledger does not respond, it may have recorded the new values although the previous values are in force.
     @Test("records the values in force at the next reload after one that could not be recorded, even without a change")
     func inDoubt() throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")

@@ -106,7 +106,7 @@ import WorkerProtocol
         let held = try keys(in: [partial, whole])
         let found = findings([partial, whole], held)
         #expect(found.reasons.isEmpty && found.warnings.isEmpty)
-        // The other HSM token serves the type but does not hold this key.
+        // The other HSM token serves the type but does not have this key.
         #expect(findings([partial, whole], try keys(in: [partial])).reasons.map(\.component) == ["token north"])
         #expect(
             findings([partial, away("south")], held).reasons.map(\.component) == ["token north", "token south"])

@@ -87,7 +87,8 @@ struct ServiceStatusTests {
         }
         await status.show()
         let line = heard.next() ?? ""
-        // "Not ready. t: " has 14 bytes and "…" three, which leaves 383 bytes for 191 letters of two bytes.
+        // The text may have 400 bytes. Without the 14 bytes of "Not ready. t: " and the three of "…", there is room for
+        // 191 letters of two bytes.
         #expect(line == "STATUS=Not ready. t: " + String(repeating: "ä", count: 191) + "…")
     }
 }
