@@ -20,7 +20,7 @@ import WorkerProtocol
     }
 
     /// Returns the worker's seccomp mode from the kernel: 0 for none, 2 for a filter (proc(5)).
-    private func filtering(_ worker: WorkerUnderTest) throws -> String {
+    private func seccompMode(_ worker: WorkerUnderTest) throws -> String {
         let status = try String(contentsOfFile: "/proc/\(worker.processIdentifier)/status", encoding: .utf8)
         return status.split(separator: "\n").first { $0.hasPrefix("Seccomp:") }.map { String($0.dropFirst(9)) } ?? ""
     }
@@ -29,7 +29,7 @@ import WorkerProtocol
     func denied() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, denying: ["execve", "fork", "connect"])
-        #expect(try filtering(worker) == "2")
+        #expect(try seccompMode(worker) == "2")
         try hsmToken.play(
             "fault C_DeriveKey nth=1 exec", "fault C_DeriveKey nth=2 fork", "fault C_DeriveKey nth=3 connect")
         for _ in 0..<4 {
@@ -46,7 +46,7 @@ import WorkerProtocol
     func allowed() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, denying: [])
-        #expect(try filtering(worker) == "0")
+        #expect(try seccompMode(worker) == "0")
         try hsmToken.play(
             "fault C_DeriveKey nth=1 fork", "fault C_DeriveKey nth=2 connect", "fault C_DeriveKey nth=3 exec")
         for _ in 0..<2 {
@@ -67,7 +67,7 @@ import WorkerProtocol
     func everythingDenied(_ kind: TokenKind) async throws {
         #expect(Self.everything.count > 20 && Set(Self.everything).count == Self.everything.count)
         let worker = try await serving(try await kind.fresh(), denying: Self.everything)
-        #expect(try filtering(worker) == "2")
+        #expect(try seccompMode(worker) == "2")
         let (ec, rsa) = (
             try EncryptedPayment.ec(), try EncryptedPayment.rsa()
         )

@@ -54,7 +54,7 @@ struct LoginUIDTests {
     }
 
     /// A listening socket that has not accepted a connection yet.
-    private struct Waiting {
+    private struct PendingSocket {
         let directory: FreshDirectory
         let descriptor: CInt
         var path: String { directory.path("s") }
@@ -85,12 +85,12 @@ struct LoginUIDTests {
 
     @Test("is unknown for a peer whose process ended before the accept; its uid and its data remain")
     func endedPeer() async throws {
-        let waiting = try Waiting()
-        defer { close(waiting.descriptor) }
+        let pending = try PendingSocket()
+        defer { close(pending.descriptor) }
         let child = try await Program.run(
-            Program.installed("python3"), ["-B", "-c", Self.connect, waiting.path, "end"])
+            Program.installed("python3"), ["-B", "-c", Self.connect, pending.path, "end"])
         try #require(child.status == 0, "\(child)")
-        let connection = try await waiting.accept()
+        let connection = try await pending.accept()
         defer { close(connection) }
         let peer = try PeerCredentials(connectedSocket: connection)
         #expect(peer.uid == geteuid())
@@ -100,11 +100,11 @@ struct LoginUIDTests {
 
     @Test("is that of the peer's process while the process runs")
     func runningPeer() async throws {
-        let waiting = try Waiting()
-        defer { close(waiting.descriptor) }
+        let pending = try PendingSocket()
+        defer { close(pending.descriptor) }
         let child = try RunningProgram(
-            Program.installed("python3"), ["-B", "-c", Self.connect, waiting.path, "stay"])
-        let connection = try await waiting.accept()
+            Program.installed("python3"), ["-B", "-c", Self.connect, pending.path, "stay"])
+        let connection = try await pending.accept()
         let peer = try PeerCredentials(connectedSocket: connection)
         let own = try? String(contentsOfFile: "/proc/self/loginuid", encoding: .utf8)
         let expected = own.flatMap { UInt32($0) }.map { $0 == .max ? LoginUID.unset : .set($0) } ?? .unset

@@ -143,8 +143,8 @@ struct ConfigurationTests {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("password\n", to: "ledger-password")
         try fixture.directory.write("certificate\n", to: "db-ca.pem")
-        let users = Self.made(by: "useradd", unit)
-        let groups = Self.made(by: "groupadd", unit)
+        let users = Self.accounts(createdBy: "useradd", unit)
+        let groups = Self.accounts(createdBy: "groupadd", unit)
         try #require(users == ["paytokend"] && groups == ["paytokend-socket", "payments"])
         for user in users { text.replace("user: \(user)", with: "user: 4242") }
         for group in groups { text.replace("group: \(group)", with: "group: 4242") }
@@ -156,7 +156,7 @@ struct ConfigurationTests {
 
     /// The users or groups that the instructions in the unit file's comments create with `command`. Each is on a line
     /// `#   COMMAND OPTIONS NAME`, which may end with another `#` and an explanation.
-    private static func made(by command: String, _ unit: String) -> [String] {
+    private static func accounts(createdBy command: String, _ unit: String) -> [String] {
         unit.split(separator: "\n").filter { $0.hasPrefix("#   \(command) ") }.compactMap { line in
             line.dropFirst().prefix { $0 != "#" }.split(separator: " ").last.map(String.init)
         }

@@ -41,7 +41,7 @@ struct RotationTests {
         return all[0]
     }
 
-    private func current(_ rotation: Rotation) -> RotationStep.Name? {
+    private func currentStep(_ rotation: Rotation) -> RotationStep.Name? {
         rotation.steps.first { $0.status == .next }?.name
     }
 
@@ -61,7 +61,7 @@ struct RotationTests {
         let new = key(1, .preActivation, hoursAgo: 30, origin: .generated)
         let old = key(2, .active, hoursAgo: 1, opened: 3)
         let rotation = try rotation(new, old)
-        #expect(rotation.phase == .certificate && current(rotation) == .certificate)
+        #expect(rotation.phase == .certificate && currentStep(rotation) == .certificate)
         #expect(rotation.newKey == new && rotation.oldKeys == [old])
         #expect(rotation.next.contains("POST /v1/rotations/certificate"))
         #expect(rotation.steps.map(\.status) == [.done, .next, .open, .open, .open, .open])
@@ -86,17 +86,17 @@ struct RotationTests {
     func phases() throws {
         let quiet = try rotation(
             key(1, .active, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9, opened: 5))
-        #expect(quiet.phase == .activation && current(quiet) == .activate)
+        #expect(quiet.phase == .activation && currentStep(quiet) == .activate)
         #expect(quiet.next == "Activate the new key's certificate in Apple's developer portal.")
         let overlap = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 1),
             key(3, .active, hoursAgo: 99, opened: 2))
-        #expect(overlap.phase == .overlap && current(overlap) == .drain)
+        #expect(overlap.phase == .overlap && currentStep(overlap) == .drain)
         #expect(
             overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait until the old key has opened no payment token"))
         #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
         let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
-        #expect(ready.phase == .finish && current(ready) == .finish)
+        #expect(ready.phase == .finish && currentStep(ready) == .finish)
         #expect(ready.next.contains("POST /v1/rotations/{merchant}/finish"))
     }
 
@@ -110,7 +110,7 @@ struct RotationTests {
     func ending() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60))
-        #expect(rotation.phase == .cutOff && current(rotation) == .cutOff && rotation.endingKeys.count == 1)
+        #expect(rotation.phase == .cutOff && currentStep(rotation) == .cutOff && rotation.endingKeys.count == 1)
         #expect(rotation.next.hasPrefix("Nothing."))
         let over = try self.rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1))
@@ -181,7 +181,7 @@ struct RotationTests {
     func activationMissed() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
-        #expect(rotation.phase == .cutOff && current(rotation) == .activate)
+        #expect(rotation.phase == .cutOff && currentStep(rotation) == .activate)
         #expect(rotation.next.hasPrefix("Activate the new key's certificate") && rotation.next.contains("before"))
         #expect(rotation.steps.map(\.status) == [.done, .done, .next, .done, .done, .open])
     }

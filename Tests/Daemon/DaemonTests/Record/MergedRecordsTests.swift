@@ -60,7 +60,7 @@ struct MergedRecordsTests {
     }
 
     @Test(
-        "lists all records after a clock was set back, which moves a node's records among the others", arguments: 1...4
+        "lists every record even if a node's clock was set back", arguments: 1...4
     )
     func wrongClock(size: Int) async throws {
         let chains = [try await chain("a", [1, 8, 2, 3]), try await chain("b", [4, 5])]
