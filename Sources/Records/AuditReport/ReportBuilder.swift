@@ -22,6 +22,12 @@ public struct ReportBuilder: Sendable {
     public private(set) var keys: [AuditDigest: KeyHistory] = [:]
     public private(set) var acts = AdministrativeActs()
     public private(set) var uses = KeyUseTally()
+    public private(set) var refusals = RefusalsByCaller()
+    private(set) var incidents = RecordIncidents()
+    /// The uses of each key that was recorded as compromised.
+    private(set) var blockedKeys: [AuditDigest: BlockedKey] = [:]
+    /// The times from which ``blockedKeys`` were blocked, which the first pass has collected.
+    private lazy var blockedAt: [AuditDigest: AuditTime] = keys.compactMapValues { blockedAt($0.key) }
     /// The records in the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
@@ -129,8 +135,9 @@ public struct ReportBuilder: Sendable {
         guard !Self.event(of: line).isEmpty else {
             if !line.starts(with: Self.checkpoint) {
                 unreadable += 1
-            } else if !reconciliation.logs.isEmpty, let signed = SignedCheckpoint(line: line) {
-                reconciliation.take(signed.checkpoint)
+            } else if let signed = SignedCheckpoint(line: line) {
+                if !reconciliation.logs.isEmpty { reconciliation.take(signed.checkpoint) }
+                incidents.take(signed.checkpoint, inPeriod: period.contains(signed.checkpoint.time))
             }
             return
         }
@@ -140,13 +147,18 @@ public struct ReportBuilder: Sendable {
         }
         let inPeriod = period.contains(entry.time)
         system.take(entry, inPeriod: inPeriod)
+        incidents.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
         reconciliation.take(entry)
         guard inPeriod else { return }
+        refusals.take(entry)
         events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
         if Self.uses.contains(entry.event) {
             let superseded = entry.publicKeyHash.flatMap { lateAfter($0) }
             uses.take(entry, superseded: superseded)
+            if let key = entry.publicKeyHash, let blocked = blockedAt[key] {
+                blockedKeys[key, default: BlockedKey()].take(entry, blocked: blocked)
+            }
         } else if entry.event == AuditEvent.Name.refusals.rawValue {
             uses.takeFlood(entry)
         }

@@ -4,7 +4,7 @@ import StrictJSON
 /// The figures of the assessor's page in machine-readable form. scripts/verify-audit --report counts each of them again
 /// from the export.
 ///
-/// The form is a JSON object. `format` is 1; `since` and `until` are RFC 3339 with milliseconds, and `until` is
+/// The form is a JSON object. `format` is 2; `since` and `until` are RFC 3339 with milliseconds, and `until` is
 /// exclusive. For the records in the period, it has `events` (by event and outcome), `uses` (one for each key and
 /// caller: `released`, `repeated`, `signed`, `afterSuperseded`, `refused` by code), `floods` (the sums of `refusals`),
 /// `steps` (one for each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. For all
@@ -19,9 +19,10 @@ struct ReportTotals {
 
     var bytes: [UInt8] {
         JSONWriter.object(capacity: 64 * 1024) { json in
-            json.member("format", 1)
+            json.member("format", 2)
             json.member("since", builder.period.since.text)
             json.member("until", builder.period.until.text)
+            json.member("findings", objects: builder.findings) { $0.write(&$1) }
             json.member("nodes", objects: builder.system.sortedNodes) { node, json in
                 json.member("node", node.node.name)
                 json.member("first", node.first)
@@ -38,6 +39,15 @@ struct ReportTotals {
             }
             json.member("uses", objects: builder.sortedUses) { Self.write($0.pair, $0.use, &$1) }
             json.member("floods", builder.uses.floods)
+            json.member("refusals", objects: builder.refusals.sortedCallers) { refused, json in
+                let worst = refused.caller.worstHour
+                json.member("caller", refused.name)
+                json.member("count", refused.caller.count)
+                json.member("first", refused.caller.first.text)
+                json.member("last", refused.caller.last.text)
+                json.member("worstHour", worst.hour.text)
+                json.member("inWorstHour", worst.count)
+            }
             json.member("steps", objects: builder.stepTotals) { step, json in
                 json.member("from", step.step.text)
                 json.member("uses", step.uses)
@@ -111,9 +121,8 @@ struct ReportTotals {
             nodes.reduce(0) { $0 + $1[keyPath: references].count }
         }
         return [
-            "starts": sum(\.starts), "stops": sum(\.stops), "startsWithoutStop": sum(\.startsWithoutStop),
-            "stepsBack": sum(\.stepsBack), "restores": system.restores.count,
-            "acceptedClocks": system.acceptedClocks.count, "dropped": system.droppedCount, "pruned": system.prunedCount,
+            "starts": sum(\.starts), "stops": sum(\.stops), "restores": system.restores.count,
+            "acceptedClocks": system.acceptedClocks.count, "pruned": system.prunedCount,
         ]
     }
 }

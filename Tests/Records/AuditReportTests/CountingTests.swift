@@ -286,92 +286,6 @@ struct CountingTests {
             ])
     }
 
-    @Test(
-        "counts a start without a stop as a killed process, and a time before the previous one as a clock step"
-    )
-    func hosts() throws {
-        var book = RecordBook()
-        let start = AuditEvent.start(version: AuditText("1.0.0"))
-        try book.add(start, at: 1)
-        try book.add(.stop, at: 2)
-        try book.add(start, at: 3)
-        try book.add(start, at: 4)
-        try book.add(.verify, at: 3.9)
-        try book.add(.verify, at: 3.9 - 1 / 3600)
-        try book.add(start, on: "node-2", at: 4)
-        let nodes = try book.counted().system.nodes
-        let (one, two) = (try #require(AuditNode("node-1")), try #require(AuditNode("node-2")))
-        let first = try #require(nodes[one])
-        #expect(first.starts.count == 3 && first.stops.count == 1)
-        #expect(first.startsWithoutStop.beginning.map(\.sequence) == [4])
-        #expect(first.stepsBack.beginning.map(\.sequence) == [5], "a second is no step")
-        #expect(nodes[two]?.startsWithoutStop.isEmpty == true)
-    }
-
-    @Test("shows an hour with far more uses than the caller's usual maximum, but not a new caller's first hour")
-    func busyHour() throws {
-        var book = RecordBook()
-        for day in 0..<40 {
-            for _ in 0..<10 {
-                try book.add(.decrypt(reference: nil), at: Double(day * 24), by: "checkout", key: RecordBook.key)
-            }
-        }
-        for count in [31, 30] {
-            for _ in 0..<count {
-                try book.add(
-                    .decrypt(reference: nil), at: Double((count == 31 ? 41 : 80) * 24), by: "checkout",
-                    key: RecordBook.key)
-            }
-        }
-        for _ in 0..<100 {
-            try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
-        }
-        let found = CallerAnomaly.busyHours(try book.counted(to: 24 * 90).uses)
-        // Thirty uses are not more than three times ten, so they are not unusual. After four idle weeks, no earlier
-        // uses remain for comparison.
-        #expect(
-            found == [
-                CallerAnomaly.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)
-            ])
-    }
-
-    @Test("shows even a few uses at a time of day at which the caller was not active for four weeks")
-    func strangeHour() throws {
-        var book = RecordBook()
-        for day in 0..<60 {
-            for _ in 0..<30 {
-                try book.add(.decrypt(reference: nil), at: Double(day * 24) + 3, by: "batch", key: RecordBook.key)
-            }
-            let atNoon = [20: 25, 40: 19, 45: 20, 46: 20][day] ?? 0
-            for _ in 0..<atNoon {
-                try book.add(.decrypt(reference: nil), at: Double(day * 24) + 14, by: "batch", key: RecordBook.key)
-            }
-        }
-        let uses = try book.counted(to: 24 * 90).uses
-        // On day 20 there are fewer than four weeks for comparison. Days 40, 45 and 46 follow earlier uses at this
-        // hour.
-        #expect(CallerAnomaly.unusualHours(uses).isEmpty)
-        #expect(CallerAnomaly.busyHours(uses).isEmpty)
-        var later = book
-        for _ in 0..<20 {
-            try later.add(.decrypt(reference: nil), at: 24 * 80 + 14, by: "batch", key: RecordBook.key)
-        }
-        #expect(
-            CallerAnomaly.unusualHours(try later.counted(to: 24 * 90).uses) == [
-                .init(caller: "batch", hour: RecordBook.time(24 * 80 + 14), uses: 20)
-            ])
-    }
-
-    @Test("shows a caller's first use of a key once it has used others for four weeks")
-    func newKey() throws {
-        var book = RecordBook()
-        try book.add(.decrypt(reference: nil), at: 0, by: "checkout", key: RecordBook.key)
-        try book.add(.decrypt(reference: nil), at: 27 * 24, by: "checkout", key: .of(Array("early".utf8)))
-        try book.add(.decrypt(reference: nil), at: 28 * 24, by: "checkout", key: RecordBook.other)
-        let found = CallerAnomaly.newKeys(try book.counted(to: 24 * 90).uses)
-        #expect(found == [.init(caller: "checkout", key: RecordBook.other, first: RecordBook.time(28 * 24))])
-    }
-
     /// The expected chart for a period of `days` that begins on 2026-01-01.
     struct Steps: Sendable {
         let days: Int
@@ -411,11 +325,13 @@ struct CountingTests {
         let text = String(decoding: ReportTotals(builder: try book.counted(to: 48)).bytes, as: UTF8.self)
         #expect(
             text == """
-                {"format":1,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z",\
-                "nodes":[{"node":"node-1","first":1,"last":5,"records":5,"inPeriod":5}],\
+                {"format":2,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z",\
+                "findings":[],"nodes":[{"node":"node-1","first":1,"last":5,"records":5,"inPeriod":5}],\
                 "events":{"certificate_import":{"ok":1},"decrypt":{"key_not_active":1,"ok":1},"key_generate":{"ok":1},\
                 "start":{"ok":1}},\
                 "uses":[{"key":"\(key)","caller":"checkout","released":1,"refused":{"key_not_active":1}}],"floods":{},\
+                "refusals":[{"caller":"checkout","count":1,"first":"2026-01-02T02:00:00.000Z",\
+                "last":"2026-01-02T02:00:00.000Z","worstHour":"2026-01-02T02:00:00.000Z","inWorstHour":1}],\
                 "steps":[{"from":"2026-01-01","uses":0,"refusals":0},{"from":"2026-01-02","uses":1,"refusals":1}],\
                 "keys":[{"key":"\(key)","state":"active","arrival":["node-1",2],"activation":["node-1",3]}],\
                 "approvals":{},"system":{"starts":1},\

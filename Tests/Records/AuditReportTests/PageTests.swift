@@ -65,7 +65,7 @@ struct PageTests {
         let start = try #require(page.range(of: #"id="totals">"#)).upperBound
         let end = try #require(page[start...].range(of: "</script>")).lowerBound
         let totals = try JSONValue(parsing: String(page[start..<end])).objectValue
-        #expect(totals?["format"]?.numberValue?.int == 1)
+        #expect(totals?["format"]?.numberValue?.int == 2)
         #expect(totals?["uses"]?.arrayValue?.first?.objectValue?["released"]?.numberValue?.int == 10)
     }
 

@@ -1,4 +1,5 @@
 import AuditChain
+import Crypto
 import Foundation
 import TestSupport
 import Testing
@@ -22,10 +23,12 @@ struct RecordBook {
     }
 
     /// Appends a record to the node's chain, and returns its sequence number.
+    ///
+    /// - Parameter isKnown: false for a caller without a name, whom no access rule knows.
     @discardableResult
     mutating func add(
         _ event: AuditEvent, _ outcome: AuditOutcome = .ok, on node: String = "node-1", at hours: Double,
-        by caller: String? = nil, uid: UInt32 = 1001, key: AuditDigest? = nil,
+        by caller: String? = nil, uid: UInt32 = 1001, isKnown: Bool = true, key: AuditDigest? = nil,
         merchant: String? = "merchant.com.example", hsmToken: String? = nil
     ) throws -> Int {
         let node = try #require(AuditNode(node))
@@ -35,7 +38,7 @@ struct RecordBook {
         }
         let record = AuditRecord(
             time: Self.time(hours), event: event, outcome: outcome,
-            caller: caller.map { AuditCaller(name: AuditText($0), uid: uid, gid: 100) },
+            caller: caller.map { AuditCaller(name: isKnown ? AuditText($0) : nil, uid: uid, gid: 100) },
             merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key,
             hsmToken: hsmToken.map { AuditText($0) })
         var head = try #require(heads[node])
@@ -43,6 +46,18 @@ struct RecordBook {
         heads[node] = head
         lines[node, default: []].append(line.bytes)
         return line.sequence
+    }
+
+    /// Appends an audit checkpoint of the node's last record, signed with a new key.
+    mutating func seal(on node: String = "node-1", at hours: Double) throws {
+        let node = try #require(AuditNode(node))
+        let head = try #require(heads[node])
+        let signature = try P256.Signing.PrivateKey().signature(for: Array("checkpoint".utf8)).derRepresentation
+        let line =
+            "{\"checkpoint\":{\"node\":\"\(node.name)\",\"sequence\":\(head.sequence),\"hash\":\"\(head.hash.hex)\","
+            + "\"time\":\"\(Self.time(hours).text)\",\"keyId\":\"\(AuditDigest.zero.hex)\"},\"signature\":"
+            + "\"\(signature.base64EncodedString())\"}"
+        lines[node, default: []].append(Array(line.utf8))
     }
 
     /// Removes the first `count` records of a node, as archiving does.
@@ -66,12 +81,12 @@ struct RecordBook {
     }
 
     /// Requires that `scripts/recount-report`, an independent implementation, counts the same.
-    func expectRecounted() async throws {
+    func expectRecounted(to: Double = 24 * 31) async throws {
         let script = ProjectFiles.path("scripts/recount-report")
         let directory = try FreshDirectory()
         let export = self.export.map { String(decoding: $0, as: UTF8.self) + "\n" }.joined()
         let counted = try await Program.run(
-            script, [directory.write(page(), to: "page.html"), directory.write(export, to: "export.jsonl")])
+            script, [directory.write(page(to: to), to: "page.html"), directory.write(export, to: "export.jsonl")])
         #expect(counted.status == 0 && counted.output.hasSuffix(" totals are those of the export\n"), "\(counted)")
     }
 

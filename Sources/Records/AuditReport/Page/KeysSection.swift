@@ -13,7 +13,7 @@ struct KeysSection {
     private static let maximumShown = 5_000
 
     func write(to page: inout PageWriter) {
-        page.heading("3. Inventory of keys", id: "keys")
+        page.heading("5. Inventory of keys", id: "keys")
         let keys = builder.sortedKeys
         let summaries = Dictionary(
             (live?.keys ?? []).map { ($0.publicKeyHash, $0) }, uniquingKeysWith: { first, _ in first })

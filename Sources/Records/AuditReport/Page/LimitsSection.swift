@@ -6,7 +6,7 @@ struct LimitsSection {
     let isReconciled: Bool
 
     func write(to page: inout PageWriter) {
-        page.heading("6. What this does not show", id: "limits")
+        page.heading("8. What this does not show", id: "limits")
         var items = [
             isReconciled
                 ? "Uses of a key that did not pass through this program, in tokens whose own count was not given, or if a person changed "

@@ -67,6 +67,7 @@ struct PageWriter {
     }
 
     mutating func list(_ items: [String]) {
+        guard !items.isEmpty else { return }
         html += "<ul>\n" + items.map { "<li>\(Self.escaped($0))</li>\n" }.joined() + "</ul>\n"
     }
 

@@ -8,7 +8,7 @@ struct PeopleSection {
     private static let maximumRows = 5_000
 
     func write(to page: inout PageWriter) {
-        page.heading("5. People", id: "people")
+        page.heading("7. People", id: "people")
         writeRules(to: &page)
         writeSeparation(to: &page)
         writeApprovals(to: &page)

@@ -35,12 +35,16 @@ public struct ReportPage {
         )
         page.raw(
             """
-            <nav><ol><li><a href="#verdict">Verdict</a></li><li><a href="#system">System</a></li>\
+            <nav><ol><li><a href="#verdict">Verdict</a></li><li><a href="#findings">Findings</a></li>\
+            <li><a href="#record">Record</a></li><li><a href="#system">System</a></li>\
             <li><a href="#keys">Keys</a></li><li><a href="#use">Use</a></li><li><a href="#people">People</a></li>\
             <li><a href="#limits">What this does not show</a></li><li><a href="#figures">Figures and their records</a></li></ol></nav>
 
             """)
-        VerdictSection(builder: builder, export: export).write(to: &page)
+        let verdict = VerdictSection(builder: builder, export: export)
+        verdict.writeVerdict(to: &page)
+        FindingsSection(builder: builder).write(to: &page)
+        verdict.writeChains(to: &page)
         SystemSection(builder: builder, live: live).write(to: &page)
         KeysSection(builder: builder, live: live, others: others, now: madeAt).write(to: &page)
         UseSection(builder: builder).write(to: &page)

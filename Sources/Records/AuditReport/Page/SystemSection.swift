@@ -8,7 +8,7 @@ struct SystemSection {
     let live: LiveState?
 
     func write(to page: inout PageWriter) {
-        page.heading("2. What the system is", id: "system")
+        page.heading("4. What the system is", id: "system")
         if let live {
             write(live, to: &page)
         } else {

@@ -8,12 +8,11 @@ struct UseSection {
     private static let (maximumRows, maximumCharts) = (2_000, 24)
 
     func write(to page: inout PageWriter) {
-        page.heading("4. Use", id: "use")
+        page.heading("6. Use", id: "use")
         writeCharts(to: &page)
         writePairs(to: &page)
         writeRefusals(to: &page)
         writeLateUses(to: &page)
-        writeAnomalies(to: &page)
         ReconciliationSection(builder: builder).write(to: &page)
         page.requirements(Requirement.ofUse)
     }
@@ -91,6 +90,24 @@ struct UseSection {
                     .count(builder.uses.floods[code] ?? 0),
                 ]
             })
+        page.table(
+            ["Caller", "Refused", "First", "Last", "Most in an hour", "In the hour from"],
+            builder.refusals.sortedCallers, most: Self.maximumRows, "callers", in: "the page's JSON"
+        ) { name, caller in
+            let worst = caller.worstHour
+            return [
+                .name(name), .count(caller.count), .time(caller.first), .time(caller.last), .count(worst.count),
+                .time(worst.hour),
+            ]
+        }
+        if builder.refusals.omitted > 0 {
+            page.note(
+                "\(builder.refusals.omitted.grouped) refused requests are of callers beyond the first "
+                    + "\(RefusalsByCaller.maximumCallers.grouped).")
+        }
+        page.note(
+            "By caller are all refused requests: to open or sign, those that were refused before they named an operation, and "
+                + "those counted in summary. uid is an account that no access rule knows.")
         page.note(
             "transaction_replayed is a replay: a payment that was opened before was offered again, by another caller, too late, or "
                 + "without its reference. Nothing was given out.")
@@ -124,25 +141,5 @@ struct UseSection {
             "A key is superseded with its first deactivation. Until the cut-off that was set then it opens what wallets had "
                 + "encrypted to it before. Where that deactivation is archived and not in this export, the time is the one before "
                 + "which it was.")
-    }
-
-    private func writeAnomalies(to page: inout PageWriter) {
-        page.subheading("Outside a caller's habit")
-        page.table(
-            ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerAnomaly.weeks) weeks before"],
-            CallerAnomaly.busyHours(builder.uses), most: Self.maximumRows, "hours"
-        ) { [.name($0.caller), .time($0.hour), .count($0.uses), .count($0.most)] }
-        page.table(
-            ["Caller", "Hour, at a time of the day without a use in the \(CallerAnomaly.weeks) weeks before", "Uses"],
-            CallerAnomaly.unusualHours(builder.uses), most: Self.maximumRows, "hours"
-        ) { [.name($0.caller), .time($0.hour), .count($0.uses)] }
-        page.table(
-            ["Caller", "First use of a key that it had not used before", "Time"],
-            CallerAnomaly.newKeys(builder.uses), most: Self.maximumRows, "first uses"
-        ) { [.name($0.caller), .code($0.key.base64), .time($0.first)] }
-        page.note(
-            "An hour is shown with more than \(CallerAnomaly.factor) times the uses of the busiest hour of the weeks before, and at "
-                + "least \(CallerAnomaly.least); the same least counts for an hour of the day. A key's first use is shown once its caller has used others for that long. All are hints: a "
-                + "rotation or a sale explains most of them.")
     }
 }

@@ -1,14 +1,14 @@
 import AuditChain
 import Encodings
 
-/// The first section: the verdict on the records' integrity, and how an assessor can repeat the verification.
+/// The section with the verdict on the records' integrity, which is the first, and the section with each node's chain and
+/// the commands by which an assessor can repeat the verification.
 struct VerdictSection {
     let builder: ReportBuilder
     let export: VerifiedExport
 
-    func write(to page: inout PageWriter) {
-        page.heading("1. Verdict", id: "verdict")
-        writeVerdict(to: &page)
+    func writeChains(to page: inout PageWriter) {
+        page.heading("3. The record", id: "record")
         writeNodes(to: &page)
         writeEvents(to: &page)
         page.subheading("Repeat it without this program")
@@ -31,13 +31,26 @@ struct VerdictSection {
             + (export.pinning.map { ["--pinned-by", $0.name] } ?? [])).joined(separator: " ")
     }
 
-    private func writeVerdict(to page: inout PageWriter) {
+    func writeVerdict(to page: inout PageWriter) {
+        page.heading("1. Verdict", id: "verdict")
         let records = builder.system.nodes.values.reduce(0) { $0 + $1.inPeriod }
         if export.isProved {
+            let losses = builder.findings.filter { $0.lostRecords > 0 }
+            let lost = losses.reduce(0) { $0 + $1.lostRecords }
+            let verdict =
+                losses.isEmpty
+                ? "Intact."
+                : "Intact, with \(losses.count) loss\(losses.count == 1 ? "" : "es"): \(lost.grouped) records."
             page.raw(
-                "<div class=\"verdict good\"><strong>Intact.</strong> Every record of every node follows from the one before, and "
-                    + "signed checkpoints seal them to their ends. The figures below count \(records.grouped) records.</div>\n"
-            )
+                "<div class=\"verdict \(losses.isEmpty ? "good" : "bad")\"><strong>\(verdict)</strong> Every record of every node "
+                    + "follows from the one before, and signed checkpoints seal them to their ends. The figures below count "
+                    + "\(records.grouped) records.</div>\n")
+            page.list(
+                losses.map { loss in
+                    let range = loss.first.map { " (\($0) to \(loss.last ?? $0))" } ?? ""
+                    return
+                        "Node \(loss.node?.name ?? "–"): \(loss.lostRecords.grouped) records\(range)\(FindingsSection.range(loss))"
+                })
         } else {
             page.raw(
                 "<div class=\"verdict bad\"><strong>Not proved.</strong> The verification did not find every record whole and "
@@ -66,7 +79,7 @@ struct VerdictSection {
         }
         // The table already shows the intact nodes, with more details.
         let faulty = export.verdict.nodes.filter { !$0.isIntact }
-        if !faulty.isEmpty { page.list(faulty.map(\.description)) }
+        page.list(faulty.map(\.description))
     }
 
     private func writeNodes(to page: inout PageWriter) {
@@ -90,27 +103,6 @@ struct VerdictSection {
         let system = builder.system
         page.subheading("What happened to the record itself")
         var rows: [[PageWriter.Cell]] = []
-        for node in system.sortedNodes {
-            if !node.startsWithoutStop.isEmpty {
-                rows.append([
-                    .text("Started without a stop before: the process was killed, or its host lost power"),
-                    .name(node.node.name), .none,
-                    .figure(node.startsWithoutStop, "start of \(node.node.name) whose last start has no stop"),
-                ])
-            }
-            if !node.stepsBack.isEmpty {
-                rows.append([
-                    .text("The clock stood more than a second before the record before"), .name(node.node.name), .none,
-                    .figure(node.stepsBack, "records of \(node.node.name) older than the one before by over 1 s"),
-                ])
-            }
-        }
-        if !system.dropped.isEmpty {
-            rows.append([
-                .text("Records of refusals that could not be written: \(system.droppedCount.grouped)"),
-                .text("all"), .none, .figure(system.dropped, "event records_dropped"),
-            ])
-        }
         for (what, moments) in [
             ("An older ledger was taken into service", system.restores),
             ("A clock was accepted", system.acceptedClocks),

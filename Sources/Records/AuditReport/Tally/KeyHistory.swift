@@ -67,14 +67,23 @@ public struct KeyHistory: Sendable, Equatable {
 
     /// The key's last state according to the record.
     public var state: String {
-        let said = events.reversed().lazy.compactMap { event in
-            switch event.step {
+        let said: String? =
+            switch lastState?.step {
             case .state(let state), .stated(let state): state
             default: nil
             }
-        }.first
         guard let said, said != "pre-activation" else { return activation == nil ? "pre-activation" : "active" }
         return said
+    }
+
+    /// The last change or statement of the key's state.
+    var lastState: Event? {
+        events.last { event in
+            switch event.step {
+            case .state, .stated: true
+            default: false
+            }
+        }
     }
 
     mutating func add(_ event: Event) {

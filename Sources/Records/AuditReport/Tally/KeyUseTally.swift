@@ -17,6 +17,7 @@ public struct KeyUseTally: Sendable {
         public var refused: [String: RecordReferences] = [:]
         /// The releases and repeats that the key made after it had been deactivated.
         public var afterSuperseded = RecordReferences()
+        public var lastAfterSuperseded: AuditTime?
         public var firstUse: AuditTime?
         public var lastUse: AuditTime?
 
@@ -98,7 +99,10 @@ extension KeyUseTally.Use {
         }
         firstUse = min(firstUse ?? entry.time, entry.time)
         lastUse = max(lastUse ?? entry.time, entry.time)
-        if !isSignature, let superseded, entry.time > superseded { afterSuperseded.add(entry) }
+        if !isSignature, let superseded, entry.time > superseded {
+            afterSuperseded.add(entry)
+            lastAfterSuperseded = max(lastAfterSuperseded ?? entry.time, entry.time)
+        }
     }
 }
 

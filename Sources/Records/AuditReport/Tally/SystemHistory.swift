@@ -40,8 +40,6 @@ public struct SystemHistory: Sendable {
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
-        /// The starts before which no stop is recorded, because the earlier process ended without recording one.
-        public internal(set) var startsWithoutStop = RecordReferences()
         /// The starts at which the version differed from that of the previous start.
         public internal(set) var versions: [Moment] = []
         /// The programs after each start, or change of a PKCS#11 library, that changed at least one file.
@@ -51,11 +49,11 @@ public struct SystemHistory: Sendable {
         /// The number of elements that ``versions``, ``programs`` and ``configurations`` lack, because each is limited
         /// to ``maximumMoments``.
         public internal(set) var omitted = 0
-        /// The records whose time is more than a second before that of the previous record: the clock was set back.
-        public internal(set) var stepsBack = RecordReferences()
-        fileprivate var previous: AuditTime?
-        fileprivate var hasStopped = true
-        fileprivate var values: [String: String] = [:]
+        /// The settings that were last in force.
+        fileprivate(set) var values: [String: String] = [:]
+        /// The time and the place of the last record of ``values``.
+        fileprivate(set) var valuesTime: AuditTime?
+        fileprivate(set) var valuesPlace: RecordPlace?
         fileprivate var incoming: [String: String] = [:]
     }
 
@@ -78,8 +76,6 @@ public struct SystemHistory: Sendable {
     /// Archives that were made in the period.
     public private(set) var archives: [Moment] = []
     public private(set) var omittedArchives = 0
-    public private(set) var dropped = RecordReferences()
-    public private(set) var droppedCount = 0
     public private(set) var prunedCount = 0
     public private(set) var changes: [ConfigurationChange] = []
     public private(set) var omittedChanges = 0
@@ -94,26 +90,16 @@ public struct SystemHistory: Sendable {
         node.last = entry.sequence
         node.records += 1
         if inPeriod { node.inPeriod += 1 }
-        if let previous = node.previous, entry.time.milliseconds + 1000 < previous.milliseconds, inPeriod {
-            node.stepsBack.add(entry)
-        }
-        node.previous = entry.time
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
         case .start:
             let version = entry.details["version"]?.stringValue ?? "-"
-            if inPeriod {
-                node.starts.add(entry)
-                if !node.hasStopped { node.startsWithoutStop.add(entry) }
-            }
-            node.hasStopped = false
+            if inPeriod { node.starts.add(entry) }
             Self.note(version, entry, in: &node.versions, &node.omitted)
             Self.note(
                 Self.programs(entry, modules: entry.details["modules"]?.objectValue?.members ?? []), in: &node)
         case .moduleChange: takeModuleChange(entry, of: &node)
-        case .stop:
-            if inPeriod { node.stops.add(entry) }
-            node.hasStopped = true
+        case .stop where inPeriod: node.stops.add(entry)
         case .configurationLoad, .configurationReload:
             if isDone, let file = entry.details["fileSha256"]?.stringValue {
                 Self.note(file, entry, in: &node.configurations, &node.omitted)
@@ -132,9 +118,6 @@ public struct SystemHistory: Sendable {
             Self.add(
                 entry, "\(entry.details["to"]?.stringValue?.prefix(12) ?? "–")…\(former)" + entry.quoted("reason"),
                 to: &auditKeyChanges)
-        case .recordsDropped where inPeriod:
-            dropped.add(entry)
-            droppedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
         case .recordArchive where inPeriod && isDone:
             guard let archive = RecordArchive(entry) else { return }
             Self.note(
@@ -204,6 +187,7 @@ public struct SystemHistory: Sendable {
             }
         }
         node.values = node.incoming
+        (node.valuesTime, node.valuesPlace) = (entry.time, RecordPlace(entry))
         node.incoming = [:]
     }
 

@@ -1,0 +1,88 @@
+import AuditChain
+
+/// The uses of a key that was later recorded as compromised.
+struct BlockedKey: Sendable, Equatable {
+    /// The last use before the key was blocked.
+    private(set) var lastUse: AuditTime?
+    /// The number of requests that were refused from then on.
+    private(set) var refused = 0
+
+    mutating func take(_ entry: AuditEntry, blocked: AuditTime) {
+        if !AuditOutcome.used.contains(entry.outcome) {
+            if entry.time >= blocked { refused += 1 }
+        } else if entry.time < blocked {
+            lastUse = max(lastUse ?? entry.time, entry.time)
+        }
+    }
+}
+
+extension ReportBuilder {
+    /// The findings about keys: compromises, late uses, refused certificates, and keys that should be destroyed.
+    var keyFindings: [Finding] {
+        sortedKeys.flatMap { key in
+            [compromise(of: key), lateUses(of: key), notDestroyed(key)].compactMap(\.self)
+        } + refusedCertificates
+    }
+
+    /// Returns the time from which the key was blocked before it was recorded as compromised: that of the suspension
+    /// or deactivation that preceded it, otherwise that of the compromise. Nil if the key was not compromised.
+    func blockedAt(_ key: AuditDigest) -> AuditTime? {
+        guard let history = keys[key], let compromised = history.first("compromised") else { return nil }
+        var blocked: AuditTime?
+        for event in history.events {
+            guard case .state(let state) = event.step else { continue }
+            if state == "active" { blocked = nil } else { blocked = blocked ?? event.time }
+            if event == compromised { break }
+        }
+        return blocked ?? compromised.time
+    }
+
+    private func compromise(of key: KeyHistory) -> Finding? {
+        guard let event = key.first("compromised"), period.contains(event.time) else { return nil }
+        let blocked = blockedKeys[key.key]
+        var finding = Finding(.keyCompromised, event.time)
+        finding.node = event.place.node
+        finding.key = key.key
+        finding.caller = event.by
+        (finding.since, finding.until) = (blocked?.lastUse, blockedAt(key.key))
+        finding.count = blocked?.refused ?? 0
+        finding.records.add(event.place)
+        return finding
+    }
+
+    private func lateUses(of key: KeyHistory) -> Finding? {
+        let late = uses.uses.filter { $0.key.key == key.key && !$0.value.afterSuperseded.isEmpty }.sorted {
+            ($0.key.caller ?? "") < ($1.key.caller ?? "")
+        }
+        guard !late.isEmpty, let since = lateAfter(key.key) else { return nil }
+        var finding = Finding(.usedAfterSuperseded, since)
+        finding.key = key.key
+        for (_, use) in late { finding.records.add(use.afterSuperseded) }
+        finding.since = since
+        finding.until = late.compactMap(\.value.lastAfterSuperseded).max()
+        finding.count = finding.records.count
+        return finding
+    }
+
+    private func notDestroyed(_ key: KeyHistory) -> Finding? {
+        guard ["compromised", "deactivated"].contains(key.state), let last = key.lastState else { return nil }
+        var finding = Finding(.keyNotDestroyed, last.time)
+        finding.key = key.key
+        finding.records.add(last.place)
+        return finding
+    }
+
+    private var refusedCertificates: [Finding] {
+        acts.acts.filter { act in
+            act.event == AuditEvent.Name.certificateImport.rawValue && act.outcome != AuditOutcome.ok.text
+                && act.key.flatMap { keys[$0] }?.events.contains { $0.step == .certificate && $0.time > act.time }
+                    != true
+        }.map { act in
+            var finding = Finding(.certificateRefused, act.time)
+            finding.node = act.place.node
+            (finding.key, finding.caller) = (act.key, act.by)
+            finding.records.add(act.place)
+            return finding
+        }
+    }
+}

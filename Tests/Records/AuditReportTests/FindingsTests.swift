@@ -1,0 +1,285 @@
+import AuditChain
+import Foundation
+import Refusals
+import TestSupport
+import Testing
+
+@testable import AuditReport
+
+/// The findings of a report. `scripts/recount-report`, an independent implementation, finds the same in each test.
+@Suite("The findings of a report")
+struct FindingsTests {
+    private static let decrypt = AuditEvent.decrypt(reference: nil)
+    private static let start = AuditEvent.start(version: AuditText("1.0.0"))
+
+    private static func restore(_ ledger: Int, _ hsmToken: Int?) -> AuditEvent {
+        .ledgerAcceptRestore(LedgerRestore(ledgerSequence: ledger, hsmTokenSequence: hsmToken, reason: nil))
+    }
+
+    /// Returns the findings, and requires that the script finds the same.
+    private static func findings(_ book: RecordBook, _ kinds: Finding.Kind...) async throws -> [Finding] {
+        try await book.expectRecounted()
+        return try book.counted().findings.filter { kinds.isEmpty || kinds.contains($0.kind) }
+    }
+
+    @Test("counts the records between a restored copy's end and the record that the HSM token remembered")
+    func restoredCopy() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 1)
+        try book.add(Self.decrypt, at: 2, by: "checkout", key: RecordBook.key)
+        // The copy ends here. The daemon starts with it twice before an administrator accepts it.
+        try book.add(Self.start, at: 100)
+        try book.add(Self.start, at: 101)
+        try book.add(.verify, at: 102, by: "checkout")
+        try book.add(Self.restore(5, 41), at: 103, by: "bob")
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.endedWithoutStop, .recordsLost])
+        let loss = try #require(found.last)
+        #expect((loss.first, loss.last, loss.count) == (3, 41, 39))
+        #expect(loss.since == RecordBook.time(2) && loss.until == RecordBook.time(100) && loss.caller == "bob")
+        #expect(loss.records.beginning.map(\.text) == ["node-1 6"])
+        // Only the start after the restore is explained by it.
+        #expect(found.first?.until == RecordBook.time(101))
+        #expect(try book.page().contains("<strong>Not proved.</strong>"))
+    }
+
+    @Test("counts a loss under a running daemon from the ledger's end when it was accepted")
+    func restoredUnderneath() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 1)
+        try book.add(Self.decrypt, at: 2, by: "checkout", key: RecordBook.key)
+        try book.add(Self.restore(2, 9), at: 3, by: "bob")
+        let loss = try #require(try await Self.findings(book, .recordsLost).first)
+        #expect((loss.first, loss.last, loss.count, loss.since) == (3, 9, 7, nil))
+    }
+
+    @Test("counts no loss if the HSM token remembered none of the records, or only those that the copy has")
+    func nothingLost() async throws {
+        for (isSealed, remembered) in [(true, nil), (true, 1), (true, 2), (false, 2), (false, 3)] as [(Bool, Int?)] {
+            var book = RecordBook()
+            try book.add(Self.start, at: 1)
+            // A release or an audit checkpoint shows that the node served after its start.
+            if isSealed {
+                try book.seal(at: 1)
+            } else {
+                try book.add(Self.decrypt, at: 1, by: "shop", key: RecordBook.key)
+            }
+            try book.add(.stop, at: 2)
+            try book.add(Self.start, at: 3)
+            try book.add(Self.restore(3, remembered), at: 4, by: "bob")
+            #expect(try await Self.findings(book) == [], "\(isSealed) \(remembered ?? 0)")
+        }
+    }
+
+    @Test("finds the longest of the times over a day between two audit checkpoints of a node, and their number")
+    func sealsApart() async throws {
+        var book = RecordBook()
+        for (place, hour) in [0.0, 24, 49, 80, 110].enumerated() {
+            try book.add(.verify, at: hour, by: "checkout")
+            try book.seal(at: hour)
+            if place == 2 { try book.add(.verify, on: "node-2", at: hour, by: "checkout") }
+        }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.sealsApart] && found[0].count == 3 && found[0].node?.name == "node-1")
+        #expect(found[0].since == RecordBook.time(49) && found[0].until == RecordBook.time(80))
+    }
+
+    @Test("finds records that could not be written, with the time since which and the node")
+    func dropped() async throws {
+        var book = RecordBook()
+        try book.add(
+            .recordsDropped(count: 137, since: RecordBook.time(5)), .refused(.ledgerUnavailable), on: "node-2", at: 6)
+        let found = try #require(try await Self.findings(book).first)
+        #expect(found.kind == .recordsDropped && found.count == 137 && found.node?.name == "node-2")
+        #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(6))
+    }
+
+    @Test("finds a start without a stop, with the time without records, and a clock that was set back")
+    func hosts() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 1)
+        try book.add(.stop, at: 2)
+        try book.add(Self.start, at: 3)
+        try book.add(Self.start, at: 4)
+        try book.add(.verify, at: 3.9)
+        // A second is no step.
+        try book.add(.verify, at: 3.9 - 1 / 3600)
+        try book.add(Self.start, on: "node-2", at: 4)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.clockSetBack, .endedWithoutStop])
+        #expect(found[0].since == RecordBook.time(4) && found[0].until == RecordBook.time(3.9))
+        #expect(found[1].since == RecordBook.time(3) && found[1].records.beginning.map(\.text) == ["node-1 4"])
+    }
+
+    @Test("finds a person who tries to approve their own request, and nobody else")
+    func ownRequest() async throws {
+        var book = RecordBook()
+        let identifier = try #require(ApprovalIdentifier(hex: "00000001"))
+        func decision(_ decision: ApprovalDecision) -> AuditEvent {
+            .approvalDecision(approval: identifier, decision: decision, reason: nil)
+        }
+        // The request may be recorded on a node that follows in the export.
+        try book.add(decision(.approve), .refused(.approvalInvalid), at: 3, by: "alice", key: RecordBook.key)
+        try book.add(decision(.approve), .refused(.approvalInvalid), at: 4, by: "bob", key: RecordBook.key)
+        try book.add(
+            .approvalRequest(
+                ApprovalRequest(
+                    approval: identifier, operation: .keyDestroy, parameters: .zero, reason: nil,
+                    expires: RecordBook.time(100))), on: "node-2", at: 2, by: "alice", key: RecordBook.key)
+        try book.add(decision(.withdraw), on: "node-2", at: 5, by: "alice", key: RecordBook.key)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.ownRequest] && found[0].caller == "alice")
+        #expect(found[0].records.beginning.map(\.text) == ["node-1 1"])
+    }
+
+    @Test("finds ten replays of one caller on one day, but not nine, and not ten on two days")
+    func replays() async throws {
+        var book = RecordBook()
+        for (caller, hours) in [
+            ("ten", (0..<10).map { Double($0) }), ("nine", (0..<9).map { Double($0) }),
+            ("two-days", (0..<10).map { Double($0) + 19 }),
+        ] {
+            for hour in hours {
+                try book.add(Self.decrypt, .refused(.transactionReplayed), at: hour, by: caller, key: RecordBook.key)
+            }
+        }
+        let found = try await Self.findings(book, .replays)
+        #expect(found.map(\.kind) == [.replays] && found[0].caller == "ten" && found[0].count == 10)
+        #expect(found[0].since == RecordBook.time(0) && found[0].until == RecordBook.time(9))
+    }
+
+    @Test("counts refusals by caller with the worst hour, and sums those of accounts that no access rule knows")
+    func refusedCallers() async throws {
+        var book = RecordBook()
+        try book.add(.request, .refused(.malformedRequest), at: 1, by: "checkout")
+        try book.add(Self.decrypt, .refused(.overloaded), at: 2, by: "checkout", key: RecordBook.key)
+        try book.add(Self.decrypt, .refused(.overloaded), at: 2.5, by: "checkout", key: RecordBook.key)
+        let counts = try #require(
+            RefusalSummary(since: RecordBook.time(3), counts: [.forbidden: 26, .requestTimeout: 4]))
+        try book.add(.refusals(counts), .refused(.forbidden), at: 3, by: "anyone", uid: 4000, isKnown: false)
+        try book.add(.refusals(counts), .refused(.forbidden), at: 9, by: "anyone", uid: 4001, isKnown: false)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.unknownCallers] && found[0].count == 60 && found[0].records.count == 2)
+        let callers = try book.counted().refusals.sortedCallers
+        #expect(callers.map(\.name) == ["uid 4000", "uid 4001", "checkout"])
+        #expect(callers[2].caller.count == 3 && callers[2].caller.worstHour == (RecordBook.time(2), 2))
+        #expect(callers[2].caller.first == RecordBook.time(1) && callers[2].caller.last == RecordBook.time(2.5))
+    }
+
+    @Test("finds a compromise with the last use before the suspension and the requests refused afterwards")
+    func compromise() async throws {
+        var book = RecordBook()
+        func change(_ from: AuditKeyState, _ to: AuditKeyState, at hours: Double) throws {
+            try book.add(
+                .keyStateChange(KeyStateChange(from: from, to: to)), at: hours, by: "alice", key: RecordBook.key)
+        }
+        try change(.active, .suspended, at: 1)
+        try change(.suspended, .active, at: 2)
+        try book.add(Self.decrypt, at: 3, by: "checkout", key: RecordBook.key)
+        try change(.active, .suspended, at: 4)
+        try change(.suspended, .compromised, at: 5)
+        try book.add(Self.decrypt, .refused(.keyNotActive), at: 4.5, by: "checkout", key: RecordBook.key)
+        try book.add(Self.decrypt, .refused(.keyNotActive), on: "node-2", at: 6, by: "checkout", key: RecordBook.key)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.clockSetBack, .keyCompromised, .keyNotDestroyed])
+        #expect(found[1].since == RecordBook.time(3) && found[1].until == RecordBook.time(4) && found[1].count == 2)
+        #expect(found[1].caller == "alice" && found[2].key == RecordBook.key)
+        try change(.compromised, .destroyed, at: 7)
+        #expect(try await Self.findings(book, .keyNotDestroyed).isEmpty)
+    }
+
+    @Test("finds a refused certificate, unless one was imported for the key afterwards")
+    func refusedCertificate() async throws {
+        var book = RecordBook()
+        let certificate = AuditEvent.certificateImport(certificate: .zero)
+        try book.add(certificate, at: 1, by: "carol", key: RecordBook.key)
+        try book.add(certificate, .refused(.certificateUnsuitable), at: 2, by: "carol", key: RecordBook.key)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.certificateRefused] && found[0].caller == "carol")
+        try book.add(certificate, on: "node-2", at: 3, by: "carol", key: RecordBook.key)
+        #expect(try await Self.findings(book).isEmpty)
+    }
+
+    @Test("finds an HSM token whose module is SoftHSM in the configuration that was last in force")
+    func softwareToken() async throws {
+        var book = RecordBook()
+        for (hour, module) in [(1.0, "/usr/lib/libCryptoki2.so"), (2, "/usr/lib/softhsm/libsofthsm2.so")] {
+            var values = ConfigurationValues()
+            values.set("tokens.primary.module", ConfigurationValue(module))
+            for event in values.events() { try book.add(event, at: hour) }
+            let found = try await Self.findings(book)
+            #expect(found.map(\.kind) == (hour == 2 ? [.softwareToken] : []))
+            #expect(found.first?.hsmToken ?? "primary" == "primary")
+        }
+    }
+
+    @Test("shows an hour with far more uses than the caller's usual maximum, but not a new caller's first hour")
+    func busyHour() async throws {
+        var book = RecordBook()
+        for day in 0..<40 {
+            for _ in 0..<10 {
+                try book.add(.decrypt(reference: nil), at: Double(day * 24), by: "checkout", key: RecordBook.key)
+            }
+        }
+        for count in [31, 30] {
+            for _ in 0..<count {
+                try book.add(
+                    .decrypt(reference: nil), at: Double((count == 31 ? 41 : 80) * 24), by: "checkout",
+                    key: RecordBook.key)
+            }
+        }
+        for _ in 0..<100 {
+            try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
+        }
+        let found = CallerAnomaly.busyHours(try book.counted(to: 24 * 90).uses)
+        // Thirty uses are not more than three times ten, so they are not unusual. After four idle weeks, no earlier
+        // uses remain for comparison.
+        #expect(found.map(\.kind) == [.busyHour] && found[0].time == RecordBook.time(41 * 24))
+        #expect((found[0].caller, found[0].count, found[0].usual) == ("checkout", 31, 10))
+        try await book.expectRecounted(to: 24 * 90)
+    }
+
+    @Test("shows even a few uses at a time of day at which the caller was not active for four weeks")
+    func strangeHour() async throws {
+        var book = RecordBook()
+        for day in 0..<60 {
+            for _ in 0..<30 {
+                try book.add(.decrypt(reference: nil), at: Double(day * 24) + 3, by: "batch", key: RecordBook.key)
+            }
+            let atNoon = [20: 25, 40: 19, 45: 20, 46: 20][day] ?? 0
+            for _ in 0..<atNoon {
+                try book.add(.decrypt(reference: nil), at: Double(day * 24) + 14, by: "batch", key: RecordBook.key)
+            }
+        }
+        let uses = try book.counted(to: 24 * 90).uses
+        // On day 20 there are fewer than four weeks for comparison. Days 40, 45 and 46 follow earlier uses at this
+        // hour.
+        #expect(CallerAnomaly.unusualHours(uses).isEmpty)
+        #expect(CallerAnomaly.busyHours(uses).isEmpty)
+        var later = book
+        for _ in 0..<20 {
+            try later.add(.decrypt(reference: nil), at: 24 * 80 + 14, by: "batch", key: RecordBook.key)
+        }
+        let found = CallerAnomaly.unusualHours(try later.counted(to: 24 * 90).uses)
+        #expect(found.map(\.time) == [RecordBook.time(24 * 80 + 14)] && found[0].count == 20)
+        try await later.expectRecounted(to: 24 * 90)
+    }
+
+    @Test("finds a caller's first use of a key once both have been in use for four weeks")
+    func firstUse() async throws {
+        var book = RecordBook()
+        try book.add(.keyGenerate, at: 0, by: "alice", key: RecordBook.other)
+        try book.add(.certificateImport(certificate: .zero), at: 0, by: "alice", key: RecordBook.other)
+        try book.add(Self.decrypt, at: 0, by: "checkout", key: RecordBook.key)
+        try book.add(Self.decrypt, at: 27 * 24, by: "checkout", key: .of(Array("early".utf8)))
+        try book.add(Self.decrypt, at: 28 * 24, by: "checkout", key: RecordBook.other)
+        // A key that came into use less than four weeks before is a rotation.
+        let rotated = AuditDigest.of(Array("rotated".utf8))
+        try book.add(.keyGenerate, at: 29 * 24, by: "alice", key: rotated)
+        try book.add(.certificateImport(certificate: .zero), at: 29 * 24, by: "alice", key: rotated)
+        try book.add(Self.decrypt, at: 30 * 24, by: "checkout", key: rotated)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.firstUse] && found[0].time == RecordBook.time(28 * 24))
+        #expect(found[0].caller == "checkout" && found[0].key == RecordBook.other)
+    }
+}
