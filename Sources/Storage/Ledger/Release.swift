@@ -344,3 +344,23 @@ enum StoredAttempt {
         AttemptName(bytes: stored.prefix(AttemptName.length))
     }
 }
+
+/// The signing times before which a payment token cannot be claimed for the first time. Times are in milliseconds
+/// (``StoredTime``).
+package struct ReleaseLimits: Sendable, Equatable {
+    /// Claims of payment tokens signed before this time may be pruned.
+    package var forgottenBefore: Int64?
+    /// Claims of payment tokens signed before this time may be missing from a restored ledger.
+    package var restoreFence: Int64?
+
+    package init(forgottenBefore: Int64? = nil, restoreFence: Int64? = nil) {
+        (self.forgottenBefore, self.restoreFence) = (forgottenBefore, restoreFence)
+    }
+
+    /// Returns the fence in milliseconds: the acceptance time, or the newest release if that is later, plus the widest
+    /// window. It is rounded up to whole seconds, the precision of responses.
+    package static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
+        let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
+        return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000
+    }
+}

@@ -196,12 +196,3 @@ extension SubjectPublicKeyInfo.PublicKey {
         return attributes + [.ecPoint(EllipticCurve.attributeValue(forPoint: point))]
     }
 }
-
-extension SubjectPublicKeyInfo {
-    var algorithm: KeyAlgorithm {
-        switch key {
-        case .ec: .ec
-        case .rsa: .rsa
-        }
-    }
-}

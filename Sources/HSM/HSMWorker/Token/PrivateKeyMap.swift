@@ -148,3 +148,12 @@ extension PrivateKeyMap.State {
 extension PrivateKeyEntry {
     var hasCopy: Bool { working != object }
 }
+
+extension SubjectPublicKeyInfo {
+    var algorithm: KeyAlgorithm {
+        switch key {
+        case .ec: .ec
+        case .rsa: .rsa
+        }
+    }
+}
