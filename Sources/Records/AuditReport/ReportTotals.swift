@@ -113,6 +113,12 @@ struct ReportTotals {
             json.member("least", comparison.recorded.least)
             json.member("most", comparison.recorded.most)
         }
+        json.member("days", objects: builder.reconciliation.unexplainedDays(of: place)) { day, json in
+            json.member("day", ReportStep.text(ofDay: day.day))
+            json.member("key", day.key.base64)
+            json.member("counted", day.counted)
+            json.member("most", day.most)
+        }
     }
 
     private var system: [String: Int] {

@@ -78,6 +78,16 @@ import Testing
         #expect(!counted.isEmpty)
         for (key, found) in counted { #expect(found.counted == found.least && found.least == found.most, "\(key)") }
         #expect(unexplained > 0)
+        // The lost records explain at most as many uses as were lost; the insider's uses remain.
+        let sentence = try #require(
+            page.firstMatch(
+                of: /Of the ([0-9]+) uses in no record, lost records can explain at most ([0-9]+)\. At least ([0-9]+)/))
+        let insider = truth.objects("keys").reduce(0) { $0 + Counts.number($1, "unrecordedUses") }
+        let lost = truth.objects("keys").reduce(0) { $0 + Counts.number($1, "lostUses") }
+        #expect(Int(sentence.1) == unexplained)
+        let (explained, remaining) = (try #require(Int(sentence.2)), try #require(Int(sentence.3)))
+        #expect(explained + remaining == unexplained && remaining > 0 && remaining <= insider)
+        #expect(explained <= lost + insider && explained >= unexplained - insider)
         #expect(page.contains("<strong>\(unexplained) uses of keys in no record.</strong>"))
     }
 
@@ -107,6 +117,7 @@ import Testing
             ),
             ("floods", /"floods":\{/, "\"floods\":{\"overloaded\":3,", "floods.overloaded: the page says 3"),
             ("late", /"afterSuperseded":[0-9]+/, "\"afterSuperseded\":0", "afterSuperseded"),
+            ("day", /"counted":[0-9]+,"most":[0-9]+\}\]/, "\"counted\":9,\"most\":99999}]", "tokenUses.0.days"),
             ("token", /"least":[1-9][0-9]+/, "\"least\":0", "tokenUses.0."),
             ("last", /"records":[0-9]+,/, "\"records\":1,", "nodes.node-1.records"),
             ("finding", /"kind":"own_request"/, "\"kind\":\"replays\"", "findings."),

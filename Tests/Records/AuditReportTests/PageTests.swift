@@ -99,6 +99,72 @@ struct PageTests {
         #expect(page.contains("\(to.hex.prefix(12))…, in the place of \(from.hex.prefix(12))…"))
     }
 
+    @Test("attributes a suspension to its person alone, and the later approval to the step that it permitted")
+    func suspendedAlone() throws {
+        var book = RecordBook()
+        let approval = try #require(ApprovalIdentifier(hex: "01020304"))
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .suspended, approval: approval)), at: 1, by: "alice",
+            key: RecordBook.key)
+        try book.add(
+            .approvalRequest(
+                ApprovalRequest(
+                    approval: approval, operation: .keyCompromise, parameters: .zero, reason: nil,
+                    expires: RecordBook.time(100))), at: 1, by: "alice", key: RecordBook.key)
+        try book.add(.approvalDecision(approval: approval, decision: .approve, reason: nil), at: 2, by: "bob")
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .suspended, to: .compromised, approval: approval)), at: 2, by: "bob",
+            key: RecordBook.key)
+        let page = try book.page()
+        #expect(
+            page.contains(
+                "none; key_compromise was asked for by alice, approved by bob at \(RecordBook.time(2).shown)"))
+        #expect(page.contains(">asked for by alice, approved by bob<"))
+    }
+
+    @Test("does not count the withdrawal of one's own request as a decision")
+    func withdrawal() throws {
+        var book = RecordBook()
+        for (hour, decision) in [(1.0, ApprovalDecision.withdraw), (3, .reject)] {
+            let approval = try #require(ApprovalIdentifier(hex: "0000000\(Int(hour))"))
+            try book.add(
+                .approvalRequest(
+                    ApprovalRequest(
+                        approval: approval, operation: .keyDestroy, parameters: .zero, reason: nil,
+                        expires: RecordBook.time(100))), at: hour, by: "alice", key: RecordBook.key)
+            try book.add(
+                .approvalDecision(approval: approval, decision: decision, reason: nil), at: hour + 1,
+                by: decision == .withdraw ? "alice" : "bob", key: RecordBook.key)
+        }
+        let people = try book.counted().acts.people
+        #expect(people["alice"]?.decided.isEmpty == true && people["bob"]?.decided.count == 1)
+    }
+
+    @Test("says which requirements it does not support because the daemon or the list of components is missing")
+    func missingEvidence() throws {
+        let page = try Self.book().page()
+        for number in ["12.3.3", "3.7.1", "3.7.4", "3.6.1.2, 3.6.1.4, 3.7.3"] {
+            #expect(page.contains("<strong>\(number)</strong></td><td>Not shown: it needs the daemon&#39;s answers"))
+        }
+        #expect(page.contains("<strong>6.3.2</strong></td><td>Not shown: it needs the packages&#39; lists"))
+    }
+
+    @Test("shows the same change of a setting on several nodes in one row, and a key's age at the period's end")
+    func sameChange() throws {
+        var book = RecordBook()
+        for node in ["node-1", "node-2"] {
+            for (hour, window) in [(1.0, "5m"), (20, "3m")] {
+                var values = ConfigurationValues()
+                values.set("verification.signing_time_window", ConfigurationValue(window))
+                for event in values.events() { try book.add(event, on: node, at: hour) }
+            }
+        }
+        try book.add(.keyImport(certificate: nil, approval: nil), at: 24, by: "alice", key: RecordBook.key)
+        let page = try book.page(to: 24 * 31)
+        #expect(page.contains("<td>node-1, node-2</td><td><code>verification.signing_time_window</code></td>"))
+        #expect(page.contains("2026-01-02 to the period&#39;s end, 30 days"))
+    }
+
     @Test("lists the callers of each refusal reason, those with the most refusals first")
     func refusals() throws {
         var book = RecordBook()

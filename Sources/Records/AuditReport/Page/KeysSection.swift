@@ -8,7 +8,7 @@ struct KeysSection {
     let builder: ReportBuilder
     let live: LiveState?
     let others: [OtherLedger]
-    let now: AuditTime
+    let given: Set<Requirement.Evidence>
 
     private static let maximumShown = 5_000
 
@@ -44,7 +44,9 @@ struct KeysSection {
         }
         page.note(
             "Served: from its certificate, or its arrival, until it was first deactivated, compromised or destroyed. Where a second person "
-                + "approved, “by” is who carried it out; both stand under People.")
+                + "approved, “by” is who carried it out; both stand under People. For comparison: Apple's certificates last 25 months, "
+                + "and SP 800-57 part 1 recommends at most two years for private key-transport and static key-agreement keys."
+        )
         if let live {
             let histories = Dictionary(
                 keys.map { ($0.key.base64, $0) }, uniquingKeysWith: { first, _ in first })
@@ -52,7 +54,7 @@ struct KeysSection {
         }
         writeKeysOfOtherLedgers(keys, to: &page)
         writeDifferences(keys, summaries, to: &page)
-        page.requirements(Requirement.ofKeys)
+        page.requirements(Requirement.ofKeys, given: given)
     }
 
     private func row(_ key: KeyHistory, _ summary: KeySummary?) -> [PageWriter.Cell] {
@@ -76,7 +78,7 @@ struct KeysSection {
         [
             .key(key.key), .text(Self.stepText(event.step)), .time(event.time),
             .name(event.by ?? "the daemon"),
-            .text(builder.acts.sentence(ofApproval: event.approval) ?? "–"), .text(event.reason ?? "–"),
+            .text(builder.acts.sentence(ofApproval: event.approval, at: event.time) ?? "–"), .text(event.reason ?? "–"),
             .places([event.place]),
         ]
     }
@@ -94,10 +96,12 @@ struct KeysSection {
         guard let start = key.activation?.time else {
             guard let statement = key.statement, statement.step != .stated("pre-activation") else { return "–" }
             let isServing = key.state == "active" || key.state == "suspended"
-            return "from before these records to \(end.map(\.day) ?? (isServing ? "now" : "before them"))"
+            return "from before these records to \(end.map(\.day) ?? (isServing ? "the period's end" : "before them"))"
         }
-        let days = ((end ?? now).milliseconds - start.milliseconds) / 86_400_000
-        return "\(start.day) to \(end.map(\.day) ?? "now"), \(Int(days).grouped) days"
+        let last = end ?? builder.period.until
+        guard last > start else { return "from \(start.day), after the period" }
+        let days = (last.milliseconds - start.milliseconds) / 86_400_000
+        return "\(start.day) to \(end.map(\.day) ?? "the period's end"), \(Int(days).grouped) days"
     }
 
     static func stepText(_ step: KeyHistory.Step) -> String {

@@ -4,6 +4,7 @@ import Encodings
 /// The section about people: their permissions, and their operations with reasons and approvers.
 struct PeopleSection {
     let builder: ReportBuilder
+    let given: Set<Requirement.Evidence>
 
     private static let maximumRows = 5_000
 
@@ -23,7 +24,7 @@ struct PeopleSection {
                 .figure(references, "\(reading.event) by \(reading.by)"),
             ]
         }
-        page.requirements(Requirement.ofPeople)
+        page.requirements(Requirement.ofPeople, given: given)
     }
 
     /// Writes the permissions of the rules that were last in force.
@@ -90,14 +91,14 @@ struct PeopleSection {
                 .map { "\($0.value.grouped) \(AdministrativeActs.Approval.endText($0.key))" }.joined(
                     separator: ", "))
         page.table(
-            ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
+            ["Asked", "By", "For", "Key", "Reason", "End", "Decided", "Decided by", "Records"],
             approvals, most: Self.maximumRows, omitted: builder.acts.omittedApprovals, "requests"
         ) { approval, request in
             [
-                .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
+                .time(request.time), .name(Self.who(request)), .code(request.what ?? "–"),
                 .key(request.key), .text(request.reason ?? "–"),
                 .text(AdministrativeActs.Approval.endText(approval.end)),
-                .text(approval.decisions.last?.by ?? "–"),
+                .time(approval.decisions.last?.time), .name(approval.decisions.last.map(Self.who) ?? "–"),
                 .places([request.place] + approval.decisions.map(\.place)),
             ]
         }
@@ -114,7 +115,7 @@ struct PeopleSection {
                 .time(act.time), .name(Self.who(act)),
                 .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
                 .key(act.key), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
-                .text(builder.acts.sentence(ofApproval: act.approval) ?? "–"), .places([act.place]),
+                .text(builder.acts.sentence(ofApproval: act.approval, at: act.time) ?? "–"), .places([act.place]),
             ]
         }
     }

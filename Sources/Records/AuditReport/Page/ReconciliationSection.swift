@@ -5,7 +5,7 @@ import Encodings
 struct ReconciliationSection {
     let builder: ReportBuilder
 
-    private static let (maximumRows, maximumDays) = (500, 12)
+    private static let maximumRows = 500
 
     func write(to page: inout PageWriter) {
         let reconciliation = builder.reconciliation
@@ -39,25 +39,48 @@ struct ReconciliationSection {
         page.table(
             [
                 "Key", "Merchant", "Token counted", "Record, at least", "At most", "In no record", "Not counted",
-                "On days",
             ],
             all.prefix(Self.maximumRows).map { comparison in
                 let known = builder.keys[comparison.key]
-                let days = reconciliation.daysWithUnexplainedUses(comparison.key, of: place)
-                let shown = comparison.unexplained > 0 ? days.prefix(Self.maximumDays).map(ReportStep.text(ofDay:)) : []
                 return [
                     .key(comparison.key), .text(known?.merchant ?? "not a merchant's key"),
                     .count(comparison.counted), .count(comparison.recorded.least), .count(comparison.recorded.most),
                     comparison.unexplained > 0
                         ? .strong(comparison.unexplained.grouped) : .count(0),
                     .count(comparison.missing),
-                    .text(
-                        shown.isEmpty
-                            ? "–" : shown.joined(separator: ", ") + (days.count > shown.count ? " and more" : "")),
                 ]
             })
         if all.count > Self.maximumRows {
             page.note("\(all.count - Self.maximumRows) more keys are in the totals only.")
+        }
+        writeExplanation(of: all.reduce(0) { $0 + $1.unexplained }, place, reconciliation, to: &page)
+    }
+
+    /// Writes the unexplained uses by day, and how many of them lost records may explain.
+    private func writeExplanation(
+        of unexplained: Int, _ place: Int, _ reconciliation: Reconciliation, to page: inout PageWriter
+    ) {
+        let days = reconciliation.unexplainedDays(of: place)
+        guard unexplained > 0, !days.isEmpty else { return }
+        let losses = builder.findings.filter { $0.kind == .recordsLost }
+        let explainable = min(reconciliation.explainable(by: losses, of: place), unexplained)
+        page.paragraph(
+            "Of the \(unexplained.grouped) uses in no record, lost records can explain at most \(explainable.grouped). At least "
+                + "\((unexplained - explainable).grouped) they cannot.")
+        page.table(
+            ["Day", "Key", "Merchant", "Token counted", "Record, at most", "Records lost at that time"], days,
+            most: Self.maximumRows, "days", in: "the page's JSON"
+        ) { day in
+            let lost = losses.filter { loss in
+                (reconciliation.logs[place].node ?? loss.node) == loss.node
+                    && loss.since.map { KeyUseTally.index($0, 86_400_000) <= day.day } ?? true
+                    && loss.until.map { KeyUseTally.index($0, 86_400_000) >= day.day } ?? true
+            }
+            return [
+                .text(ReportStep.text(ofDay: day.day)), .key(day.key), .text(builder.keys[day.key]?.merchant ?? "–"),
+                .count(day.counted), .count(day.most),
+                .text(lost.isEmpty ? "none" : lost.map { "on \($0.node?.name ?? "–")" }.joined(separator: ", ")),
+            ]
         }
     }
 }

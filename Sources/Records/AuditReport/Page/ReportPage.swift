@@ -41,14 +41,16 @@ public struct ReportPage {
             <li><a href="#limits">What this does not show</a></li><li><a href="#figures">Figures and their records</a></li></ol></nav>
 
             """)
-        let verdict = VerdictSection(builder: builder, export: export)
+        let given = Set<Requirement.Evidence>(
+            (live == nil ? [] : [.daemon]) + (builder.listed.isEmpty ? [] : [.components]))
+        let verdict = VerdictSection(builder: builder, export: export, given: given)
         verdict.writeVerdict(to: &page)
         FindingsSection(builder: builder).write(to: &page)
         verdict.writeChains(to: &page)
-        SystemSection(builder: builder, live: live).write(to: &page)
-        KeysSection(builder: builder, live: live, others: others, now: madeAt).write(to: &page)
-        UseSection(builder: builder).write(to: &page)
-        PeopleSection(builder: builder).write(to: &page)
+        SystemSection(builder: builder, live: live, given: given).write(to: &page)
+        KeysSection(builder: builder, live: live, others: others, given: given).write(to: &page)
+        UseSection(builder: builder, given: given).write(to: &page)
+        PeopleSection(builder: builder, given: given).write(to: &page)
         LimitsSection(
             hasLive: live != nil, isProved: export.isProved, isReconciled: !builder.reconciliation.logs.isEmpty
         ).write(to: &page)

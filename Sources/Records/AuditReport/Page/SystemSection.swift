@@ -6,6 +6,7 @@ import Encodings
 struct SystemSection {
     let builder: ReportBuilder
     let live: LiveState?
+    let given: Set<Requirement.Evidence>
 
     func write(to page: inout PageWriter) {
         page.heading("4. What the system is", id: "system")
@@ -32,7 +33,7 @@ struct SystemSection {
             })
         writePrograms(to: &page)
         writeConfiguration(to: &page)
-        page.requirements(Requirement.ofSystem)
+        page.requirements(Requirement.ofSystem, given: given)
     }
 
     private func write(_ live: LiveState, to page: inout PageWriter) {
@@ -131,13 +132,17 @@ struct SystemSection {
         }
         page.subheading("Settings that changed in the period")
         page.table(
-            ["Time", "Node", "Setting", "Before", "After", "Record"],
-            builder.system.changes.map { change in
-                [
-                    .time(change.time), .name(change.node.name), .code(change.name),
-                    .text(change.before ?? "not set"), .text(change.after ?? "taken away"), .places([change.place]),
+            ["First", "Nodes", "Setting", "Before", "After", "Records"],
+            builder.system.changesOfNodes.map { changes in
+                let first = changes[0]
+                return [
+                    .time(first.time), .text(changes.map(\.node.name).joined(separator: ", ")), .code(first.name),
+                    .text(first.before ?? "not set"), .text(first.after ?? "taken away"), .places(changes.map(\.place)),
                 ]
             })
+        page.note(
+            "The same change of several nodes on one day is one row. The record has the moment when a daemon read the file, and "
+                + "not the person who edited it.")
         if builder.system.omittedChanges > 0 {
             page.note("\(builder.system.omittedChanges.grouped) more changes are in the export.")
         }

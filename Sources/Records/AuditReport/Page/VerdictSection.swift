@@ -6,28 +6,35 @@ import Encodings
 struct VerdictSection {
     let builder: ReportBuilder
     let export: VerifiedExport
+    let given: Set<Requirement.Evidence>
 
     func writeChains(to page: inout PageWriter) {
         page.heading("3. The record", id: "record")
         writeNodes(to: &page)
+        writeRetention(to: &page)
         writeEvents(to: &page)
         page.subheading("Repeat it without this program")
         page.paragraph(
-            "The export is \(export.file), \(export.bytes.grouped) bytes. Its SHA-256 has to be:")
-        page.commands("sha256sum \(export.file)", "\(export.digest.hex)  \(export.file)")
+            "The export is \(export.file), \(export.bytes.grouped) bytes. In the folder with the files that you were given:"
+        )
+        page.commands("sha256sum \(export.file)")
+        page.paragraph("prints \(export.digest.hex).")
         page.paragraph(
             "Python and openssl follow every hash and check every signature; with --report they count all figures of this page "
-                + "again from the export:")
+                + "again from the export. verify-audit and recount-report of the same version as paytokenctl above are in its package, "
+                + "under /usr/share/doc/paytokend/examples. Take them from a signed release: a copy that came with these files proves "
+                + "nothing.")
         page.commands(commands)
         page.paragraph(
             "The public keys must come from a source that you trust, and not with the export: a person who can replace both can show you "
                 + "another record. A head that was kept on another host (audit head) shows an end that was cut off: --head FILE."
         )
-        page.requirements(Requirement.ofVerdict)
+        page.requirements(Requirement.ofVerdict, given: given)
     }
 
     private var commands: String {
-        (["scripts/verify-audit", "--report", export.page, export.file] + export.keyFiles
+        (["python3 /usr/share/doc/paytokend/examples/verify-audit", "--report", export.page, export.file]
+            + export.keyFiles
             + (export.pinning.map { ["--pinned-by", $0.name] } ?? [])).joined(separator: " ")
     }
 
@@ -48,8 +55,8 @@ struct VerdictSection {
             page.list(
                 losses.map { loss in
                     let range = loss.first.map { " (\($0) to \(loss.last ?? $0))" } ?? ""
-                    return
-                        "Node \(loss.node?.name ?? "–"): \(loss.lostRecords.grouped) records\(range)\(FindingsSection.range(loss))"
+                    return "Node \(loss.node?.name ?? "–"): \(loss.lostRecords.grouped) records\(range)"
+                        + "\(FindingsSection.range(loss)).\(heads(for: loss))"
                 })
         } else {
             page.raw(
@@ -82,6 +89,13 @@ struct VerdictSection {
         page.list(faulty.map(\.description))
     }
 
+    /// Returns a sentence about the people whose audit checkpoints may show what a restored ledger lacks.
+    private func heads(for loss: Finding) -> String {
+        let readers = loss.node.flatMap { builder.system.nodes[$0] }?.headReaders.keys.sorted() ?? []
+        guard loss.kind == .recordsLost, !readers.isEmpty else { return "" }
+        return " Compare the audit checkpoints of this time that \(readers.joined(separator: ", ")) kept of the node."
+    }
+
     private func writeNodes(to page: inout PageWriter) {
         page.subheading("Each node's chain")
         page.table(
@@ -99,6 +113,28 @@ struct VerdictSection {
             })
     }
 
+    private func writeRetention(to page: inout PageWriter) {
+        page.subheading("How long records are kept")
+        page.table(
+            [
+                "Node", "Oldest record", "Newest record", "Kept in the ledger (retain_records)",
+                "Audit checkpoints printed by",
+            ],
+            builder.system.sortedNodes.map { node in
+                let readers = node.headReaders.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+                return [
+                    .name(node.node.name), .time(node.firstTime), .time(node.lastTime),
+                    .text(node.values.isEmpty ? "not recorded" : node.values["ledger.retain_records"] ?? "off"),
+                    .text(
+                        readers.isEmpty
+                            ? "nobody" : readers.map { "\($0.key) \($0.value.grouped)" }.joined(separator: ", ")),
+                ]
+            })
+        page.note(
+            "Archives of older records are listed below. An audit checkpoint that a person kept elsewhere shows a loss: compare those "
+                + "of the time of each loss with --head. Where they were kept, the record does not know.")
+    }
+
     private func writeEvents(to page: inout PageWriter) {
         let system = builder.system
         page.subheading("What happened to the record itself")
@@ -113,8 +149,11 @@ struct VerdictSection {
                 rows.append([
                     .text("\(what), \(moment.time.shown): \(moment.text)"), .name(moment.place.node.name),
                     .text(
-                        [moment.by ?? "the daemon", builder.acts.sentence(ofApproval: moment.approval)]
-                            .compactMap(\.self).joined(separator: "; ")),
+                        [
+                            moment.by ?? "the daemon",
+                            builder.acts.sentence(ofApproval: moment.approval, at: moment.time),
+                        ]
+                        .compactMap(\.self).joined(separator: "; ")),
                     .places([moment.place]),
                 ])
             }

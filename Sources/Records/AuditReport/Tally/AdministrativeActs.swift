@@ -105,9 +105,16 @@ public struct AdministrativeActs: Sendable {
     }
 
     /// Returns a sentence about the approval that a record names; nil for a record without one.
-    func sentence(ofApproval identifier: String?) -> String? {
-        let missing = omittedApprovals > 0 ? "not in this report" : "not in this export"
-        return identifier.map { approvals[$0]?.sentence ?? "request \($0), \(missing)" }
+    ///
+    /// - Parameter time: the record's time. An approval that was decided later did not permit the act: the act, such as
+    ///   a suspension, was permitted to one person, who asked for a second person's consent to the next step.
+    func sentence(ofApproval identifier: String?, at time: AuditTime) -> String? {
+        guard let identifier else { return nil }
+        guard let approval = approvals[identifier] else {
+            return "request \(identifier), \(omittedApprovals > 0 ? "not in this report" : "not in this export")"
+        }
+        guard let decision = approval.decisions.last, decision.time > time else { return approval.sentence }
+        return "none; \(approval.request?.what ?? "the next step") was \(approval.sentence) at \(decision.time.shown)"
     }
 
     private mutating func count(_ act: Act, _ name: AuditEvent.Name) {
@@ -115,7 +122,9 @@ public struct AdministrativeActs: Sendable {
         person.acts.add(act.place)
         switch name {
         case .approvalRequest: person.asked.add(act.place)
-        case .approvalDecision: person.decided.add(act.place)
+        // A person who withdraws their own request has decided nothing for another.
+        case .approvalDecision where act.what != ApprovalDecision.withdraw.rawValue: person.decided.add(act.place)
+        case .approvalDecision: break
         case _ where act.by != nil && act.approval == nil && Self.needsTwo(name, act.what): person.alone.add(act.place)
         default: break
         }

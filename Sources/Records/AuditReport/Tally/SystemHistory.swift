@@ -36,7 +36,12 @@ public struct SystemHistory: Sendable {
         public let node: AuditNode
         public internal(set) var first: Int
         public internal(set) var last: Int
+        /// The times of the first and the last record of the export.
+        public internal(set) var firstTime: AuditTime
+        public internal(set) var lastTime: AuditTime
         public internal(set) var records = 0
+        /// The people who had the daemon print an audit checkpoint of this node (`audit_head`), with the number of times.
+        public internal(set) var headReaders: [String: Int] = [:]
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
@@ -79,15 +84,29 @@ public struct SystemHistory: Sendable {
     public private(set) var prunedCount = 0
     public private(set) var changes: [ConfigurationChange] = []
     public private(set) var omittedChanges = 0
+    /// ``changes`` in order of time, with the same change of several nodes on one day as one element.
+    var changesOfNodes: [[ConfigurationChange]] {
+        struct Change: Hashable { let day: Int, name: String, before: String?, after: String? }
+        let groups = Dictionary(grouping: changes.sorted { ($0.time, $0.place) < ($1.time, $1.place) }) { change in
+            Change(
+                day: KeyUseTally.index(change.time, 86_400_000), name: change.name, before: change.before,
+                after: change.after)
+        }
+        return groups.values.sorted { ($0[0].time, $0[0].place, $0[0].name) < ($1[0].time, $1[0].place, $1[0].name) }
+    }
     /// The settings that were last in force, by node.
     public var values: [AuditNode: [String: String]] { nodes.mapValues(\.values) }
 
     private static let (maximumMoments, maximumChanges) = (500, 5_000)
 
     mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
-        var node = nodes[entry.node] ?? Node(node: entry.node, first: entry.sequence, last: entry.sequence)
+        var node =
+            nodes[entry.node]
+            ?? Node(
+                node: entry.node, first: entry.sequence, last: entry.sequence, firstTime: entry.time,
+                lastTime: entry.time)
         defer { nodes[entry.node] = node }
-        node.last = entry.sequence
+        (node.last, node.lastTime) = (entry.sequence, entry.time)
         node.records += 1
         if inPeriod { node.inPeriod += 1 }
         let isDone = entry.outcome == AuditOutcome.ok.text
@@ -100,6 +119,8 @@ public struct SystemHistory: Sendable {
                 Self.programs(entry, modules: entry.details["modules"]?.objectValue?.members ?? []), in: &node)
         case .moduleChange: takeModuleChange(entry, of: &node)
         case .stop where inPeriod: node.stops.add(entry)
+        case .auditHead where isDone && node.headReaders.count < Self.maximumMoments:
+            node.headReaders[entry.callerText ?? "the daemon", default: 0] += 1
         case .configurationLoad, .configurationReload:
             if isDone, let file = entry.details["fileSha256"]?.stringValue {
                 Self.note(file, entry, in: &node.configurations, &node.omitted)

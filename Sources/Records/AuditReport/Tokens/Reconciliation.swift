@@ -51,9 +51,36 @@ public struct Reconciliation: Sendable {
         logs.indices.reduce(0) { $0 + comparisons(of: $1).reduce(0) { $0 + $1.unexplained } }
     }
 
-    /// Returns the days on which a log contains more uses of a key than the record's maximum.
-    func daysWithUnexplainedUses(_ key: AuditDigest, of log: Int) -> [Int] {
-        (logs[log].days[key] ?? [:]).filter { $0.value > days[log][key]?[$0.key] ?? 0 }.keys.sorted()
+    /// The uses of a key on one day, of which the HSM token counted more than the record's maximum. The day is counted
+    /// from 1970-01-01.
+    struct UnexplainedDay: Sendable, Equatable {
+        let key: AuditDigest
+        let day: Int
+        let counted: Int
+        let most: Int
+    }
+
+    /// Returns the days on which a log contains more uses of a key than the record's maximum, in order of time.
+    func unexplainedDays(of log: Int) -> [UnexplainedDay] {
+        logs[log].days.flatMap { key, counts in
+            counts.compactMap { day, counted in
+                let most = days[log][key]?[day] ?? 0
+                return counted > most ? UnexplainedDay(key: key, day: day, counted: counted, most: most) : nil
+            }
+        }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
+    }
+
+    /// Returns the number of unexplained uses that lost records may explain: those on the days of a loss, but at most
+    /// the number of lost records.
+    ///
+    /// - Parameter losses: the findings `records_lost`.
+    func explainable(by losses: [Finding], of log: Int) -> Int {
+        losses.filter { logs[log].node == nil || logs[log].node == $0.node }.reduce(0) { sum, loss in
+            let from = loss.since.map { KeyUseTally.index($0, 86_400_000) } ?? Int.min
+            let to = loss.until.map { KeyUseTally.index($0, 86_400_000) } ?? Int.max
+            let uses = unexplainedDays(of: log).filter { from <= $0.day && $0.day <= to }
+            return sum + min(uses.reduce(0) { $0 + $1.counted - $1.most }, loss.count ?? 0)
+        }
     }
 
     mutating func take(_ entry: AuditEntry) {
