@@ -43,7 +43,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     /// A long history does not slow this query down, because only the index by payment and number has the requested
     /// order. With `=` for the digest, the primary key would have that order as well. The planner would then choose it
     /// for a payment token that has a large part of the whole history.
-    static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
+    static func unsentAttempts(at arrival: PaymentArrival) -> StoredStatement {
         func newest(at digest: String) -> String {
             """
             (SELECT token_digest, attempt FROM payment_change

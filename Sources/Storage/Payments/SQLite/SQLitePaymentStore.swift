@@ -41,7 +41,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
         }
     }
 
-    static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
+    static func unsentAttempts(at arrival: PaymentArrival) -> StoredStatement {
         func newest(at digest: String) -> String {
             """
             SELECT * FROM (SELECT token_digest, attempt FROM payment_change

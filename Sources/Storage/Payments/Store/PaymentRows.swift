@@ -95,8 +95,8 @@ struct PaymentRows {
     }
 
     /// Returns the identifiers of the attempts at one payment, from rows of
-    /// ``StoredPaymentStore/harmlessAttempts(at:)``.
-    static func harmlessAttempts(_ rows: [any StoredRow], of key: Payment.Key) throws -> [[UInt8]] {
+    /// ``StoredPaymentStore/unsentAttempts(at:)``.
+    static func unsentAttempts(_ rows: [any StoredRow], of key: Payment.Key) throws -> [[UInt8]] {
         try rows.filter { try $0.bytes(0) == key.tokenDigest }.map { try $0.bytes(1) }
     }
 

@@ -10,7 +10,7 @@ protocol StoredPaymentStore: PaymentStore {
     /// attempts with the client's payment token under either digest, or attempts at the payment that has the stated
     /// transaction. For each of these payments, at most the newest ``Payment/maximumFreeAttempts`` are selected. Each
     /// such attempt has one line in the history.
-    static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement
+    static func unsentAttempts(at arrival: PaymentArrival) -> StoredStatement
 
     /// Runs one transaction, which is durable when this returns.
     ///
@@ -39,11 +39,11 @@ extension StoredPaymentStore {
         let reading = [
             Self.rows.payments(of: arrival),
             Self.rows.payment(stated: arrival.statedTransaction, of: arrival.key.client),
-            Self.harmlessAttempts(at: arrival),
+            Self.unsentAttempts(at: arrival),
         ]
         return try await change(arriving: arrival.key, reading) { results in
             let found = arrival.payment(among: try (results[0] + results[1]).map(PaymentRows.payment))
-            let after = try found.map { try PaymentRows.harmlessAttempts(results[2], of: $0.key) } ?? []
+            let after = try found.map { try PaymentRows.unsentAttempts(results[2], of: $0.key) } ?? []
             if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) {
                 return (answer, [])
             }

@@ -270,7 +270,7 @@ import Testing
             let plan = try await database.sql(
                 """
                 PREPARE beginning(text, bytea, bytea, bytea) AS
-                \(PostgreSQLPaymentStore.harmlessAttempts(at: fixture.arrival()).sql);
+                \(PostgreSQLPaymentStore.unsentAttempts(at: fixture.arrival()).sql);
                 EXPLAIN (ANALYZE, TIMING OFF) EXECUTE beginning('shop', \(digests))
                 """)
             let read = plan.matches(of: /actual rows=(\d+)|Rows Removed by Filter: (\d+)/)
