@@ -370,7 +370,7 @@ package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     case passwordFile(SecretFileError)
 
     /// True if a later attempt may succeed with the same configuration.
-    package var isPassing: Bool {
+    package var isTransient: Bool {
         switch self {
         case .unreachable, .late, .readOnly, .tooManyConnections: true
         case .tls, .login, .noDatabase, .oldServer, .passwordFile: false

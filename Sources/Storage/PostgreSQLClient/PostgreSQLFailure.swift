@@ -44,7 +44,7 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
 
     /// True if the error may be temporary: the connection failed, the server ran out of resources, is starting or
     /// stopping, or had a system error (classes 08, 53, 57 and 58).
-    package var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
+    package var isTransient: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
 
     /// True if the server refused the login: role, password, certificate or pg_hba.conf (class 28).
     package var refusesLogin: Bool { code.hasPrefix("28") }

@@ -20,7 +20,7 @@ package enum PostgreSQLRefusal: Error {
         case let error as PostgreSQLRefusal: self = error
         case let error as PostgreSQLOpeningFailure:
             let reason = error.reason(setting)
-            self = error.isPassing ? .notNow(reason: reason) : .cannot(reason: reason)
+            self = error.isTransient ? .notNow(reason: reason) : .cannot(reason: reason)
         case PostgreSQLFailure.refused(.undefinedTable, _), PostgreSQLFailure.refused(.invalidSchema, _):
             self = .noTables
         case PostgreSQLFailure.refused(.insufficientPrivilege, _): self = .missingRight

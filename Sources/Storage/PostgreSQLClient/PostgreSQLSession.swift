@@ -177,7 +177,7 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
 extension SQLState {
     /// True if another session may succeed where this one was refused: its server has a temporary problem, or is no
     /// longer the primary.
-    package var endsUse: Bool { isPassing || self == .readOnly }
+    package var endsUse: Bool { isTransient || self == .readOnly }
 }
 
 extension PostgreSQLConnection {

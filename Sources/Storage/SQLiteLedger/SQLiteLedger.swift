@@ -134,7 +134,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
             case let error as LedgerOpeningError: error
             case let error as DatabaseFileError: LedgerOpeningError(error)
             case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB: .notALedger(path: path)
-            case let error as DatabaseError where error.isPassing:
+            case let error as DatabaseError where error.isTransient:
                 .notNow(path: path, reason: LedgerFailure(error).description)
             default: .cannotOpen(path: path, reason: LedgerFailure(error).description)
             }
@@ -333,7 +333,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 extension DatabaseError {
     /// True if the cause can disappear without a change of configuration: for example, disk space is freed, or another
     /// program releases its lock.
-    package var isPassing: Bool {
+    package var isTransient: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }
 }

@@ -182,7 +182,7 @@ public struct LedgerFileRestore: Sendable {
             throw .broken(copy: copyName, fault: error.description)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
             throw refusal(of: .notALedger(path: copyName))
-        } catch let error as DatabaseError where error.isPassing {
+        } catch let error as DatabaseError where error.isTransient {
             throw .brokenOff(reason: LedgerFailure(error).description)
         } catch {
             throw .broken(
