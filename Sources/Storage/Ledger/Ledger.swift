@@ -299,7 +299,7 @@ public enum LedgerEvent: Sendable, Equatable {
     case held(LedgerHold.Finding)
     /// The store is being opened, and waits for another daemon's lease of this node's name. That daemon may have ended
     /// without returning the lease.
-    case awaitsName(NodeNameHolder)
+    case waitsForNodeName(NodeNameHolder)
 }
 
 /// The state of an unacknowledged commit, as read from the store; `paytokend_ledger_reads_back_total{outcome}`.

@@ -121,7 +121,7 @@ public final class PostgreSQLLedger: StoredLedger {
             let missing = try PostgreSQLSchema.missingRights(connection, until: .now + settings.timeout)
             guard missing.isEmpty else { throw LedgerOpeningError.missingRights(server: server, missing: missing) }
             if let holder = try Self.holder(of: settings.node, connection, timeout: settings.timeout) {
-                observe(.awaitsName(holder))
+                observe(.waitsForNodeName(holder))
             }
             lease = try PostgreSQLNodeLease.take(settings, connection)
         } catch {

@@ -55,7 +55,7 @@ struct Assembly: Sendable {
                 logger.critical(
                     "the ledger is older than what this daemon has written to it; nothing is released on any node",
                     metadata: ["found": "\(finding.sentence)"])
-            case .awaitsName(let holder):
+            case .waitsForNodeName(let holder):
                 let whose =
                     holder.isConnected
                     ? "a daemon at \(holder.address ?? "the server's own host")" : "a daemon without a session there"

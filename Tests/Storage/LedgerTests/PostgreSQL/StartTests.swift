@@ -63,7 +63,7 @@ struct StartTests {
         var settings = PostgreSQLLedger.Settings(url: try database.url(), node: "node-1", timeout: .seconds(60))
         settings.lease = .seconds(1)
         func holders() -> [NodeNameHolder] {
-            events.all.compactMap { event in if case .awaitsName(let holder) = event { holder } else { nil } }
+            events.all.compactMap { event in if case .waitsForNodeName(let holder) = event { holder } else { nil } }
         }
         /// Stores another daemon's lease for an hour, and opens the ledger. Ends the lease once the ledger reports that
         /// it waits.
