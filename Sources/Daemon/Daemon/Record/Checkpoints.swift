@@ -72,7 +72,7 @@ final class Checkpoints: CheckpointSealing {
     func foundHead() { state.withLock { $0.memory.hasRemembered = true } }
 
     /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
-    func withhold() { state.withLock { $0.key = nil } }
+    func stopSealing() { state.withLock { $0.key = nil } }
 
     /// Starts a task that seals the record whenever an audit checkpoint is due.
     func start() -> Task<Void, Never> {

@@ -229,7 +229,7 @@ extension LedgerGate {
             guard let remembered else { return }
             disagreement = .forked(remembered: remembered)
         }
-        checkpoints.withhold()
+        checkpoints.stopSealing()
         try await hold(disagreement, nil)
         take(.held(disagreement))
         logger.critical("\(disagreement.description)", metadata: ["ledger.sequence": "\(head.sequence)"])
@@ -260,12 +260,12 @@ extension LedgerGate {
         case .open:
             if let own = status.holds.first(where: { $0.node == ledger.node }) {
                 // The ledger's writer found that the database is older than what this process has written to it.
-                checkpoints.withhold()
+                checkpoints.stopSealing()
                 take(.held(.changedUnderneath(own.finding)))
             } else if let accepted = status.accepted {
                 // Since the last check, the ledger's writer reported a finding, and another node accepted it.
                 let disagreement = LedgerDisagreement.changedUnderneath(accepted.finding)
-                checkpoints.withhold()
+                checkpoints.stopSealing()
                 take(.held(disagreement))
                 _ = try await takenUp(accepted, disagreement)
             } else if status.isServerChanged || !status.hasCompared {
