@@ -38,7 +38,7 @@ final class PostgreSQLUnit {
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
         server = connection.facts.server
         let transaction: PostgreSQLTransaction
-        if case .alone(let excludesReleases, _) = writes[0].work {
+        if case .ownTransaction(let excludesReleases, _) = writes[0].work {
             (transaction, _) = try PostgreSQLTransaction.begin(
                 writer.lease, writer.node, connection, excludesReleases: excludesReleases, until: deadline)
         } else {
@@ -54,7 +54,7 @@ final class PostgreSQLUnit {
     }
 
     func decide(_ transaction: PostgreSQLTransaction, _ writer: PostgreSQLWriter) throws {
-        if case .alone(_, let perform) = writes[0].work {
+        if case .ownTransaction(_, let perform) = writes[0].work {
             decisions = [BatchedDecision(answer: try perform(transaction))]
         } else {
             decisions = try batch(writer).decide(opened, transaction)

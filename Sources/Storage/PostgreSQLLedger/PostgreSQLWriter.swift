@@ -16,7 +16,8 @@ struct PostgreSQLWrite: QueuedWrite {
         ///
         /// - Parameter perform: decides and writes. The returned closure answers the caller once the transaction is
         ///   durable. Called again if the first transaction was not committed.
-        case alone(excludesReleases: Bool, perform: @Sendable (PostgreSQLTransaction) throws -> @Sendable () -> Void)
+        case ownTransaction(
+            excludesReleases: Bool, perform: @Sendable (PostgreSQLTransaction) throws -> @Sendable () -> Void)
     }
 
     let begin: @Sendable () -> Bool
@@ -107,7 +108,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         try await writes.write(start: start) { (caller: LedgerCall<Answer>) in
             PostgreSQLWrite(
                 begin: caller.begin,
-                work: .alone(
+                work: .ownTransaction(
                     excludesReleases: excludesReleases,
                     perform: { transaction in
                         let answer = try work(transaction)
@@ -149,7 +150,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         for write in batch {
             switch write.work {
             case .batched: shared.append(write)
-            case .alone:
+            case .ownTransaction:
                 performShared()
                 perform(PostgreSQLUnit([write], until: .now + timeout))
             }
