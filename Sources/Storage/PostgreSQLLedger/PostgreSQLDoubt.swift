@@ -195,7 +195,7 @@ extension PostgreSQLWriter {
         lastEnd.set([transaction.start])
         unit.observe(readBack: isPresent ? .found : .absent, observe)
         guard isPresent else {
-            backlog += unit.writes.filter { $0.begin() }
+            uncommittedWrites += unit.writes.filter { $0.begin() }
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }

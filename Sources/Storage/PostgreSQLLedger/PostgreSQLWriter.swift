@@ -62,7 +62,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLUnit?
     /// The writes of a commit that turned out not to have been made. The next batch repeats them.
-    var backlog: [PostgreSQLWrite] = []
+    var uncommittedWrites: [PostgreSQLWrite] = []
     /// The finding for which this process has put all nodes on hold. If the restored database does not know this
     /// daemon's start, every batch makes the same finding. The hold is then stored only once.
     var heldFor: LedgerHold.Finding?
@@ -131,9 +131,9 @@ final class PostgreSQLWriter: @unchecked Sendable {
         queue.async { [self] in
             while let batch = writes.next() {
                 perform(batch)
-                while !backlog.isEmpty {
-                    let left = backlog
-                    backlog = []
+                while !uncommittedWrites.isEmpty {
+                    let left = uncommittedWrites
+                    uncommittedWrites = []
                     perform(left)
                 }
             }
