@@ -7,7 +7,7 @@ import PaymentToken
 import PostgreSQLClient
 
 /// The writes of one transaction, with the data that is needed to answer them if its commit is not acknowledged.
-final class PostgreSQLUnit {
+final class PostgreSQLWriteGroup {
     /// 16 random bytes that the transaction writes into the node's row. If the commit's acknowledgement is lost, they
     /// show whether it was made.
     let identifier = Release.randomIdentifier()
@@ -32,8 +32,8 @@ final class PostgreSQLUnit {
         self.deadline = deadline
     }
 
-    /// Returns a unit with the same writes and a new identifier, for another transaction.
-    func retried() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
+    /// Returns a group with the same writes and a new identifier, for another transaction.
+    func retried() -> PostgreSQLWriteGroup { PostgreSQLWriteGroup(writes, until: deadline) }
 
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
         server = connection.facts.server
@@ -130,15 +130,15 @@ extension PostgreSQLWriter {
     /// - Returns: true if no commit is in doubt any longer; false at the deadline.
     func settle(until deadline: ContinuousClock.Instant) -> Bool {
         var pause = Duration.milliseconds(20)
-        while let unit = doubt {
+        while let group = doubt {
             do {
-                try settle(unit, until: deadline)
+                try settle(group, until: deadline)
             } catch {
                 // The commit remains in doubt, and the next session reads it back again.
                 session.drop()
                 guard .now + pause < deadline else {
                     // The callers receive no other answer, even if the outcome is found later.
-                    unit.observe(readBack: .unresolved, observe)
+                    group.observe(readBack: .unresolved, observe)
                     return false
                 }
                 Thread.sleep(forTimeInterval: Double(StoredTime.milliseconds(pause)) / 1000)
@@ -148,13 +148,13 @@ extension PostgreSQLWriter {
         return true
     }
 
-    private func settle(_ unit: PostgreSQLUnit, until deadline: ContinuousClock.Instant) throws {
-        guard let start = unit.start, let end = unit.end else {
+    private func settle(_ group: PostgreSQLWriteGroup, until deadline: ContinuousClock.Instant) throws {
+        guard let start = group.start, let end = group.end else {
             doubt = nil
             return
         }
         let connection = try session.current(until: deadline)
-        let hashes = Array(Set(unit.decisions.compactMap(\.granted?.publicKeyHash)))
+        let hashes = Array(Set(group.decisions.compactMap(\.granted?.publicKeyHash)))
         let (transaction, results): (PostgreSQLTransaction, [PostgreSQLResult])
         do {
             (transaction, results) = try PostgreSQLTransaction.begin(
@@ -164,16 +164,16 @@ extension PostgreSQLWriter {
             // Another daemon has the name, or the schema has changed. This process can then no longer determine the
             // outcome.
             doubt = nil
-            unit.observe(readBack: .unresolved, observe)
-            refuse(unit.writes, failure)
+            group.observe(readBack: .unresolved, observe)
+            refuse(group.writes, failure)
             throw failure
         } catch let rolledBack as DatabaseRolledBack {
             doubt = nil
-            unit.observe(readBack: .unresolved, observe)
-            refuse(unit.writes, hold(rolledBack.finding))
+            group.observe(readBack: .unresolved, observe)
+            refuse(group.writes, hold(rolledBack.finding))
             throw rolledBack
         }
-        let isPresent = transaction.lastBatch == unit.identifier
+        let isPresent = transaction.lastBatch == group.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
         let keys = try KeyEligibilityRow.all(results[0].rows)
         // The transaction keeps the last batch's identifier, so that the batch in doubt can still be found.
@@ -181,27 +181,27 @@ extension PostgreSQLWriter {
         doubt = nil
         lease.renewed()
         guard isConsistent else {
-            unit.observe(readBack: .unresolved, observe)
+            group.observe(readBack: .unresolved, observe)
             // Every later batch makes the same check and fails in the same way.
             do {
                 try checked(transaction)
             } catch let rolledBack as DatabaseRolledBack {
-                return refuse(unit.writes, hold(rolledBack.finding))
+                return refuse(group.writes, hold(rolledBack.finding))
             } catch {
-                return refuse(unit.writes, LedgerFailure(error))
+                return refuse(group.writes, LedgerFailure(error))
             }
-            return refuse(unit.writes, .unavailable(reason: "Its audit record does not end where it should."))
+            return refuse(group.writes, .unavailable(reason: "Its audit record does not end where it should."))
         }
         lastEnd.set([transaction.start])
-        unit.observe(readBack: isPresent ? .found : .absent, observe)
+        group.observe(readBack: isPresent ? .found : .absent, observe)
         guard isPresent else {
-            uncommittedWrites += unit.writes.filter { $0.begin() }
+            uncommittedWrites += group.writes.filter { $0.begin() }
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
         // A standby may have been promoted in the meantime, and not all nodes may have compared their chains on it. The
         // claims are valid nevertheless: the server on which they were made had lost nothing, and the promoted server
         // has them too. No claim is valid if a node has put releases on hold.
-        unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
+        group.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

@@ -60,7 +60,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     // Used on the queue only.
     let session: LedgerSession
     /// A commit that was not acknowledged, until its outcome is known.
-    var doubt: PostgreSQLUnit?
+    var doubt: PostgreSQLWriteGroup?
     /// The writes of a commit that turned out not to have been made. The next batch repeats them.
     var uncommittedWrites: [PostgreSQLWrite] = []
     /// The finding for which this process has put all nodes on hold. If the restored database does not know this
@@ -144,7 +144,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     private func perform(_ batch: [PostgreSQLWrite]) {
         var shared: [PostgreSQLWrite] = []
         func performShared() {
-            if !shared.isEmpty { perform(PostgreSQLUnit(shared, until: .now + timeout)) }
+            if !shared.isEmpty { perform(PostgreSQLWriteGroup(shared, until: .now + timeout)) }
             shared = []
         }
         for write in batch {
@@ -152,69 +152,69 @@ final class PostgreSQLWriter: @unchecked Sendable {
             case .batched: shared.append(write)
             case .ownTransaction:
                 performShared()
-                perform(PostgreSQLUnit([write], until: .now + timeout))
+                perform(PostgreSQLWriteGroup([write], until: .now + timeout))
             }
         }
         performShared()
     }
 
-    private func perform(_ unit: PostgreSQLUnit, isRepeated: Bool = false) {
+    private func perform(_ group: PostgreSQLWriteGroup, isRepeated: Bool = false) {
         guard settle(until: .now + timeout / 2) else {
             return refuse(
-                unit.writes,
+                group.writes,
                 .unavailable(
                     reason: "PostgreSQL has not acknowledged an earlier commit. Nothing is written until it does."))
         }
         let started = ContinuousClock.now
         let wasConnected = session.isConnected
         do {
-            let connection = try session.current(until: unit.deadline)
+            let connection = try session.current(until: group.deadline)
             let before = connection.roundTrips
-            let transaction = try unit.begin(self, connection)
+            let transaction = try group.begin(self, connection)
             try checked(transaction)
-            try unit.decide(transaction, self)
+            try group.decide(transaction, self)
             try transaction.finish()
-            try connection.commit(transaction.closing(lease, batch: unit.identifier), until: unit.deadline)
+            try connection.commit(transaction.closing(lease, batch: group.identifier), until: group.deadline)
             lastEnd.set([transaction.head])
             lease.renewed()
             observe(.exchanged(roundTrips: connection.roundTrips - before))
-            observe(.committed(writes: unit.writes.count, after: started.duration(to: .now)))
-            if unit.end != unit.start { observe(.recorded(upTo: transaction.head.sequence)) }
-            unit.answer()
+            observe(.committed(writes: group.writes.count, after: started.duration(to: .now)))
+            if group.end != group.start { observe(.recorded(upTo: transaction.head.sequence)) }
+            group.answer()
         } catch let error as CommitInDoubt {
             session.drop()
-            if let start = unit.start, let end = unit.end { lastEnd.set([start, end]) }
+            if let start = group.start, let end = group.end { lastEnd.set([start, end]) }
             let failure = LedgerFailure.unavailable(reason: error.reason)
-            observe(.failed(writes: unit.writes.count, reason: failure.description))
-            doubt = unit
-            _ = settle(until: unit.deadline)
+            observe(.failed(writes: group.writes.count, reason: failure.description))
+            doubt = group
+            _ = settle(until: group.deadline)
         } catch {
-            fail(unit, error, isRepeated: isRepeated || !wasConnected)
+            fail(group, error, isRepeated: isRepeated || !wasConnected)
         }
     }
 
-    /// Handles an error that shows that no write of the unit was or will be committed.
-    private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
+    /// Handles an error that shows that no write of the group was or will be committed.
+    private func fail(_ group: PostgreSQLWriteGroup, _ error: any Error, isRepeated: Bool) {
         switch error {
         case let rolledBack as DatabaseRolledBack:
             rollBack()
-            return refuse(unit.writes, hold(rolledBack.finding))
+            return refuse(group.writes, hold(rolledBack.finding))
         case PostgreSQLFailure.lost:
             session.drop()
             // The session may have ended since the last batch, for example because the server restarted. Try once with
             // a new one.
-            if !isRepeated, unit.deadline > .now { return perform(unit.retried(), isRepeated: true) }
+            if !isRepeated, group.deadline > .now { return perform(group.retried(), isRepeated: true) }
         case PostgreSQLFailure.late: session.drop()
         case PostgreSQLFailure.refused(let state, let statement):
             rollBack()
             if [.deadlock, .serializationFailure].contains(state), !isRepeated {
-                return perform(unit.retried(), isRepeated: true)
+                return perform(group.retried(), isRepeated: true)
             }
-            let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == unit.claims)
-            if isOneRow, unit.writes.count > 1 {
+            let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == group.claims)
+            if isOneRow, group.writes.count > 1 {
                 // Repeat each write alone: one row that cannot be written, or a claim locked by another node's session
                 // in doubt, must not fail the others.
-                for write in unit.writes { perform(PostgreSQLUnit([write], until: unit.deadline)) }
+                for write in group.writes { perform(PostgreSQLWriteGroup([write], until: group.deadline)) }
                 return
             }
             if state.endsUse { session.drop() }
@@ -222,9 +222,9 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
         let failure = LedgerFailure(error)
         if case .unavailable(let reason) = failure {
-            observe(.failed(writes: unit.writes.count, reason: reason))
+            observe(.failed(writes: group.writes.count, reason: reason))
         }
-        refuse(unit.writes, failure)
+        refuse(group.writes, failure)
     }
 
     private func rollBack() { session.rollBack(until: .now + min(timeout, .seconds(1))) }
