@@ -128,11 +128,11 @@ extension PostgreSQLWriter {
     /// Reads back a commit in doubt and answers its writes. Writes that were not committed are done again.
     ///
     /// - Returns: true if no commit is in doubt any longer; false at the deadline.
-    func settle(until deadline: ContinuousClock.Instant) -> Bool {
+    func resolveDoubt(until deadline: ContinuousClock.Instant) -> Bool {
         var pause = Duration.milliseconds(20)
         while let group = doubt {
             do {
-                try settle(group, until: deadline)
+                try resolve(group, until: deadline)
             } catch {
                 // The commit remains in doubt, and the next session reads it back again.
                 session.drop()
@@ -148,7 +148,7 @@ extension PostgreSQLWriter {
         return true
     }
 
-    private func settle(_ group: PostgreSQLWriteGroup, until deadline: ContinuousClock.Instant) throws {
+    private func resolve(_ group: PostgreSQLWriteGroup, until deadline: ContinuousClock.Instant) throws {
         guard let start = group.start, let end = group.end else {
             doubt = nil
             return

@@ -159,7 +159,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     }
 
     private func perform(_ group: PostgreSQLWriteGroup, isRepeated: Bool = false) {
-        guard settle(until: .now + timeout / 2) else {
+        guard resolveDoubt(until: .now + timeout / 2) else {
             return refuse(
                 group.writes,
                 .unavailable(
@@ -187,7 +187,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
             let failure = LedgerFailure.unavailable(reason: error.reason)
             observe(.failed(writes: group.writes.count, reason: failure.description))
             doubt = group
-            _ = settle(until: group.deadline)
+            _ = resolveDoubt(until: group.deadline)
         } catch {
             fail(group, error, isRepeated: isRepeated || !wasConnected)
         }

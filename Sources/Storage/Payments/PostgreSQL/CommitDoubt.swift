@@ -27,7 +27,7 @@ final class CommitDoubt: Sendable {
     ///
     /// - Returns: true if the probe ran; false if no commit is in doubt.
     /// - Throws: the probe's error; `unavailable` while another thread runs the probe, or during the pause.
-    func settle(in session: PostgreSQLPaymentSession, until deadline: ContinuousClock.Instant) throws -> Bool {
+    func resolve(in session: PostgreSQLPaymentSession, until deadline: ContinuousClock.Instant) throws -> Bool {
         let isMine: Bool? = state.withLock { state in
             guard state.isOpen else { return nil }
             guard !state.isProbed, state.tried.map({ $0 + Self.pause <= .now }) ?? true else { return false }

@@ -27,7 +27,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
                 return try once(in: session, doubt, until: deadline)
             } catch is Doubtful where number < Self.maximumTries {
                 // Transactions that only read continue in the meantime.
-                _ = try doubt.settle(in: session, until: deadline)
+                _ = try doubt.resolve(in: session, until: deadline)
             } catch PostgreSQLFailure.refused(let state, _)
                 where state.isConflict && number < Self.maximumTries && ContinuousClock.now < deadline
             {}
