@@ -47,7 +47,7 @@ public final class SingleNodeState: Sendable {
 extension SingleNodeLedger {
     public var isShared: Bool { false }
 
-    public func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
+    public func update(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
         nodeState.set(heldKeys: heldKeys, at: Date())
     }
 
@@ -55,7 +55,7 @@ extension SingleNodeLedger {
         nodeState.heldKeys.mapValues { [KeyHolder(node: node, seenAt: $0)] }
     }
 
-    public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
+    public func update(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
     /// Does nothing. A stored hold would only stop other nodes, and there are none. The daemon repeats its comparison
     /// at every start.

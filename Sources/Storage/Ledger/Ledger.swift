@@ -193,7 +193,7 @@ public protocol Ledger: AuditTrail {
 
     /// Sets the widest of this node's signing-time windows; nil while a window is off. Before the first call, no
     /// restored ledger can be accepted.
-    func note(widestWindow: Duration?) async throws(LedgerFailure)
+    func update(widestWindow: Duration?) async throws(LedgerFailure)
 
     // MARK: Audit keys
     //
@@ -229,7 +229,7 @@ public protocol Ledger: AuditTrail {
 
     /// Sets the keys that this node's HSM tokens contain, durably when the call returns. A key's destruction is
     /// complete only when every node that has the key has destroyed it.
-    func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
+    func update(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
 
     /// Returns the nodes that have each key, ordered by name. A node that is down is listed according to its last
     /// report.

@@ -70,7 +70,7 @@ extension PostgreSQLLedger {
         }
     }
 
-    public func note(widestWindow: Duration?) async throws(LedgerFailure) {
+    public func update(widestWindow: Duration?) async throws(LedgerFailure) {
         let window = widestWindow.map(StoredTime.milliseconds)
         try await writer.administer { [node] transaction in
             _ = try transaction.exchange(
@@ -78,7 +78,7 @@ extension PostgreSQLLedger {
         }
     }
 
-    public func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
+    public func update(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
         try await writer.administer { transaction in
             _ = try transaction.exchange(
                 "SELECT note_key_holder($1, $2, $3)", transaction.holder + [.byteStrings(heldKeys.map(\.bytes))])

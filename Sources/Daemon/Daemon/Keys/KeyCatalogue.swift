@@ -119,7 +119,7 @@ final class KeyCatalogue: Sendable {
         let noted = Set(
             try await ledger.keyHolders().filter { $0.value.contains { $0.node == ledger.node } }.map(\.key))
         if !areAllOpen { held.formUnion(noted) }
-        if held != noted { try await ledger.note(heldKeys: held) }
+        if held != noted { try await ledger.update(heldKeys: held) }
         state.withLock { $0.notedVersion = version }
     }
 

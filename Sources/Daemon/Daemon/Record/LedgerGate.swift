@@ -145,7 +145,7 @@ final class LedgerGate: Sendable {
     func publishSigningTimeWindow() async throws(Refusal) {
         let window = widestWindow()
         guard publishedWindow.withLock({ $0 != .some(window) }) else { return }
-        try await refusing(ledger: await ledger.note(widestWindow: window))
+        try await refusing(ledger: await ledger.update(widestWindow: window))
         publishedWindow.withLock { $0 = .some(window) }
     }
 

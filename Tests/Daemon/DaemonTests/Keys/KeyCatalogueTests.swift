@@ -136,7 +136,7 @@ struct KeyCatalogueTests {
         let (first, second, foreign) = (pair(1), pair(2), pair(3))
         for hash in [first.hash, second.hash] { try await record(hash) }
         // An earlier process recorded that this node has the second key.
-        try await ledger.note(heldKeys: [second.hash])
+        try await ledger.update(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
         try await catalogue.noteHeldKeys()
         #expect(try await recordedKeys() == [first.hash, second.hash], "a key that is not in the ledger is not noted")

@@ -19,8 +19,8 @@ struct HoldTests {
     private func nodes() async throws -> (fixture: PostgreSQLFixture, other: PostgreSQLLedger) {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
-        try await fixture.ledger.note(widestWindow: .seconds(300))
-        try await other.note(widestWindow: .seconds(60))
+        try await fixture.ledger.update(widestWindow: .seconds(300))
+        try await other.update(widestWindow: .seconds(60))
         return (fixture, other)
     }
 
@@ -98,7 +98,7 @@ struct HoldTests {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
         let holds = try await other.releaseStatus().holds
-        try await fixture.ledger.note(widestWindow: nil)
+        try await fixture.ledger.update(widestWindow: nil)
         let third = try await fixture.node("node-3")
         await #expect(throws: LedgerFailure.windowOff(nodes: ["node-1", "node-3"])) {
             try await other.apply(change(.accept(holds, newestRelease: nil, approval: nil)))

@@ -136,9 +136,9 @@ struct PostgreSQLSchemaTests {
         let release = try await LedgerFixture(engine: .sqlite).request(1, key: key)
         #expect(try await ledger.release(release) == .released)
         #expect(try await ledger.confirm(remembered: nil) == .continues)
-        try await ledger.note(heldKeys: [key])
+        try await ledger.update(heldKeys: [key])
         // Only a node that has started since the upgrade has reported its window.
-        try await ledger.note(widestWindow: .seconds(300))
+        try await ledger.update(widestWindow: .seconds(300))
         var change = AdministrativeChange(at: LedgerFixture.noon, records: [])
         change.restore = .accept([], newestRelease: nil, approval: nil)
         await #expect(throws: LedgerFailure.windowOff(nodes: ["node-9"])) { try await ledger.apply(change) }
@@ -214,7 +214,7 @@ struct PostgreSQLSchemaTests {
     func repeatable() async throws {
         let fixture = try await PostgreSQLFixture()
         let (ledger, database) = (fixture.ledger, fixture.database)
-        try await ledger.note(widestWindow: .seconds(300))
+        try await ledger.update(widestWindow: .seconds(300))
         var release = try fixture.request(1)
         // The server's clock is half a minute slow. The signing time comes from a correct clock.
         let present = StoredTime.milliseconds(release.at) - 30_000
@@ -248,7 +248,7 @@ struct PostgreSQLSchemaTests {
     )
     func limited() async throws {
         let fixture = try await PostgreSQLFixture()
-        try await fixture.ledger.note(widestWindow: .seconds(300))
+        try await fixture.ledger.update(widestWindow: .seconds(300))
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
         let forgotten: Int64 = 4_000_000_000_000
         try await fixture.database.sql("UPDATE ledger_state SET forgotten_before = \(forgotten)")

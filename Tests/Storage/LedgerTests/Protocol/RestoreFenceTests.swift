@@ -38,7 +38,7 @@ struct RestoreFenceTests {
     func refused() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
-        try await ledger.note(widestWindow: .seconds(300))
+        try await ledger.update(widestWindow: .seconds(300))
         let before = Date()
         #expect(try await ledger.release(request(1, fixture, signed: LedgerFixture.noon)) == .released)
         try await ledger.apply(acceptance())
@@ -68,7 +68,7 @@ struct RestoreFenceTests {
     @Test("records the fence with the acceptance")
     func recorded() async throws {
         let fixture = try await LedgerFixture()
-        try await fixture.ledger.note(widestWindow: .seconds(60))
+        try await fixture.ledger.update(widestWindow: .seconds(60))
         try await fixture.ledger.apply(acceptance())
         let fence = try await fence(of: fixture.ledger)
         let page = try await fixture.ledger.records(AuditFilter(), order: .newestFirst, after: nil, limit: 1)
@@ -81,10 +81,10 @@ struct RestoreFenceTests {
         let fixture = try await LedgerFixture()
         for window in [nil, Duration.seconds(300), nil] {
             if let window {
-                try await fixture.ledger.note(widestWindow: window)
+                try await fixture.ledger.update(widestWindow: window)
                 continue
             }
-            try await fixture.ledger.note(widestWindow: nil)
+            try await fixture.ledger.update(widestWindow: nil)
             await #expect(throws: LedgerFailure.windowOff(nodes: ["node-1"])) {
                 try await fixture.ledger.apply(acceptance())
             }
@@ -96,7 +96,7 @@ struct RestoreFenceTests {
     @Test("puts the fence a window after the last release if the clock is earlier than that")
     func clockBehind() async throws {
         let fixture = try await LedgerFixture()
-        try await fixture.ledger.note(widestWindow: .seconds(300))
+        try await fixture.ledger.update(widestWindow: .seconds(300))
         let newest = Date(timeIntervalSince1970: 1_900_000_000)
         try await fixture.ledger.apply(acceptance(newestRelease: newest))
         #expect(try await fence(of: fixture.ledger) == newest + 300)
@@ -109,7 +109,7 @@ struct RestoreFenceTests {
     func apart() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
-        try await ledger.note(widestWindow: .seconds(300))
+        try await ledger.update(widestWindow: .seconds(300))
         let (forgotten, newest) = (LedgerFixture.noon + 1_000_000, LedgerFixture.noon + 500_000)
         try await fixture.setForgottenBefore(forgotten)
         try await ledger.apply(acceptance(newestRelease: newest))
@@ -134,12 +134,12 @@ struct RestoreFenceTests {
         let fixture = try await LedgerFixture()
         let (first, second) = (LedgerFixture.hash(1), LedgerFixture.hash(2))
         #expect(try await fixture.ledger.keyHolders().isEmpty)
-        try await fixture.ledger.note(heldKeys: [first, second])
+        try await fixture.ledger.update(heldKeys: [first, second])
         let holders = try await fixture.ledger.keyHolders()
         #expect(holders.mapValues { $0.map(\.node) } == [first: ["node-1"], second: ["node-1"]])
-        try await fixture.ledger.note(heldKeys: [second])
+        try await fixture.ledger.update(heldKeys: [second])
         #expect(try await fixture.ledger.keyHolders().keys.map { $0 } == [second])
-        try await fixture.ledger.note(heldKeys: [])
+        try await fixture.ledger.update(heldKeys: [])
         #expect(try await fixture.ledger.keyHolders().isEmpty)
     }
 }
