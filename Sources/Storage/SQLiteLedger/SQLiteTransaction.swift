@@ -65,7 +65,7 @@ final class SQLiteTransaction: LedgerTransaction {
     }
 
     func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws {
-        if let fence { try times.raise(restoreFence: fence, db) }
+        if let fence { try times.advance(restoreFence: fence, db) }
         try SQLiteRestoreMark.remove(db)
     }
 }

@@ -222,7 +222,7 @@ package struct SQLiteTimes {
     }
 
     /// Raises the fence, before which payment tokens without a claim are refused. It is never lowered.
-    func raise(restoreFence fence: Int64, _ db: any StoredQueries) throws {
+    func advance(restoreFence fence: Int64, _ db: any StoredQueries) throws {
         try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
     }
 
