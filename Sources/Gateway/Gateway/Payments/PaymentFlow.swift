@@ -120,7 +120,8 @@ struct PaymentFlow: Sendable {
         let (token, wanted) = (request.stated.digest, request.digest(for: purpose))
         let arrival = PaymentArrival(
             key: .init(client: client.name, tokenDigest: token.normal), purpose: purpose, requestDigest: wanted.normal,
-            spelled: .init(tokenDigest: token.original, requestDigest: wanted.original), orderId: request.orderId,
+            originalDigests: .init(tokenDigest: token.original, requestDigest: wanted.original),
+            orderId: request.orderId,
             statedTransaction: request.stated.transaction, since: client.since,
             attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
         switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {

@@ -23,7 +23,7 @@ enum ArrivalRule {
             return
         }
         let isSame =
-            [arrival.requestDigest, arrival.spelled?.requestDigest].contains(found.requestDigest)
+            [arrival.requestDigest, arrival.originalDigests?.requestDigest].contains(found.requestDigest)
             && found.purpose == arrival.purpose
         switch found.state {
         // The refused request had no result, so the client may now send a different one, for example with the correct
@@ -68,7 +68,9 @@ struct SettledRow {
 extension PaymentArrival {
     /// The payment's key with the digest of the client's original spelling; nil if ``key`` already has that digest.
     var spelledKey: Payment.Key? {
-        spelled.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap { $0 == key ? nil : $0 }
+        originalDigests.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap {
+            $0 == key ? nil : $0
+        }
     }
 
     /// Returns the payment token's payment. If there are several payments, returns the one whose payment token

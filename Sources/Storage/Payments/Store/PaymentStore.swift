@@ -108,7 +108,7 @@ public struct PaymentArrival: Sendable {
     /// The digests of the request as the client spelled it; nil if the client used the normal form, whose digests are
     /// in ``key`` and ``requestDigest``. Earlier versions stored only the digests of the original spelling. The store
     /// uses them to find the payments of those versions.
-    public let spelled: SpellingDigests?
+    public let originalDigests: OriginalDigests?
     public let orderId: String?
     /// The transaction identifier that the payment token states, 32 bytes, not verified yet. The store uses it to find
     /// the client's own payment if the same payment token arrives in a different form. Nil if the payment token states
@@ -120,7 +120,7 @@ public struct PaymentArrival: Sendable {
     public let attempt: PaymentAttempt
 
     /// The digests of the payment token and of the request as the client spelled them, 32 bytes each.
-    public struct SpellingDigests: Sendable, Equatable {
+    public struct OriginalDigests: Sendable, Equatable {
         public let tokenDigest: [UInt8]
         public let requestDigest: [UInt8]
 
@@ -131,11 +131,11 @@ public struct PaymentArrival: Sendable {
     }
 
     public init(
-        key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], spelled: SpellingDigests? = nil,
+        key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], originalDigests: OriginalDigests? = nil,
         orderId: String?, statedTransaction: [UInt8]?, since: Date? = nil, attempt: PaymentAttempt
     ) {
         self.key = key
-        self.spelled = spelled
+        self.originalDigests = originalDigests
         self.since = since
         self.statedTransaction = statedTransaction
         self.purpose = purpose

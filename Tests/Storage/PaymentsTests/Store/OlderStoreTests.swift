@@ -105,7 +105,7 @@ struct OlderStoreTests {
             let other = [UInt8](repeating: 1, count: 32)
             let spelled = PaymentArrival(
                 key: .init(client: payment.key.client, tokenDigest: other), purpose: .payment, requestDigest: other,
-                spelled: .init(tokenDigest: payment.key.tokenDigest, requestDigest: payment.requestDigest),
+                originalDigests: .init(tokenDigest: payment.key.tokenDigest, requestDigest: payment.requestDigest),
                 orderId: payment.orderId, statedTransaction: nil, attempt: again.attempt)
             #expect(try await store.begin(spelled, at: again.attempt.deadline) == .known(payment))
         }

@@ -13,7 +13,7 @@ import Testing
         let plain = fixture.arrival(normal, request: request)
         return PaymentArrival(
             key: plain.key, purpose: .payment, requestDigest: plain.requestDigest,
-            spelled: .init(
+            originalDigests: .init(
                 tokenDigest: StoreFixture.digest(spelled), requestDigest: StoreFixture.digest(spelledRequest)),
             orderId: plain.orderId, statedTransaction: nil, attempt: plain.attempt)
     }
