@@ -136,6 +136,6 @@ extension AdministrativeChange {
         ///   - approval: the approval that permits the acceptance; nil if one person alone may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
         /// Processes an acceptance that was made on another node. The fence is already set.
-        case takeUp
+        case endOwnHold
     }
 }

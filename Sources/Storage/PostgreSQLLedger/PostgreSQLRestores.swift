@@ -137,7 +137,7 @@ extension PostgreSQLTransaction {
                         .integer(Int64(sequence)), .bytes(approval?.bytes), .integer(fence),
                         .texts(holds.map(\.node)), .integers(holds.map { StoredTime.milliseconds($0.foundAt) }),
                     ]), orElse: .holdsConflict)
-        case .takeUp:
+        case .endOwnHold:
             finish(
                 with: PostgreSQLStatement(
                     "SELECT end_hold($1, $2, $3)", holder + [.integer(Int64(sequence))]),

@@ -101,7 +101,7 @@ extension LedgerGate {
     }
 
     /// Takes the ledger into service on this node, after another node accepted a restore that covered this node's finding.
-    func takeUp(_ accepted: LedgerHold, after disagreement: LedgerDisagreement) async throws(Refusal) {
+    func endOwnHold(_ accepted: LedgerHold, after disagreement: LedgerDisagreement) async throws(Refusal) {
         guard let signing = try await signingKey(after: disagreement) else { return }
         let sequence = try await refusing(ledger: await ledger.head()).sequence
         var change = AdministrativeChange(
@@ -114,7 +114,7 @@ extension LedgerGate {
                             ledgerSequence: sequence, hsmTokenSequence: disagreement.hsmTokenSequence,
                             reason: AuditReason("accepted on node \(accepted.acceptedOn ?? "-")"))))
             ])
-        change.restore = .takeUp
+        change.restore = .endOwnHold
         try await refusing(ledger: await ledger.apply(change))
         try await serve(signing)
         logger.warning(
@@ -204,7 +204,7 @@ extension LedgerGate {
 
     private func takenUp(_ own: LedgerHold?, _ disagreement: LedgerDisagreement) async throws(Refusal) -> Bool {
         guard let own, own.acceptedOn != nil, own.finding.isAbout(disagreement.finding) else { return false }
-        try await takeUp(own, after: disagreement)
+        try await endOwnHold(own, after: disagreement)
         return true
     }
 

@@ -63,7 +63,7 @@ struct HoldTests {
         #expect(try await fixture.ledger.releaseStatus().accepted == nil, "it is the other node's")
         #expect(try await fixture.release(4, on: again).verdict == .released)
         #expect(try await fixture.release(5).verdict == .released)
-        try await again.apply(change(.takeUp))
+        try await again.apply(change(.endOwnHold))
         #expect(try await again.releaseStatus().accepted == nil)
         #expect(try await again.releaseStatus().holds.isEmpty)
         await again.close()
@@ -145,7 +145,7 @@ struct HoldTests {
         }
         // Acceptances that have a record, but are too early or name an approval that does not exist.
         let recorded = try await fixture.ledger.apply(
-            AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
+            AdministrativeChange(at: LedgerFixture.noon, records: change(.endOwnHold).records))
         for statement in [accept(recorded[0], "NULL", "1"), accept(recorded[0], "'\\x0102030405060708'", later)] {
             await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
         }
@@ -160,7 +160,7 @@ struct HoldTests {
         try await other.hold(Self.finding)
         let found = try #require(try await other.releaseStatus().holds.first?.foundAt)
         let recorded = try await fixture.ledger.apply(
-            AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
+            AdministrativeChange(at: LedgerFixture.noon, records: change(.endOwnHold).records))
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
         func accept(fence: String) -> String {
             "SELECT accept_restore('node-1', 1, \(recorded[0]), NULL, \(fence), '{node-2}', '{\(StoredTime.milliseconds(found))}')"
