@@ -171,7 +171,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case restoreBrokenOff(path: String, aside: String)
     /// The file's content is being moved into a database, and the file does not show whether the database has accepted
     /// it.
-    case moving(path: String, server: String)
+    case moveUnfinished(path: String, server: String)
     /// The file's content was moved into a database, where the node continues.
     case moved(path: String, server: String, node: String)
 
@@ -221,7 +221,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
         case .restoreBrokenOff(let path, let aside):
             "A restore of the ledger \(path) was interrupted, and the former ledger is at \(aside). Repeat the restore; "
                 + "nothing is released before that."
-        case .moving(let path, let server):
+        case .moveUnfinished(let path, let server):
             "The ledger \(path) is being moved to \(server), and only that database shows whether the move was accepted. Repeat "
                 + "the move, or cancel it (--give-up); the ledger does not serve before that."
         case .moved(let path, let server, let node):
@@ -244,7 +244,7 @@ extension LedgerOpeningError {
         switch self {
         case .noSchema, .missingRights, .olderSchema: .create
         case .restoreBrokenOff: .restore
-        case .moving: .move
+        case .moveUnfinished: .move
         default: nil
         }
     }

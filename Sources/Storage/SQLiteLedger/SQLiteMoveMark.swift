@@ -53,7 +53,7 @@ package struct SQLiteMoveMark: Sendable, Equatable {
 
     func refusal(path: String, node: String) -> LedgerOpeningError {
         switch state {
-        case .moving: .moving(path: path, server: server)
+        case .moving: .moveUnfinished(path: path, server: server)
         case .moved: .moved(path: path, server: server, node: node)
         }
     }

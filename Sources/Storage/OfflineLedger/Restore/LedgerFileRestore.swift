@@ -194,7 +194,7 @@ public struct LedgerFileRestore: Sendable {
     private func refusal(of error: LedgerOpeningError) -> LedgerFileRestoreError {
         switch error {
         case .notALedger: .broken(copy: copyName, fault: "It is not a ledger of paytokend.")
-        case .moving, .moved: .broken(copy: copyName, fault: "It was moved into a database.")
+        case .moveUnfinished, .moved: .broken(copy: copyName, fault: "It was moved into a database.")
         case .cannotOpen(_, let reason):
             .broken(copy: copyName, fault: "It is damaged or was not copied completely: \(reason)")
         default: .file(error)

@@ -79,12 +79,12 @@ struct LedgerMoveTests {
             await file.close()
             try await expectKeptOut(fixture)
         case .marked, .accepting:
-            await #expect(throws: LedgerOpeningError.moving(path: fixture.path, server: server)) {
+            await #expect(throws: LedgerOpeningError.moveUnfinished(path: fixture.path, server: server)) {
                 try await fixture.openFile()
             }
             try await expectKeptOut(fixture)
         case .accepted:
-            await #expect(throws: LedgerOpeningError.moving(path: fixture.path, server: server)) {
+            await #expect(throws: LedgerOpeningError.moveUnfinished(path: fixture.path, server: server)) {
                 try await fixture.openFile()
             }
             await (try await fixture.openDatabase()).close()
