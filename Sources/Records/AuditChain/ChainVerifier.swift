@@ -64,7 +64,7 @@ public struct ChainVerifier: Sendable {
     ///   - isLive: true if the lines come from the daemon itself, so that their end is the record's present end.
     public init(
         keys: CheckpointKeys?, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
-        beginning: ChainBeginning = .anywhere, isLive: Bool = false
+        beginning: ChainBeginning = .anyRecord, isLive: Bool = false
     ) {
         self.keys = keys
         self.beginning = beginning
@@ -183,7 +183,7 @@ public struct ChainVerifier: Sendable {
         let checkpoint = signed.checkpoint
         let known = chains[checkpoint.node]
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
-        if known == nil, beginning != .anywhere, checkpoint.sequence > 0 {
+        if known == nil, beginning != .anyRecord, checkpoint.sequence > 0 {
             let missing = broken(position, .missing(from: 1, to: checkpoint.sequence))
             guard beginning == .afterArchive else { throw missing }
             unexplained[checkpoint.node] = missing
@@ -238,7 +238,7 @@ public struct ChainVerifier: Sendable {
 /// The required beginning of a chain.
 public enum ChainBeginning: Sendable, Equatable {
     /// Record 1, or any signed checkpoint. Earlier records of the chain may then be missing from the export.
-    case anywhere
+    case anyRecord
     /// Record 1, or the last checkpoint of an archive that a sealed record of the same chain names. If an attacker
     /// removed a chain's beginning, no sealed record names such an archive.
     case afterArchive

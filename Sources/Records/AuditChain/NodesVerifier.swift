@@ -118,7 +118,7 @@ public struct NodesVerifier: Sendable {
     public init(
         _ trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
         others: OtherNodesPolicy = .skipped, readsPins: Bool = false,
-        beginning: ChainBeginning = .anywhere, isLive: Bool = false
+        beginning: ChainBeginning = .anyRecord, isLive: Bool = false
     ) {
         self.isLive = isLive
         self.readsPins = readsPins

@@ -62,7 +62,7 @@ struct ChainVerifierTests {
         // The first three lines are records 1 to 3. The fourth is the checkpoint that seals them.
         for (lines, isWhole) in [(chain.lines[...], true), (chain.lines.dropFirst(3), false)] {
             for wantsWhole in [true, false] {
-                var verifier = ChainVerifier(keys: keys, beginning: wantsWhole ? .record1 : .anywhere)
+                var verifier = ChainVerifier(keys: keys, beginning: wantsWhole ? .record1 : .anyRecord)
                 verifier.consume(Array(lines).export[...])
                 #expect(verifier.verdict().isIntact == (isWhole || !wantsWhole), "\(verifier.verdict())")
             }

@@ -32,7 +32,7 @@ struct CheckpointSigner: Sendable {
     /// Exports the ledger, and returns the result of the export's verification.
     func verdict(
         of ledger: any Ledger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil,
-        beginning: ChainBeginning = .anywhere, behind archives: [UInt8] = []
+        beginning: ChainBeginning = .anyRecord, behind archives: [UInt8] = []
     ) async throws -> ChainVerdict {
         var verifier = ChainVerifier(
             keys: CheckpointKeys([try publicKey]), heads: head.map { [$0] } ?? [], beginning: beginning)

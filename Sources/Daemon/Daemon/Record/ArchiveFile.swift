@@ -168,7 +168,7 @@ struct ArchiveFile: Sendable {
         from first: Int, to end: End, of node: AuditNode, keys: CheckpointKeys
     ) async throws(ArchiveFailure) -> RecordArchive {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
-            var verifier = ChainVerifier(keys: keys, beginning: first == 1 ? .record1 : .anywhere)
+            var verifier = ChainVerifier(keys: keys, beginning: first == 1 ? .record1 : .anyRecord)
             guard let digest = AuditDigest.ofFile(partial, reading: { verifier.consume($0[...]) }) else {
                 throw .missing(path: partial)
             }

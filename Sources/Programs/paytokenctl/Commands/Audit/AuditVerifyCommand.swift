@@ -79,7 +79,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         if let export = given.export, let keys {
             verification = ExportVerification(
                 keys: keys, heads: heads, size: archives.archive.isEmpty ? InputFile.size(export) : nil,
-                beginning: archives.files.beginning(otherwise: .anywhere))
+                beginning: archives.files.beginning(otherwise: .anyRecord))
             try archives.files.read { verification.consume($0) }
             try VerificationInputs.read(export) { verification.consume($0) }
         } else {

@@ -42,7 +42,7 @@ struct NodesVerification {
     ) throws -> NodesVerifier {
         var verifier = NodesVerifier(
             trusted, heads: heads, only: node, readsPins: readsPins,
-            beginning: archives.beginning(otherwise: .anywhere))
+            beginning: archives.beginning(otherwise: .anyRecord))
         var progress = ProgressLine()
         defer { progress.clear() }
         try archives.read { Self.take($0, &verifier) }

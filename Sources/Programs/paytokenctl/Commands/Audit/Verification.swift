@@ -169,7 +169,7 @@ struct ExportVerification {
     ///   its archives.
     ///   - isLive: true if a daemon returns the records, so that their end is the record's present end.
     init(
-        keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, beginning: ChainBeginning = .anywhere,
+        keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, beginning: ChainBeginning = .anyRecord,
         isLive: Bool = false
     ) {
         verifier = ChainVerifier(keys: keys, heads: heads, beginning: beginning, isLive: isLive)
