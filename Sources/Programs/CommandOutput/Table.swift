@@ -158,7 +158,7 @@ extension Table {
     /// A column's name, and how it may be shortened or left out.
     package struct Column: ExpressibleByStringLiteral {
         package enum Shortening: Sendable {
-            /// Shown in full or not at all.
+            /// Values that are never shortened: the column is shown in full or left out.
             case none
             /// An identifier or a name, shortened to a beginning that is long enough to distinguish all values in the
             /// table.

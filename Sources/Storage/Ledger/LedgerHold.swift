@@ -135,7 +135,7 @@ extension AdministrativeChange {
         ///     later than the acceptance, the fence is computed from it instead of from the acceptance.
         ///   - approval: the approval that permits the acceptance; nil if one person alone may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
-        /// Processes an acceptance that was made on another node. The fence is already set.
+        /// Ends this node's hold after an acceptance on another node. That acceptance has already set the fence.
         case endOwnHold
     }
 }

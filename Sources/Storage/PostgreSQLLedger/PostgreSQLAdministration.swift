@@ -28,8 +28,8 @@ extension PostgreSQLLedger {
                 """, []
             ).first
             guard let row else { throw LedgerFailure.unavailable(reason: "The ledger returned no times.") }
-            // Use the earlier of the server's time and this host's. A clock that is ahead would forget claims too
-            // early.
+            // Use the earlier of the server's time and this host's. With a clock that is ahead, the ledger would
+            // forget claims too early.
             return retention.covering(window: try row.integerIfAny(4) ?? 0).plan(
                 now: min(now, try row.date(0)), newestClaim: try row.integerIfAny(1),
                 oldestClaim: try row.integerIfAny(2),

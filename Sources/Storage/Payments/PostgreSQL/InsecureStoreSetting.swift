@@ -5,7 +5,7 @@ public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringCo
     /// The gateway logs in as a superuser or as a role that can act as the tables' owner: privileges do not restrict
     /// it.
     case databaseOwner = "database_owner"
-    /// No synchronous standby is named.
+    /// The server names no synchronous standby.
     case databaseStandby = "database_standby"
     /// The connection is over TCP, and its TLS settings do not authenticate the server.
     case databaseTLS = "database_tls"

@@ -18,7 +18,7 @@ package enum PostgreSQLPaymentSchema: StoreSchema {
         .update(table: "payment", columns: PaymentRows.changing), .execute("prune_payments(bigint)"),
     ]
 
-    /// The command that creates it, for messages.
+    /// The command that creates the schema, for messages.
     static let command = "\(creator) store create URL"
 }
 

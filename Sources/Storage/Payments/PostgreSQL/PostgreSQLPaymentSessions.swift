@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// A caller waits no longer than the time-out. A job that has not begun by then is not run.
 final class PostgreSQLPaymentSessions: Sendable {
-    /// The maximum number of waiting jobs. A longer queue would only wait for a server that hangs.
+    /// The maximum number of waiting jobs. A longer queue would form only while the server does not respond.
     static let capacity = 1024
     /// The number of sessions. The changes of one payment run in sequence; those of several payments can run in
     /// parallel.

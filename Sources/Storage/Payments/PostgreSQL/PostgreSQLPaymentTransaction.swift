@@ -92,7 +92,7 @@ extension PostgreSQLPaymentTransaction<Void> {
 
     /// Runs this transaction as the probe.
     ///
-    /// - Throws: if a commit is not acknowledged, or only with a warning.
+    /// - Throws: an error if the server does not acknowledge a commit, or acknowledges it with a warning.
     func prove(
         in session: PostgreSQLPaymentSession, _ doubt: CommitDoubt, until deadline: ContinuousClock.Instant
     ) throws {

@@ -31,7 +31,7 @@ final class SQLitePaymentConnections: Sendable {
     /// payment's commits.
     private static let minimumFreeBytes: Int64 = 256 << 10
 
-    /// The maximum number of waiting changes. A longer queue would only wait for a disk that hangs.
+    /// The maximum number of waiting changes. A longer queue would form only while the disk does not respond.
     private static let capacity = 1024
 
     /// Opens the file, and creates its tables if there are none; blocks.

@@ -28,7 +28,8 @@ public protocol PaymentStore: Sendable {
 
     /// Ends an attempt that certainly sent nothing. The payment becomes `notSent` or `refused`.
     ///
-    /// The payment must be `received`, `decrypted` or `submitting`, and the caller's attempt must be the one working on it.
+    /// The payment must be `received`, `decrypted` or `submitting`, and the caller's attempt must be the one working on
+    /// it.
     func end(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
