@@ -242,7 +242,7 @@ struct PaymentFlow: Sendable {
         let credential = prepared.submission.credential
         let outcome = await prepared.processor.processor.authorize(prepared.submission, before: ends) { late in
             guard case .answered(let answer) = late else { return }
-            let settled = await settle(submitting, answer, transaction, credential)
+            let settled = await storeOutcome(submitting, answer, transaction, credential)
             logger.notice(
                 "the processor answered after the payment's deadline",
                 metadata: ["transaction.id": "\(transaction.name)", "state": "\(settled.state.rawValue)"])
@@ -254,13 +254,13 @@ struct PaymentFlow: Sendable {
                     of: transaction, metric: "answered_pending",
                     reason: answer.outcome.masked(credential.accountNumber).reason ?? "", .warning)
             }
-            return await settle(submitting, answer, transaction, credential)
+            return await storeOutcome(submitting, answer, transaction, credential)
         case .unknown(let fault):
             // A processor that returns account numbers does so with every payment until its operator fixes it, so this
             // is logged as an error.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
             noteUnknownOutcome(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
-            return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
+            return await storeOutcome(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
         case .notSent(let fault):
             if let pending = await end(submitting, as: .notSent, fault.rawValue) { return pending }
             throw GatewayRefusal(

@@ -19,20 +19,20 @@ extension PaymentFlow {
             ])
     }
 
-    func settle(
+    func storeOutcome(
         _ payment: Payment, _ answer: ProcessorAnswer, _ transaction: PaymentTransaction,
         _ credential: PaymentCredential
     ) async -> Payment {
         let outcome = answer.outcome.masked(credential.accountNumber)
         logger.warnOfMaskedDigits(outcome, of: transaction)
-        return await settle(payment, as: answer.state, outcome)
+        return await storeOutcome(payment, as: answer.state, outcome)
     }
 
     /// Stores the payment's new state and returns the stored payment. If the store fails, returns the payment as
     /// `pending`. The state is then stored later, or the processor is asked about the payment.
-    func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
+    func storeOutcome(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
-            let settled = try await store.settle(payment, as: state, outcome, at: Date())
+            let settled = try await store.storeOutcome(payment, as: state, outcome, at: Date())
             logger.logContradiction(settled, by: state)
             return settled
         } catch {

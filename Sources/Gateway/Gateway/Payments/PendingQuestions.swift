@@ -134,7 +134,7 @@ final class PendingQuestions: Sendable {
             let outcome = accountNumbers?.masked(answer.outcome, of: transaction) ?? answer.outcome
             logger.warnOfMaskedDigits(outcome, of: transaction)
             do throws(PaymentStoreError) {
-                let settled = try await store.settle(payment, as: answer.state, outcome, at: Date())
+                let settled = try await store.storeOutcome(payment, as: answer.state, outcome, at: Date())
                 logger.logContradiction(settled, by: answer.state)
                 guard settled.state == answer.state else { break }
                 logger.notice(

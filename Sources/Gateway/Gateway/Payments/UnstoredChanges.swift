@@ -23,7 +23,7 @@ final class UnstoredChanges: Sendable {
 
     /// Keeps a change until the store accepts it. Drops the change if ``capacity`` changes are kept already.
     ///
-    /// - Parameter state: `notSent` or `refused`, or a state that ``PaymentStore/settle(_:as:_:at:)`` accepts.
+    /// - Parameter state: `notSent` or `refused`, or a state that ``PaymentStore/storeOutcome(_:as:_:at:)`` accepts.
     func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) {
         changes.withLock { changes in
             guard changes.count < Self.capacity else { return }
@@ -41,7 +41,8 @@ final class UnstoredChanges: Sendable {
                 if [.notSent, .refused].contains(change.state) {
                     _ = try await store.end(change.payment, as: change.state, change.outcome, at: Date())
                 } else {
-                    let settled = try await store.settle(change.payment, as: change.state, change.outcome, at: Date())
+                    let settled = try await store.storeOutcome(
+                        change.payment, as: change.state, change.outcome, at: Date())
                     logger.logContradiction(settled, by: change.state)
                 }
                 count += 1

@@ -42,7 +42,7 @@ public protocol PaymentStore: Sendable {
     ///
     /// - Returns: the payment as it is stored. If a different outcome was stored before, for example by a person, it is
     ///   kept, and the response becomes a line of the history (``PaymentChange/isContradiction``).
-    func settle(
+    func storeOutcome(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 

@@ -80,7 +80,7 @@ extension StoredPaymentStore {
         }
     }
 
-    public func settle(
+    public func storeOutcome(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment {
         precondition(state == .pending || Payment.outcomeStates.contains(state))

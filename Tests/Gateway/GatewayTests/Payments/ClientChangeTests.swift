@@ -47,7 +47,7 @@ struct ClientChangeTests {
                     identifier: transaction, merchantIdentifier: DecryptingPaytokend.merchant, amount: nil,
                     processor: "acquirer"), as: .submitting, nil, at: before)
         else { throw CancellationError() }
-        _ = try await gateway.store.settle(
+        _ = try await gateway.store.storeOutcome(
             claimed, as: .authorized, PaymentOutcome(authorizationCode: "F0RMER"), at: before)
 
         let asked = try await gateway.ask("/payments/apple-pay/\(former.transactionId)")

@@ -74,7 +74,7 @@ struct PaymentUpkeepTests {
                 for number in first..<min(first + 100, numbers.upperBound) {
                     group.addTask {
                         let claimed = try await submitting(number, at: processor, now)
-                        _ = try await store.settle(
+                        _ = try await store.storeOutcome(
                             claimed, as: .pending, PaymentOutcome(reason: "no_answer_in_time"), at: now)
                     }
                 }

@@ -87,7 +87,7 @@ struct SpelledDigestTests {
                     amount: Amount(minorUnits: 1099, currency: try #require(Currency(letters: "USD"))),
                     processor: "acquirer"), as: .submitting, nil, at: now)
         else { throw CancellationError() }
-        _ = try await store.settle(claimed, as: .authorized, PaymentOutcome(authorizationCode: "0LDER"), at: now)
+        _ = try await store.storeOutcome(claimed, as: .authorized, PaymentOutcome(authorizationCode: "0LDER"), at: now)
     }
 
     @Test("answers and never submits again payments that an earlier version stored in any spelling")

@@ -90,7 +90,7 @@ struct StoreReadinessTests {
         #expect(await unstored.store(in: store, logger) == 0 && unstored.count == 3)
         try FileManager.default.moveItem(atPath: away, toPath: path)
         // An operator settles this payment before the gateway stores its outcome.
-        _ = try await store.settle(settled, as: .declined, PaymentOutcome(), at: now)
+        _ = try await store.storeOutcome(settled, as: .declined, PaymentOutcome(), at: now)
         #expect(await unstored.store(in: store, logger) == 3 && unstored.count == 0)
         #expect(log.current.count { $0.contains("contradicts the stored status") } == 1)
         func state(_ payment: Payment) async throws -> PaymentState? {
@@ -164,7 +164,7 @@ struct StoreReadinessTests {
         let disk = try await SmallDisk(kibibytes: 512)
         let path = disk.path + "/payments.sqlite"
         var known = try await Self.submitting(0, in: store)
-        known = try await store.settle(known, as: .captured, PaymentOutcome(), at: Date())
+        known = try await store.storeOutcome(known, as: .captured, PaymentOutcome(), at: Date())
         let underWay = try await Self.submitting(1, in: store)
         if !afterCrash { await store.close() }
         // The files of an open store are those that a crash would leave.

@@ -223,7 +223,7 @@ struct AdminAccessTests {
                 PaymentTransaction(identifier: digest, merchantIdentifier: "m", amount: nil, processor: "acquirer"),
                 as: .submitting, nil, at: now)
         else { throw CancellationError() }
-        _ = try await store.settle(claimed, as: .pending, PaymentOutcome(reason: "no_answer_in_time"), at: now)
+        _ = try await store.storeOutcome(claimed, as: .pending, PaymentOutcome(reason: "no_answer_in_time"), at: now)
         let route = try #require(
             PaymentAdministration(store: store).routes.first { $0.path.hasSuffix("/resolve") })
         _ = try await route.respond(

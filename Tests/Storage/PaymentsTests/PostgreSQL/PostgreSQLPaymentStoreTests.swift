@@ -240,7 +240,7 @@ import Testing
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
         let submitting = try await fixture.submitting(fixture.arrival())
-        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        _ = try await fixture.store.storeOutcome(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
         for statement in [
             "DELETE FROM payment", "TRUNCATE payment", "UPDATE payment SET state = 'received'",
             "UPDATE payment SET state = 'not_sent'", "UPDATE payment SET transaction_id = NULL",

@@ -26,7 +26,7 @@ import Testing
         #expect(submitting.transaction == transaction)
 
         let outcome = PaymentOutcome(authorizationCode: "A1B2C3", processorReference: "ref-1", processedAt: now)
-        let authorized = try await store.settle(submitting, as: .authorized, outcome, at: now)
+        let authorized = try await store.storeOutcome(submitting, as: .authorized, outcome, at: now)
         #expect(authorized.state == .authorized)
         #expect(authorized.outcome == outcome)
         #expect(try await store.payment(transaction: transaction.identifier) == authorized)
@@ -43,7 +43,7 @@ import Testing
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(submitting))
-        let declined = try await fixture.store.settle(
+        let declined = try await fixture.store.storeOutcome(
             submitting, as: .declined, PaymentOutcome(reason: "insufficient_funds", processedAt: fixture.now),
             at: fixture.now)
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(declined))
@@ -137,7 +137,7 @@ import Testing
             { try await fixture.store.claim(first, fixture.transaction(), as: .submitting, nil, at: later) }
                 as () async throws -> Any,
             { try await fixture.store.end(first, as: .notSent, PaymentOutcome(), at: later) },
-            { try await fixture.store.settle(first, as: .authorized, PaymentOutcome(), at: later) },
+            { try await fixture.store.storeOutcome(first, as: .authorized, PaymentOutcome(), at: later) },
         ] {
             await #expect(throws: PaymentStoreError.superseded(.received)) { _ = try await change() }
         }
@@ -174,7 +174,7 @@ import Testing
         await #expect(throws: PaymentStoreError.superseded(.pending)) {
             try await fixture.store.end(submitting, as: .notSent, PaymentOutcome(), at: later)
         }
-        let settled = try await fixture.store.settle(
+        let settled = try await fixture.store.storeOutcome(
             submitting, as: .captured, PaymentOutcome(authorizationCode: "X", processedAt: later), at: later)
         #expect(settled.state == .captured)
         #expect(try await fixture.store.pending() == PendingPayments(count: 0, oldest: nil))
@@ -187,10 +187,11 @@ import Testing
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         let outcome = PaymentOutcome(reason: "do_not_honor", processedAt: fixture.now)
-        let declined = try await fixture.store.settle(submitting, as: .declined, outcome, at: fixture.now)
-        #expect(try await fixture.store.settle(submitting, as: .declined, outcome, at: fixture.now) == declined)
+        let declined = try await fixture.store.storeOutcome(submitting, as: .declined, outcome, at: fixture.now)
+        #expect(try await fixture.store.storeOutcome(submitting, as: .declined, outcome, at: fixture.now) == declined)
         #expect(
-            try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now) == declined)
+            try await fixture.store.storeOutcome(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+                == declined)
         #expect(try await fixture.store.history(of: declined.key).count == 4)
     }
 
@@ -207,7 +208,8 @@ import Testing
                 at: fixture.now)
         }
         await #expect(throws: PaymentStoreError.superseded(.submitting)) { try await resolve() }
-        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
+        _ = try await fixture.store.storeOutcome(
+            submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
         #expect(try await resolve().state == .error)
         await #expect(throws: PaymentStoreError.superseded(.error)) { try await resolve() }
         let last = try #require(try await fixture.store.history(of: submitting.key).last)
@@ -273,11 +275,12 @@ import Testing
     func referenceIsKept(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
-        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
-        let named = try await fixture.store.settle(
+        _ = try await fixture.store.storeOutcome(
+            submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
+        let named = try await fixture.store.storeOutcome(
             submitting, as: .pending, PaymentOutcome(processorReference: "ref-7"), at: fixture.now)
         #expect(named.outcome?.processorReference == "ref-7")
-        let settled = try await fixture.store.settle(
+        let settled = try await fixture.store.storeOutcome(
             submitting, as: .captured, PaymentOutcome(authorizationCode: "A1"), at: fixture.now)
         #expect(settled.outcome?.processorReference == "ref-7" && settled.outcome?.authorizationCode == "A1")
     }
@@ -336,7 +339,7 @@ import Testing
         let submitting = try await fixture.submitting(fixture.arrival())
         let outcome = PaymentOutcome(
             reason: String(repeating: "x", count: 5000), authorizationCode: "A\u{0}\nB", processorReference: "\u{7}")
-        let settled = try await fixture.store.settle(submitting, as: .declined, outcome, at: fixture.now)
+        let settled = try await fixture.store.storeOutcome(submitting, as: .declined, outcome, at: fixture.now)
         #expect(settled.outcome?.reason == String(repeating: "x", count: 100))
         #expect(settled.outcome?.authorizationCode == "AB")
         #expect(settled.outcome?.processorReference == nil)
@@ -428,9 +431,9 @@ import Testing
                 received, transaction, as: .submitting, nil, at: fixture.now)
         else { throw StoreFixture.NotBegun() }
         #expect(submitting.transaction?.accountDigest == digest)
-        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        _ = try await fixture.store.storeOutcome(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
         #expect(try await fixture.store.payment(transaction: plain.identifier)?.transaction?.accountDigest == digest)
-        _ = try await fixture.store.settle(submitting, as: .captured, PaymentOutcome(), at: fixture.now)
+        _ = try await fixture.store.storeOutcome(submitting, as: .captured, PaymentOutcome(), at: fixture.now)
         #expect(try await fixture.store.payment(transaction: plain.identifier)?.transaction == plain)
     }
 }

@@ -81,7 +81,7 @@ import Testing
         let (payment, _) = try await fixture.begun(fixture.arrival())
         let claim = try await store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
         guard case .claimed(let claimed) = claim else { throw StoreFixture.NotBegun() }
-        let pending = try await store.settle(claimed, as: .pending, PaymentOutcome(), at: fixture.now)
+        let pending = try await store.storeOutcome(claimed, as: .pending, PaymentOutcome(), at: fixture.now)
         let declined = try await store.resolve(
             transaction: fixture.transaction().identifier, as: .declined, by: "operator", reason: "asked",
             at: fixture.now)
@@ -105,9 +105,13 @@ import Testing
         let other = Begun { try? await fixture.begun(fixture.arrival("other")) }
         try await hang.waitUntilBlocking()
         commits.change { $0 = .loseAcknowledgement }
-        let pending = Begun { try? await store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now) }
+        let pending = Begun {
+            try? await store.storeOutcome(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        }
         try await wait(for: "the first") { try store.connections.writer.writes.waiting == 1 }
-        let captured = Begun { try? await store.settle(submitting, as: .captured, PaymentOutcome(), at: fixture.now) }
+        let captured = Begun {
+            try? await store.storeOutcome(submitting, as: .captured, PaymentOutcome(), at: fixture.now)
+        }
         try await wait(for: "the second") { try store.connections.writer.writes.waiting == 2 }
         hang.end()
         #expect(try await other.value() != nil)
@@ -180,7 +184,7 @@ import Testing
     func triggers() async throws {
         let fixture = try await StoreFixture()
         let submitting = try await fixture.submitting(fixture.arrival())
-        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        _ = try await fixture.store.storeOutcome(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
         let other = try DatabaseQueue(path: fixture.directory.path("payments.sqlite"))
         for statement in [
             "DELETE FROM payment", "UPDATE payment SET state = 'received'", "UPDATE payment SET state = 'not_sent'",
@@ -201,7 +205,7 @@ import Testing
             try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
         }
         // The payment is authorized after the copy was made, so the copy does not contain its outcome.
-        _ = try await fixture.store.settle(
+        _ = try await fixture.store.storeOutcome(
             fixture.submitting(fixture.arrival()), as: .authorized, PaymentOutcome(), at: fixture.now)
         let restored = try SQLitePaymentStore(path: copy.path("payments.sqlite"))
         guard case .begun(_, let after) = try await restored.begin(fixture.arrival(), at: fixture.now) else {

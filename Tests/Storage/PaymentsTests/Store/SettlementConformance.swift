@@ -11,13 +11,14 @@ import Testing
     func contradiction(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
-        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
+        _ = try await fixture.store.storeOutcome(
+            submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
         let resolved = try await fixture.store.resolve(
             transaction: fixture.transaction().identifier, as: .error, by: "alice (1000)", reason: "no trace",
             at: fixture.now)
         let later = fixture.now.addingTimeInterval(7)
         let outcome = PaymentOutcome(authorizationCode: "A1B2C3", processorReference: "ref-7", processedAt: later)
-        #expect(try await fixture.store.settle(submitting, as: .authorized, outcome, at: later) == resolved)
+        #expect(try await fixture.store.storeOutcome(submitting, as: .authorized, outcome, at: later) == resolved)
         #expect(try await fixture.store.payment(transaction: fixture.transaction().identifier) == resolved)
         let history = try await fixture.store.history(of: submitting.key)
         #expect(history.filter(\.isContradiction).count == 1)
@@ -35,7 +36,7 @@ import Testing
         var claimed = received
         (claimed.state, claimed.transaction) = (.submitting, try fixture.transaction())
         let outcome = PaymentOutcome(authorizationCode: "A1B2C3")
-        let settled = try await fixture.store.settle(claimed, as: .authorized, outcome, at: fixture.now)
+        let settled = try await fixture.store.storeOutcome(claimed, as: .authorized, outcome, at: fixture.now)
         #expect(settled.state == .authorized && settled.outcome == outcome)
         #expect(try await fixture.store.payment(transaction: fixture.transaction().identifier) == settled)
         #expect(
@@ -55,7 +56,7 @@ import Testing
             key: arrival.key, purpose: .payment, requestDigest: arrival.requestDigest, orderId: arrival.orderId,
             state: .submitting, attempt: arrival.attempt, transaction: try fixture.transaction(),
             receivedAt: fixture.now, changedAt: fixture.now)
-        let settled = try await fixture.store.settle(
+        let settled = try await fixture.store.storeOutcome(
             claimed, as: .declined, PaymentOutcome(reason: "do_not_honor"), at: fixture.now)
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
         #expect(
@@ -75,7 +76,7 @@ import Testing
         (lost.state, lost.transaction) = (.submitting, try fixture.transaction())
         let claimed = lost
         await #expect(throws: PaymentStoreError.superseded(.submitting)) {
-            try await fixture.store.settle(claimed, as: .authorized, PaymentOutcome(), at: fixture.now)
+            try await fixture.store.storeOutcome(claimed, as: .authorized, PaymentOutcome(), at: fixture.now)
         }
     }
 }
