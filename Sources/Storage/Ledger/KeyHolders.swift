@@ -57,8 +57,8 @@ extension SingleNodeLedger {
 
     public func update(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
-    /// Does nothing. A stored hold would only stop other nodes, and there are none. The daemon repeats its comparison
-    /// at every start.
+    /// Does nothing. A stored hold would only stop other nodes, and there are none. At every start,
+    /// the daemon again compares the ledger with the remembered head.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }

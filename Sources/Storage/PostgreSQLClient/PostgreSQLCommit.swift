@@ -1,8 +1,8 @@
 /// A commit that may have been made, but that the server did not acknowledge, or acknowledged with a warning.
 ///
 /// The session of such a commit may wait on the server for an unavailable standby, long after the program has dropped
-/// it. The stores differ in what follows: the ledger has one writer, which reads back its outcome (PostgreSQLDoubt.swift).
-/// Payments have several, which report it and commit nothing until a commit is acknowledged (CommitDoubt.swift).
+/// it. The ledger has one writer, which reads back the commit's outcome (PostgreSQLDoubt.swift). The store of payments
+/// has several writers. They report the doubt, and commit nothing until a commit is acknowledged (CommitDoubt.swift).
 package struct CommitInDoubt: Error {
     package let reason: String
 }

@@ -9,7 +9,7 @@ package enum PostgreSQLRefusal: Error {
     case missingRight
     /// A later attempt may succeed with the same configuration.
     case notNow(reason: String)
-    /// `reason` says what to do.
+    /// No later attempt can succeed until the operator has corrected the cause; `reason` says how.
     case cannot(reason: String)
 
     /// Converts an error of the client; nil for other errors.

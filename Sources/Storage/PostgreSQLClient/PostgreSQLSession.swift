@@ -42,12 +42,13 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
     private var connection: PostgreSQLConnection?
     private var attempt: Attempt?
 
-    /// Receives a new connection, the results of the store's own statements, and the time by which it must end.
+    /// The store's check of a new connection. It receives the connection, the results of the store's own statements, and
+    /// the deadline of the check.
     package typealias Check =
         @Sendable (PostgreSQLConnection, [PostgreSQLResult], ContinuousClock.Instant) throws -> Void
 
     /// - Parameters:
-    ///   - hosts: shared by a store's sessions, so that what one of them finds serves the others.
+    ///   - hosts: shared by a store's sessions, so that each of them first tries the host of the newest session.
     ///   - settings: the session's settings, in addition to those that all sessions have.
     ///   - further: the store's own statements, which are sent with the first ones of each connection.
     ///   - check: called for each new connection, on the thread of the attempt.
@@ -75,7 +76,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         }
     }
 
-    /// ``open(until:)`` for calls of a store that is in use.
+    /// Returns the connection as ``open(until:)`` does, but throws the error for a call of a store that is already in
+    /// use.
     package func current(until deadline: ContinuousClock.Instant) throws(Schema.Failure) -> PostgreSQLConnection {
         do throws(Schema.OpeningError) { return try open(until: deadline) } catch {
             throw .unavailable(reason: error.description)

@@ -221,7 +221,8 @@ package struct SQLiteTimes {
         ReleaseLimits(forgottenBefore: try forgottenBefore(db), restoreFence: try value(Self.restoreFenceName, db))
     }
 
-    /// Raises the fence, before which payment tokens without a claim are refused. It is never lowered.
+    /// Moves the fence to `fence` if that time is later than the present fence. Payment tokens that were signed before
+    /// the fence and have no claim are refused.
     func advance(restoreFence fence: Int64, _ db: any StoredQueries) throws {
         try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
     }

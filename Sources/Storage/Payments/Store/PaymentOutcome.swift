@@ -37,8 +37,8 @@ public struct PaymentOutcome: Sendable, Equatable {
             processedAt: processedAt)
     }
 
-    /// Returns this outcome. If it has no processor reference or no authorization code, the result has that of the
-    /// earlier outcome. A person needs these values to find the payment at the processor.
+    /// Returns this outcome. A missing processor reference or authorization code is taken from the earlier outcome. A
+    /// person needs these values to find the payment at the processor.
     func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self
         outcome.processorReference = processorReference ?? earlier?.processorReference

@@ -9,7 +9,7 @@ public import Foundation
 /// There are two engines: ``SQLitePaymentStore`` for one gateway, `PostgreSQLPaymentStore` for several.
 /// PaymentStoreConformance in the tests defines what both must do.
 public protocol PaymentStore: Sendable {
-    /// `sqlite` or `postgresql`.
+    /// The engine's name for display, `sqlite` or `postgresql`.
     var engine: String { get }
 
     /// Begins an attempt with a payment token that a client sent. Until the attempt's deadline, no other attempt can
@@ -75,13 +75,13 @@ public protocol PaymentStore: Sendable {
     /// - Parameter transaction: the transaction identifier, 32 bytes.
     func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment?
 
-    /// The payments that match the filter, newest first unless the filter says otherwise.
+    /// Returns the payments that match the filter, newest first unless the filter says otherwise.
     func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment]
 
-    /// The history in chronological order.
+    /// Returns the lines of a payment's history in chronological order.
     func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange]
 
-    /// The number of pending payments, and the age of the oldest one.
+    /// Returns the number of pending payments, and the time at which the oldest one was received.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
     /// Checks that the store accepts changes. A store in a file makes and syncs the same writes as a payment's arrival,
@@ -159,7 +159,7 @@ public enum PaymentBeginning: Sendable, Equatable {
     case known(Payment)
     /// Another attempt is working on the payment, possibly until its deadline.
     case underWay(Payment)
-    /// Too many attempts ended without sending anything. The next one may begin after this time.
+    /// Too many attempts ended without sending anything. The next attempt may begin after `seconds`.
     case triedTooOften(seconds: Int)
     /// The payment token was sent before with a different request: another order, other expectations, or another
     /// purpose.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A row of a list.
+/// A payment's row in a list, with its position in the list.
 struct ListedPayment {
     let place: PaymentFilter.Place
     /// Nil if the row has values that this version does not know.
