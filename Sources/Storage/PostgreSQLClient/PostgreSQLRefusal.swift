@@ -9,7 +9,7 @@ package enum PostgreSQLRefusal: Error {
     case missingRight
     /// A later attempt may succeed with the same configuration.
     case notNow(reason: String)
-    /// No later attempt can succeed until the operator has corrected the cause; `reason` says how.
+    /// No later attempt can succeed until the operator has corrected the cause. `reason` says what to do.
     case cannot(reason: String)
 
     /// Converts an error of the client; nil for other errors.

@@ -42,8 +42,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
     private var connection: PostgreSQLConnection?
     private var attempt: Attempt?
 
-    /// The store's check of a new connection. It receives the connection, the results of the store's own statements, and
-    /// the deadline of the check.
+    /// The store's check of a new connection. It receives the connection, the results of the store's own statements,
+    /// and the deadline of the check.
     package typealias Check =
         @Sendable (PostgreSQLConnection, [PostgreSQLResult], ContinuousClock.Instant) throws -> Void
 

@@ -15,7 +15,7 @@ struct PostgreSQLWrite: QueuedWrite {
         /// A write with its own transaction.
         ///
         /// - Parameter perform: decides and writes. The returned closure answers the caller once the transaction is
-        ///   durable. Called again if the first transaction was not committed.
+        ///   durable. The writer calls `perform` again if the first transaction was not committed.
         case ownTransaction(
             excludesReleases: Bool, perform: @Sendable (PostgreSQLTransaction) throws -> @Sendable () -> Void)
     }

@@ -23,7 +23,7 @@ final class CommitDoubt: Sendable {
     func began() { state.withLock { $0.isOpen = true } }
 
     /// Runs a probe if a commit is in doubt, and ends the doubt if the probe succeeds: its commit was acknowledged
-    /// without a warning. Only one thread probes at a time. After a failed probe, the next one starts only after a pause.
+    /// without a warning. Only one thread probes at a time. After a failed probe, the next one waits for a pause.
     ///
     /// - Returns: true if the probe ran; false if no commit is in doubt.
     /// - Throws: the probe's error; `unavailable` while another thread runs the probe, or during the pause.
