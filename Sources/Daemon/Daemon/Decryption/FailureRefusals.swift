@@ -106,8 +106,8 @@ extension WorkerFailure {
     }
 }
 
-// The refusals for a caller that requested a signature. Their sentences differ from those for payment tokens, since no
-// payment token was decrypted, and a reference does not repeat a signature.
+// The refusals for a caller that requested a signature. They do not mention payment tokens, since none was decrypted. They
+// do not advise the caller to repeat the request with the same reference, since that works only for payment tokens.
 
 extension WorkerFailure {
     var signatureRefusal: Refusal {

@@ -122,8 +122,8 @@ struct MergedRecords: Sendable {
             return record
         }
 
-        /// Returns the sequence after which the next page continues in this chain. In an exhausted chain no record comes
-        /// after it.
+        /// Returns the sequence after which the next page continues in this chain. If the chain is exhausted, none of its
+        /// matching records follows that sequence.
         func shown(_ order: AuditOrder) -> Int {
             if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
             return last ?? (order == .newestFirst ? Int.max : 0)

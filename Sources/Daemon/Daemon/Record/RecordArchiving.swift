@@ -118,8 +118,9 @@ final class RecordArchiving: Sendable {
         }
     }
 
-    /// Returns the sequence of the last audit checkpoint that seals record `first` or a later one and was made before
-    /// `cutOff`; nil if there is none. Audit checkpoints after the first one that is too new do not count.
+    /// Returns the sequence of the last audit checkpoint that seals record `first` and was made before `cutOff`; nil if
+    /// there is none. The search ends at the first audit checkpoint that was made at `cutOff` or later, even if the clock
+    /// was set back after it.
     private func lastCheckpoint(from first: Int, before cutOff: AuditTime) async throws(LedgerFailure) -> Int? {
         var last: Int?
         var position = first - 1

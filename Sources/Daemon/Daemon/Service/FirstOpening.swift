@@ -33,7 +33,7 @@ final class FirstOpening: Sendable {
 
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Waits until `isServed` returns true, or until the first opening is over.
+    /// Waits until `isServed` returns true, or until the daemon's first opening of its HSM tokens has ended.
     /// - Parameter isServed: a function that returns true if the keys of the request are available. It must not block.
     func pass(when isServed: @escaping @Sendable () -> Bool) async {
         guard !state.withLock({ $0.isOver }), !isServed() else { return }
@@ -48,13 +48,13 @@ final class FirstOpening: Sendable {
         }
     }
 
-    /// Waits until an HSM token lists the key and the ledger has been compared, or until the first opening is over. For an
-    /// unknown key, waits only for the comparison.
+    /// Waits until an HSM token lists the key and the ledger has been compared (``LedgerGate``), or until the first opening
+    /// of the HSM tokens has ended. For an unknown key, waits only for the comparison.
     func pass(for key: PublicKeyHash, in keys: KeyIndex, _ gate: LedgerGate) async {
         await pass { keys.entry(key)?.condition != .missing && gate.position != .waiting }
     }
 
-    /// Waits until HSM tokens list all keys of the merchant, or until the first opening is over.
+    /// Waits until HSM tokens list all keys of the merchant, or until their first opening has ended.
     func pass(forKeysOf merchant: String, in keys: KeyIndex) async {
         guard !state.withLock({ $0.isOver }) else { return }
         // The list of keys is complete: the ledger's keys were read before any request was served.
