@@ -141,7 +141,7 @@ public enum ApprovalDecision: String, Sendable, CaseIterable {
     case expire
 }
 
-/// The format of an export.
+/// The format of an export: JSON lines, or CSV, which cannot be verified.
 public enum AuditExportFormat: String, Sendable, CaseIterable {
     case jsonl
     case csv
