@@ -45,7 +45,7 @@ struct AuditKeyChange: Sendable {
         try gate.admit()
         let current = try await keys().current
         guard !dryRun else { return .wouldChange(from: current) }
-        guard rule.binds(caller) else {
+        guard rule.needsSecondPerson(caller) else {
             let next = try await carryOut(
                 Self.parameters(from: current), AdministrativeChange(at: clock.now(), records: []), reason: reason,
                 approval: nil, by: caller, draft: draft)

@@ -51,7 +51,7 @@ struct ClockAcceptance: ClockAccepting {
         try gate.admit()
         let (plan, seen) = try await plan()
         guard !dryRun else { return .wouldAccept(plan) }
-        guard rule.binds(caller) else {
+        guard rule.needsSecondPerson(caller) else {
             return .accepted(
                 try await carryOut(
                     plan, seen, AdministrativeChange(at: plan.now, records: []), reason: reason, approval: nil,
@@ -182,7 +182,7 @@ struct RestoreAcceptance: RestoreAccepting {
                 ledgerSequence: try await gate.examineRestore(matter).ledgerSequence,
                 hsmTokenSequence: matter.rememberedSequence)
         }
-        guard rule.binds(caller) else {
+        guard rule.needsSecondPerson(caller) else {
             let (ledgerSequence, hsmTokenSequence) = try await gate.acceptRestore(
                 matter, reason: reason, by: AuditCaller(caller))
             let times = try await refusing(ledger: await gate.ledger.times())

@@ -23,7 +23,7 @@ struct TwoPersonRule: Sendable {
 
     /// Returns true if the caller needs a second person. Root and the daemon's user never do: they can reach the HSM token
     /// and the ledger directly, so the rule would not stop them.
-    func binds(_ caller: Caller) -> Bool {
+    func needsSecondPerson(_ caller: Caller) -> Bool {
         people > 1 && caller.uid != 0 && caller.uid != geteuid()
     }
 

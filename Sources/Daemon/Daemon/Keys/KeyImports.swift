@@ -63,7 +63,7 @@ extension KeyAdministration {
 
         try await requireWritableLedger()
         var step: AdministrativeChange.ApprovalStep?
-        if rule.binds(caller) {
+        if rule.needsSecondPerson(caller) {
             var parameters = OperationParameters(.keyImport)
             parameters.add(certificate.der)
             parameters.add(merchant)

@@ -56,7 +56,7 @@ struct KeyLifecycle: Sendable {
         let next = try known.transitioned(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
         draft.setEvent(Self.event(next.state, wanted.reason, approval: nil))
         let operation = Self.operation(from: known.state, to: wanted.to)
-        let needsApproval = operation != nil && rule.binds(caller)
+        let needsApproval = operation != nil && rule.needsSecondPerson(caller)
         guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }
         if let operation, needsApproval {
             return .pending(try await ask(operation, known, wanted, by: caller, draft: draft))
@@ -75,7 +75,7 @@ struct KeyLifecycle: Sendable {
         draft.setSubject(entry)
         draft.setEvent(.keyAdopt(approval: nil))
         let (adopted, parameters) = try adoption(of: entry)
-        let needsApproval = rule.binds(caller)
+        let needsApproval = rule.needsSecondPerson(caller)
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
         guard needsApproval else {
             let change = AdministrativeChange(

@@ -1,3 +1,4 @@
+import Encodings
 import KeyTypes
 import PKCS11
 import Synchronization
