@@ -21,8 +21,8 @@ import Testing
         LedgerHold(node: "north", finding: finding, foundAt: time)
     }
 
-    /// Digests as version 0.1.0 stored them. A separate program computed them from the sentences of that version, with
-    /// SHA-256 over length-prefixed parts.
+    /// Digests in the format of version 0.1.0, which hashed English descriptions of the findings. A separate program
+    /// computed them with SHA-256 over length-prefixed parts.
     @Test(
         "accepts an approval that version 0.1.0 recorded",
         arguments: [

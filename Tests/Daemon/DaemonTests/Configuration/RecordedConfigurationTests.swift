@@ -85,7 +85,7 @@ struct RecordedConfigurationTests {
     @Test("records roots by the contents of their files, and distrusted certificates by their sorted fingerprints")
     func trust() throws {
         let fixture = try ConfigurationFixture()
-        // The file contains Apple's root twice. Apple publishes the root's fingerprint.
+        // The file contains Apple's root twice, so the fingerprint that Apple publishes is recorded twice.
         let base64 = Data(AppleRootCAG3.der).base64EncodedString(options: .lineLength64Characters)
         let pem = "-----BEGIN CERTIFICATE-----\n\(base64)\n-----END CERTIFICATE-----\n"
         try fixture.directory.write(pem + pem, to: "roots.pem")
@@ -159,8 +159,8 @@ struct RecordedConfigurationTests {
             "access.1": AccessPolicy.ruleKeys,
         ]
         for (section, keys) in sections {
-            // A URL is recorded in parts, and an HSM token's name in the names of its values. The time of a use_log is
-            // recorded only with a use_log.
+            // No value is recorded under these keys. The URL is recorded in parts, and the HSM token's name is a part of
+            // other keys. The timeout is recorded only if `use_log` is set.
             let elsewhere: Set = ["ledger.url", "tokens.primary.name", "tokens.primary.use_log_timeout"]
             let kept = keys.filter { !elsewhere.contains("\(section).\($0)") }
             for key in kept { #expect(values["\(section).\(key)"] != nil, "\(section).\(key)") }

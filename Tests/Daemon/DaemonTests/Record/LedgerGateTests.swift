@@ -18,8 +18,8 @@ import WorkerProtocol
         directory = try FreshDirectory()
     }
 
-    /// Makes a ledger that served with the HSM token and was then closed. It has `records` records after the first
-    /// audit checkpoint, and a second audit checkpoint that seals them.
+    /// Creates a ledger, uses it with the HSM token, and closes it. The ledger then has `records` records after the
+    /// first audit checkpoint, and a second audit checkpoint that seals them.
     private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await first.gate.compare()

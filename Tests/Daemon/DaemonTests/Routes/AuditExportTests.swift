@@ -174,8 +174,8 @@ struct AuditExportTests {
 
     // MARK: Conditions that leave gaps
 
-    /// Filters. The function of each returns true if the filter selects the record that RecordRoutesFixture.record makes
-    /// for this number.
+    /// Query parameters that select records. `keeps` returns true if they select the record that
+    /// RecordRoutesFixture.record makes for this number.
     private static let conditions: [(query: [String: String], keeps: @Sendable (Int) -> Bool)] = [
         (["key": RecordRoutesFixture.key(1).hex], { $0 % 3 == 1 }),
         (["key": RecordRoutesFixture.key(1).hex.uppercased()], { $0 % 3 == 1 }),

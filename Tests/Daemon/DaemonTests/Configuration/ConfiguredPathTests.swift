@@ -9,7 +9,7 @@ import Testing
 @testable import HTTPListener
 
 @Suite("Paths that --check examines")
-struct PlaceExaminationTests {
+struct ConfiguredPathTests {
     /// Returns the problems of the file, each as `LINE KEY: message`, and its warnings.
     private func examine(
         _ fixture: ConfigurationFixture, _ text: String, examinesPlaces: Bool = true
