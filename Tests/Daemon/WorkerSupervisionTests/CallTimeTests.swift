@@ -91,7 +91,7 @@ import WorkerProtocol
     }
 
     @Test("gives the worker of a fast HSM token many calls, and of a slow HSM token one more than it has sessions")
-    func windowFollowsTheToken() {
+    func windowFollowsHSMTokenSpeed() {
         func window(after seconds: [Double], sessions: Int = 2) -> Int {
             var pace = CallPace()
             for second in seconds { pace.took(second) }

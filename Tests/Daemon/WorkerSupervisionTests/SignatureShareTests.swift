@@ -59,7 +59,7 @@ struct SignatureShareTests {
     }
 
     @Test("makes all of thirty simultaneous signatures, and never more than the share at a time")
-    func thirty() async throws {
+    func completesAllWithinShare() async throws {
         let (share, gate) = (SignatureShare(sessions: 8), Gate())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<30 {
@@ -96,8 +96,8 @@ struct SignatureShareTests {
         }
         let served = order.names
         #expect(served.count == 6)
-        // The signature for `few` is the third of six at the latest. One for `many` was under way, and at most one more
-        // comes first in the round.
+        // One signature for `many` was already under way, and the round may begin with another one for `many`. The
+        // signature for `few` is therefore the third of six at the latest.
         #expect((served.firstIndex(of: "few") ?? 6) <= 2, "\(served)")
     }
 
