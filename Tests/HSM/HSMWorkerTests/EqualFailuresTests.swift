@@ -94,7 +94,8 @@ import WorkerProtocol
         #expect(first.contains { $0.function == behaviour.call })
         for (name, calls) in failures.dropFirst() {
             #expect(calls.map(\.function) == first.map(\.function), "\(name)")
-            // Each function succeeds and fails equally often for every failure, so the amount of work is equal too.
+            // Each kind of failure has the same number of successful and failed calls of each function. The amount of
+            // work is therefore equal too.
             if behaviour.tier == .unwrapped {
                 let outcomes = [calls, first].map { $0.map { "\($0.function) \($0.value == 0)" }.sorted() }
                 #expect(outcomes[0] == outcomes[1], "\(name)")

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The forms of a template, of which the worker finds by trial the form that an HSM token accepts.
+/// The forms of a template. The worker tries them in order until the HSM token accepts one.
 @Suite struct KeyProfileTests {
     /// The attribute types CKA_UNWRAP and CKA_SIGN_RECOVER.
     private static let (unwrap, signRecover) = ("0x107", "0x109")
@@ -47,7 +47,7 @@ import WorkerProtocol
     }
 
     @Test("leaves no object, and reports the first refusal, if the HSM token accepts no form of the template")
-    func noForm() async throws {
+    func acceptsNoTemplateForm() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await opened(hsmToken)
         let before = hsmToken.remainingObjects

@@ -25,7 +25,7 @@ import WorkerProtocol
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken)
-        // Foundation cannot read this file, because it takes a short read, which is usual in /proc, as the file's end.
+        // Short reads are usual in /proc. Foundation would mistake one for the end of the file, so `cat` reads the file.
         let maps = try await Program.run(
             Program.installed("cat"), ["/proc/\(worker.processIdentifier)/maps"], environment: [:]
         ).output

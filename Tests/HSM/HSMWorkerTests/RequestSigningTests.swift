@@ -99,7 +99,7 @@ import WorkerProtocol
             Issue.record("the request itself was not signed")
             return
         }
-        // The body of a certificate for the same key. With its signature, a forger would have a certificate.
+        // The body of a certificate for the same key. If the worker signed it, a forger would have a certificate.
         let certificate = try SharedForge.authority.merchantCertificate(
             subjectPublicKeyInfo: key.subjectPublicKeyInfo, profile: .init(merchantIdentifier: Self.merchant))
         var laterVersion = information

@@ -8,7 +8,8 @@ import WorkerProtocol
 @Suite struct UnfinishedUseTests {
     private static let merchant = "merchant.com.example.unfinished"
 
-    /// Each step of a generation that changes the HSM token or uses the key, for both uses.
+    /// The calls at which the tests interrupt a generation, for each use of the key. Each of these calls changes the
+    /// HSM token or uses the key.
     private static var steps: [(KeyUse, String)] {
         KeyUse.allCases.flatMap { use in
             [
