@@ -166,8 +166,8 @@ struct RadialProcessorTests {
         #expect(answer.outcome.authorizationCode == "614653")
     }
 
-    /// The bank may have authorized such a payment. With the outcome `error` instead of `unknown`, the shop would ask
-    /// the customer to pay again.
+    /// The bank may have authorized a payment whose reply is refused for its account number. With the outcome `error`
+    /// instead of `unknown`, the shop would ask the customer to pay again.
     @Test(
         "reports an unknown outcome for a reply whose account number is not tokenized, and keeps none of its values",
         arguments: [
