@@ -64,7 +64,7 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_ONE_STEP_KDF] = "one-step-kdf",       [SCRIPT_FIVE_FIELD_GCM] = "five-field-gcm",
     [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",   [SCRIPT_FALSE_SIGNATURES] = "false-signatures",
     [SCRIPT_LOCK_AFTER_DATA] = "lock-after-data", [SCRIPT_STORED_KEYS_ONLY] = "stored-keys-only",
-    [SCRIPT_PRIVATE_KEY_FIRST] = "private-key-first",
+    [SCRIPT_PRIVATE_KEY_FIRST] = "private-key-first", [SCRIPT_IDENTIFIER_LIMIT] = "identifier-limit",
 };
 
 /// Ends the process. With an invalid script, the module must not act like a working HSM token.

@@ -135,6 +135,22 @@ static bool refuses_template(const char *function, const CK_ATTRIBUTE *template,
     return false;
 }
 
+/// Returns `template`, or a copy in `shortened` if `identifier-limit` shortens its CKA_ID.
+static CK_ATTRIBUTE *shorten_identifier(
+    CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE shortened[MOST_ATTRIBUTES]) {
+    unsigned long limit = script_setting(SCRIPT_IDENTIFIER_LIMIT);
+    if (limit == 0 || count > MOST_ATTRIBUTES) {
+        return template;
+    }
+    for (CK_ULONG index = 0; index < count; index++) {
+        shortened[index] = template[index];
+        if (template[index].type == CKA_ID && template[index].ulValueLen > limit) {
+            shortened[index].ulValueLen = limit;
+        }
+    }
+    return shortened;
+}
+
 FORWARD(C_DestroyObject, (SESSION, CK_OBJECT_HANDLE object), (session, object))
 
 static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
@@ -175,14 +191,23 @@ static CK_RV C_GetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMP
 }
 
 static CK_RV C_SetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE) {
+    CK_ATTRIBUTE shortened[MOST_ATTRIBUTES];
     SCRIPTED(
         "C_SetAttributeValue", refuses_template("C_SetAttributeValue", template, count)
             ? CKR_ATTRIBUTE_READ_ONLY
-            : real_module()->C_SetAttributeValue(session, object, template, count));
+            : real_module()->C_SetAttributeValue(
+                session, object, shorten_identifier(template, count, shortened), count));
     return result;
 }
 
-FORWARD(C_FindObjectsInit, (SESSION, TEMPLATE), (session, template, count))
+static CK_RV C_FindObjectsInit_scripted(SESSION, TEMPLATE) {
+    CK_ATTRIBUTE shortened[MOST_ATTRIBUTES];
+    SCRIPTED(
+        "C_FindObjectsInit",
+        real_module()->C_FindObjectsInit(session, shorten_identifier(template, count, shortened), count));
+    return result;
+}
+
 FORWARD(
     C_FindObjects, (SESSION, CK_OBJECT_HANDLE *objects, CK_ULONG most, CK_ULONG *count),
     (session, objects, most, count))
@@ -303,7 +328,9 @@ static CK_RV create_object(CK_SESSION_HANDLE session, CK_ATTRIBUTE *template, CK
             && !is_session_object(template, count) && !has_stored_private_key)) {
         return CKR_ATTRIBUTE_VALUE_INVALID;
     }
-    CK_RV result = real_module()->C_CreateObject(session, template, count, object);
+    CK_ATTRIBUTE shortened[MOST_ATTRIBUTES];
+    CK_RV result = real_module()->C_CreateObject(
+        session, shorten_identifier(template, count, shortened), count, object);
     has_stored_private_key |=
         result == CKR_OK && has_class(CKO_PRIVATE_KEY, template, count) && !is_session_object(template, count);
     return result;
@@ -327,11 +354,13 @@ static CK_RV C_GenerateKeyPair_scripted(
     CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
     CK_BYTE bytes[MOST_ATTRIBUTES];
     private_count = apply_template_changes("C_GenerateKeyPair", private_template, private_count, changed, bytes);
+    CK_ATTRIBUTE shortened_public[MOST_ATTRIBUTES], shortened_private[MOST_ATTRIBUTES];
     bool is_refused = (script_setting(SCRIPT_STORED_KEYS_ONLY) != 0 && is_session_object(changed, private_count))
         || refuses_template("C_GenerateKeyPair", changed, private_count);
     SCRIPTED(
         "C_GenerateKeyPair", is_refused ? CKR_TEMPLATE_INCONSISTENT : real_module()->C_GenerateKeyPair(
-            session, mechanism, public_template, public_count, changed, private_count, public_key, private_key));
+            session, mechanism, shorten_identifier(public_template, public_count, shortened_public), public_count,
+            shorten_identifier(changed, private_count, shortened_private), private_count, public_key, private_key));
     return result;
 }
 

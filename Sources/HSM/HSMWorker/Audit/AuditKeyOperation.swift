@@ -123,8 +123,13 @@ extension Session {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
         ) { objects.templates($0) }
+        let both = [pair.privateKey, pair.publicKey]
+        if let fault = try identifierFault(of: both, objects.identifier) {
+            destroy(both)
+            return "The HSM token cannot keep an audit key: it \(fault), by which paytokend finds the key."
+        }
         guard let fault = try auditKeyFault(pair.privateKey) else { return nil }
-        destroy([pair.privateKey, pair.publicKey])
+        destroy(both)
         return "The HSM token cannot keep an audit key: the one that it made \(fault)."
     }
 

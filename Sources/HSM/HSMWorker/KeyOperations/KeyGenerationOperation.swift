@@ -69,15 +69,13 @@ extension OpenToken {
         }
         guard signsRequests else { return nil }
         let hash = publicKey.publicKeyHash
-        for object in [pair.privateKey, pair.publicKey] {
-            let identifier = try session.refusingOnError { (session) throws(CallError) in
+        let objects = [pair.privateKey, pair.publicKey]
+        for object in objects {
+            try session.refusingOnError { (session) throws(CallError) in
                 try session.setAttributes([.identifier(hash)], of: object)
-                return try session.attributes([.identifier], of: object).bytes(.identifier)
-            }
-            guard identifier == hash else {
-                throw WorkerFailure(.importRefused, "The HSM token does not keep the CKA_ID of a key pair.")
             }
         }
+        try requireIdentifier(hash, of: objects, finding: [.privateKey, .publicKey], in: &session)
         add(entry)
         return KeyDescription(
             identifier: hash, label: request.merchantIdentifier, algorithm: request.algorithm, use: request.use,

@@ -39,6 +39,8 @@ extension OpenToken {
                 try storePair(objects, privateKey, &created, in: &session)
             }
             created.append(object)
+            try requireIdentifier(
+                hash, of: created, finding: [.privateKey, .publicKey, .certificate], in: &session)
             let entry = PrivateKeyEntry(publicKey: publicKey, use: request.use, object: object, working: object)
             try session.requireProtection(of: object, for: request.use)
             if let failure = tiers.selfTestFailure(of: entry, in: &session) {
@@ -118,11 +120,10 @@ extension Session {
     /// Returns the private keys with this CKA_ID that have a public key. Private keys without one were left by an
     /// interrupted import and cannot be used, so this method destroys them.
     fileprivate mutating func privateKeys(withPublicKey hash: [UInt8]) throws(CallError) -> [ObjectHandle] {
-        let found = try findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
-        guard !found.isEmpty, try findObjects(matching: [.objectClass(.publicKey), .identifier(hash)]).isEmpty else {
-            return found
-        }
-        for object in found { try destroyObject(object) }
+        let found = try storedObjects(identifiedBy: hash)
+        let privateKeys = found[.privateKey] ?? []
+        guard found[.publicKey] == nil else { return privateKeys }
+        for object in privateKeys { try destroyObject(object) }
         return []
     }
 

@@ -86,12 +86,11 @@ extension OpenToken {
                     guard error.isStaleHandle else { throw error }
                 }
             }
+            let found = try session.storedObjects(identifiedBy: publicKeyHash)
             for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {
-                for object in try session.findObjects(matching: Self.objects(objectClass, publicKeyHash)) {
-                    try session.destroyObject(object)
-                }
+                for object in found[objectClass] ?? [] { try session.destroyObject(object) }
             }
-            isGone = try session.findObjects(matching: Self.objects(.privateKey, publicKeyHash)).isEmpty
+            isGone = try session.storedObjects(identifiedBy: publicKeyHash)[.privateKey] == nil
         } catch {
             throw WorkerFailure(.hsmTokenUnavailable, "The key's objects cannot be destroyed: \(error).")
         }
@@ -99,10 +98,6 @@ extension OpenToken {
             throw WorkerFailure(
                 .hsmTokenUnavailable, "The HSM token reports that the key is destroyed, but still shows it.")
         }
-    }
-
-    private static func objects(_ objectClass: ObjectClass, _ publicKeyHash: [UInt8]) -> Template {
-        [.objectClass(objectClass), .token(true), .identifier(publicKeyHash)]
     }
 }
 

@@ -107,8 +107,7 @@ extension Session {
     private mutating func createPublicKey(
         _ objects: KeyObjects, _ profile: KeyProfile
     ) throws(CallError) -> ObjectHandle? {
-        let search: Template = [.objectClass(.publicKey), .identifier(objects.publicKey.publicKeyHash)]
-        guard try findObjects(matching: search).isEmpty else { return nil }
+        guard try storedObjects(identifiedBy: objects.publicKey.publicKeyHash)[.publicKey] == nil else { return nil }
         return try createObject(objects.templates(profile).publicKey)
     }
 

@@ -65,6 +65,12 @@ struct TestKeyPair: Sendable {
             }
             guard makesStored else { throw error }
             let pair = try generate(scheme, use, stored.newAttributes(), &session)
+            // Otherwise each opening would make another pair, since it would not find this one.
+            guard try stored.find(in: &session) != nil else {
+                session.destroy([pair.privateKey, pair.publicKey])
+                throw CallError(
+                    call: "C_GenerateKeyPair", cause: .implausible("a pair that is not found again by its CKA_ID"))
+            }
             return (pair.publicKey, pair.privateKey, .stored(stored, isNew: true))
         }
     }

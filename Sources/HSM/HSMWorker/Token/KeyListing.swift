@@ -53,17 +53,13 @@ final class KeyListing: Sendable {
         privateKeys = try session.findObjects(matching: [.objectClass(.privateKey), .token(true)])
     }
 
-    /// Finds all objects with one CKA_ID in a single search, because some HSM tokens read every object for each search.
+    /// Finds all objects with one CKA_ID.
     init(
         of identifier: [UInt8], _ session: inout Session, tiers: TierSelection, known: [[UInt8]: PrivateKeyEntry]
     ) throws(CallError) {
         self.tiers = tiers
         self.known = known
-        var found: [ObjectClass: [ObjectHandle]] = [:]
-        for object in try session.findObjects(matching: [.token(true), .identifier(identifier)]) {
-            guard let objectClass = try session.attributes([.objectClass], of: object).objectClass else { continue }
-            found[objectClass, default: []].append(object)
-        }
+        let found = try session.storedObjects(identifiedBy: identifier)
         privateKeys = found[.privateKey] ?? []
         publicKeys = [identifier: found[.publicKey] ?? []]
         certificates = [identifier: found[.certificate] ?? []]

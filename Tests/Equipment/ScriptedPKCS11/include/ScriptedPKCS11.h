@@ -13,6 +13,7 @@
 //     slot-offset N           slots have numbers N higher than the real module's
 //     session-limit N         C_OpenSession returns CKR_SESSION_COUNT while N are open
 //     token-flags N           C_GetTokenInfo returns these flags in addition to the real ones
+//     identifier-limit N      only the first N bytes of a CKA_ID count, in new objects, changes and searches
 //     refuse-null-kdf         CKM_ECDH1_DERIVE with CKD_NULL returns CKR_MECHANISM_PARAM_INVALID
 //     one-step-kdf            CKM_ECDH1_DERIVE supports CKD_SHA256_KDF_SP800
 //     five-field-gcm          CKM_AES_GCM accepts only CK_GCM_PARAMS without ulIvBits
