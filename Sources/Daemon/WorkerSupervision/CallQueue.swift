@@ -42,6 +42,8 @@ final class CallQueue: Sendable {
         var servingSince = ContinuousClock.now
         /// The failure with which the queue refuses new calls; nil while it accepts them.
         var refusal: WorkerFailure?
+        /// The latest failure that cost a worker.
+        var latestFailure: WorkerFailure?
         /// True if ``refusal`` is final, since no worker will serve again.
         var isGivenUp = false
         var nextIdentifier: UInt64 = 1
@@ -85,6 +87,8 @@ final class CallQueue: Sendable {
         for action in deferred { action() }
         return value
     }
+
+    var latestFailure: WorkerFailure? { state.withLock { $0.latestFailure } }
 
     // MARK: Calls
 
@@ -191,6 +195,7 @@ final class CallQueue: Sendable {
                 } else if failure.requiresNewWorker {
                     withdraw(worker, &state)
                     state.workers[worker]?.hsmTokenHasFailed = true
+                    state.latestFailure = failure
                     kill(worker, .hsmToken, &state)
                 }
                 call.finish(failure, stage: .worker, &state.deferred)

@@ -166,11 +166,11 @@ final class RunningWorkers: Sendable {
         state.withLock { $0.processes[number] = nil }
         guard let reason = end.reason else { return }
         events.restarted(reason)
-        logger.warning(
-            "a worker has ended",
-            metadata: [
-                "worker.pid": "\(process.identifier)", "reason": "\(reason.rawValue)", "exit": "\(exit)",
-            ])
+        var metadata: Logger.Metadata = [
+            "worker.pid": "\(process.identifier)", "reason": "\(reason.rawValue)", "exit": "\(exit)",
+        ]
+        if reason == .hsmToken, let failure = calls.latestFailure { metadata["failure"] = "\(failure.message)" }
+        logger.warning("a worker has ended", metadata: metadata)
     }
 
     // MARK: Stopping

@@ -192,7 +192,9 @@ final class WorkerSupervisor: Sendable {
         guard pause > .zero else { return }
         if pause >= .seconds(2) {
             let failure = WorkerFailure(
-                .hsmTokenUnavailable, "The worker ended several times in a row; it is started again after a pause.")
+                .hsmTokenUnavailable,
+                "The worker ended several times in a row; it is started again after a pause."
+                    + (calls.latestFailure.map { " The last failure of the HSM token: \($0.message)" } ?? ""))
             set(.unavailable(failure))
             calls.refuse(failure)
         }

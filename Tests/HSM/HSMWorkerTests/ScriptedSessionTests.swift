@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import KeyTypes
 import TestSupport
 import Testing
 import TokenForge
@@ -185,6 +186,46 @@ import WorkerProtocol
             #expect(hsmToken.calls(call).count { $0.value == value } == before + 1)
         }
         #expect(try await worker.call(.probe) == .done)
+    }
+
+    @Test(
+        "reports the HSM token as unavailable if each new session or handle is lost again",
+        arguments: [
+            ("0xB3", "The HSM token does not decrypt any more"), ("0xB0", "The HSM token does not decrypt any more"),
+            ("0x60", "The HSM token does not show the key any more"),
+        ])
+    func alwaysLost(_ value: String, reason: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken)
+        try hsmToken.play("fault C_DeriveKey always return=\(value)")
+        let answer = try await worker.call(try EncryptedPayment.ec().request)
+        #expect(answer.failureKind == .hsmTokenUnavailable, "\(answer)")
+        #expect(answer.failureMessage.contains("\(reason): C_DeriveKey"), "\(answer)")
+    }
+
+    @Test("reports a lost session during a key operation as an unavailable HSM token, not as a refused key")
+    func lostDuringImport() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
+        try hsmToken.play("fault C_CreateObject always return=0xB3", "fault C_GenerateKeyPair always return=0x32")
+        let imported = try await worker.importKey(try SharedForge.ecMerchant, description)
+        #expect(imported.failureKind == .hsmTokenUnavailable, "\(imported)")
+        let generation = KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)
+        let generated = try await worker.call(.generateKey(generation))
+        #expect(generated.failureKind == .hsmTokenUnavailable, "\(generated)")
+        let audit = try await worker.call(.createAuditKey(identifier: [UInt8](1...16)))
+        #expect(audit.failureKind == .hsmTokenUnavailable, "\(audit)")
+    }
+
+    @Test("does not open an HSM token that loses the session in every test, and gives the reason")
+    func lostInTests() async throws {
+        let hsmToken = try ScriptedToken(
+            try await TokenDirectory(), "fault C_CreateObject always return=0xB3",
+            "fault C_GenerateKeyPair always return=0xB3")
+        let failure = await #expect(throws: WorkerFailure.self) { try await WorkerUnderTest(hsmToken).open(hsmToken) }
+        #expect(failure?.kind == .hsmTokenUnavailable)
+        #expect(failure?.message.contains("CKR_SESSION_HANDLE_INVALID") == true, "\(failure?.message ?? "")")
     }
 
     @Test("never refuses or corrupts a transaction under many kinds of occasional errors")

@@ -82,6 +82,34 @@ import TokenForge
         #expect(try await setup.harness.stop().status == 0)
     }
 
+    @Test("reports the HSM token as unavailable, with the reason, if every session is lost in every worker")
+    func deadSessions() async throws {
+        let place = try await Place()
+        let harness = place.harness
+        try place.hsmToken.play(
+            [
+                "C_DeriveKey", "C_DecryptInit", "C_SignInit", "C_CreateObject", "C_CopyObject", "C_GenerateKeyPair",
+                "C_FindObjectsInit",
+            ].map { "fault \($0) always return=0xB3" })
+        let refused = try await harness.decrypt(try SharedForge.paymentToken())
+        #expect(refused.status == 503 && refused.code == "hsm_unavailable", "\(refused)")
+        try await wait(for: "the reason in /readyz") {
+            let ready = try await Curl.request("/readyz", socket: harness.socket)
+            return ready.status == 503 && ready.text.contains("CKR_SESSION_HANDLE_INVALID")
+        }
+        let status = try await harness.admin("/v1/status")
+        let hsmToken = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
+        #expect(hsmToken["condition"]?.stringValue == "unavailable", "\(status)")
+        #expect(status.text.contains("CKR_SESSION_HANDLE_INVALID"), "\(status)")
+        let later = try await harness.decrypt(try SharedForge.paymentToken())
+        #expect(later.status == 503 && later.code == "hsm_unavailable", "\(later)")
+        #expect(try harness.daemon.error.contains("The HSM token does not decrypt any more"))
+        try place.hsmToken.play()
+        try await harness.waitUntilReady()
+        try await place.release(4)
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("replaces a leaking worker before the system kills it, and loses no request")
     func leakingWorker() async throws {
         let setup = try await Setup()

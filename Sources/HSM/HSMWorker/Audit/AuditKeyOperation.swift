@@ -182,7 +182,8 @@ extension OpenToken {
         do throws(CallError) {
             result = try body(&session)
         } catch {
-            let kind: WorkerFailure.Kind = works(&session) ? .auditRefused : .hsmTokenUnavailable
+            let isRefusal = !error.isConnectionLost && works(&session)
+            let kind: WorkerFailure.Kind = isRefusal ? .auditRefused : .hsmTokenUnavailable
             throw WorkerFailure(kind, "\(task): \(error)\(error.writeAdvice).")
         }
         return try result.get()

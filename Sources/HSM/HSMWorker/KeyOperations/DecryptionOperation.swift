@@ -60,11 +60,17 @@ extension OpenToken {
     ) throws(WorkerFailure) {
         let times = failures.count(call)
         try restore(&session, &deadline)
-        if let call, call.isStaleHandle {
-            return try findAgain(entry, call, &session, &deadline)
-        }
-        if call?.isSessionLost == true {
-            return try reopen(&session, &deadline)
+        if let call, call.isStaleHandle || call.isSessionLost {
+            if call.isStaleHandle {
+                try findAgain(entry, call, &session, &deadline)
+            } else {
+                try reopen(&session, &deadline)
+            }
+            // New sessions and handles fail in the same way: the library no longer works in this process.
+            guard times >= FailedAttempts.equalErrorLimit, let current = keys[entry.publicKey.publicKeyHash],
+                let failure = tier.openingFailure(with: current, in: &session), failure.call?.isBusy != true
+            else { return }
+            throw Self.doesNotDecrypt(call, failure)
         }
         guard times < FailedAttempts.equalErrorLimit else {
             if let call, !call.processesUntrustedInput {
@@ -79,7 +85,11 @@ extension OpenToken {
         try reopen(&session, &deadline)
         guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
         guard failure.call?.isBusy != true else { return }
-        throw WorkerFailure(
+        throw Self.doesNotDecrypt(call, failure)
+    }
+
+    private static func doesNotDecrypt(_ call: CallError?, _ failure: SelfTestFailure) -> WorkerFailure {
+        WorkerFailure(
             .hsmTokenUnavailable,
             "The HSM token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }

@@ -121,15 +121,17 @@ extension Session {
         }
     }
 
-    /// Makes calls into the library. Throws `importRefused` for a failed call if the user is still logged in, otherwise
-    /// `hsmTokenUnavailable`.
+    /// Makes calls into the library. Throws `importRefused` for a failed call if the user is still logged in and the
+    /// call did not report that the session or the HSM token is gone; otherwise `hsmTokenUnavailable`.
     mutating func refusingOnError<Result>(
         _ body: (inout Session) throws(CallError) -> Result
     ) throws(WorkerFailure) -> Result {
         do {
             return try body(&self)
         } catch {
-            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.hsmTokenUnavailable, "\(error).") }
+            guard !error.isConnectionLost, (try? loggedInUser()) == .user else {
+                throw WorkerFailure(.hsmTokenUnavailable, "\(error).")
+            }
             throw WorkerFailure(.importRefused, "The HSM token refuses the operation: \(error).")
         }
     }

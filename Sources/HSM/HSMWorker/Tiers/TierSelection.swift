@@ -15,6 +15,8 @@ struct TierSelection: Sendable {
     /// The names of the stored test pairs that the tests used, and the number of these pairs that were made for the
     /// tests.
     private(set) var storedTestPairs: (names: [String], made: Int) = ([], 0)
+    /// The last call in a test that reported that the session or the HSM token is gone.
+    private(set) var lostConnection: CallError?
     /// True if a payment token version has no tier because only tier C would work and the configuration does not allow
     /// tier C.
     private(set) var needsExtractableSecret = false
@@ -58,6 +60,18 @@ struct TierSelection: Sendable {
         guard case .stored(let pair, let isNew) = origin else { return }
         storedTestPairs.names.append(pair.name)
         storedTestPairs.made += isNew ? 1 : 0
+    }
+
+    private mutating func noteLostConnection(_ call: CallError?) {
+        if let call, call.isConnectionLost { lostConnection = call }
+    }
+
+    /// - Throws: `hsmTokenUnavailable` if no test succeeded and a session or the HSM token was lost in one of them. The
+    ///   tests then do not show what the HSM token lacks.
+    func requireConnection() throws(WorkerFailure) {
+        guard ecV1 == nil, rsaV1 == nil, signatures.isEmpty, let lostConnection else { return }
+        throw WorkerFailure(
+            .hsmTokenUnavailable, "The HSM token ends the sessions in which its tiers are tested: \(lostConnection).")
     }
 
     /// Returns true if both selections have the same tiers and the same signature methods.
@@ -114,6 +128,7 @@ struct TierSelection: Sendable {
             }
             note(key.origin)
         } catch {
+            noteLostConnection(error)
             shortcomings.append("\(scheme.name): no key pair could be made for the test: \(error)")
             return nil
         }
@@ -129,6 +144,7 @@ struct TierSelection: Sendable {
             let found = deadline.failureAfterRetry { candidate.selfTestFailure(with: key, in: &session) }
             guard let failure = found else { return candidate }
             former = failure
+            noteLostConnection(failure.call)
             if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }
         }
         needsExtractableSecret = needsExtractableSecret || !allowExtractableSecret

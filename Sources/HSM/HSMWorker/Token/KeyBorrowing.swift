@@ -250,6 +250,12 @@ extension CallError {
         }
     }
 
+    /// True if the session no longer exists, or the HSM token is gone. Some libraries report a good login state in such
+    /// a session, and end every later session in the same way.
+    var isConnectionLost: Bool {
+        returnValue == .sessionHandleInvalid || returnValue == .sessionClosed || isTokenGone
+    }
+
     /// True if the failure has another cause than the key that the call used.
     var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
 

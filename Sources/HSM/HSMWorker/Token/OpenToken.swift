@@ -96,6 +96,7 @@ final class OpenToken: Sendable {
             guard try anchor.loggedInUser() == .user else {
                 throw WorkerFailure(.hsmTokenUnavailable, "The HSM token ended the login while its tiers were tested.")
             }
+            try tiers.requireConnection()
             let description = HSMTokenDescription(
                 label: hsmToken.label, serialNumber: hsmToken.serialNumber, manufacturer: hsmToken.manufacturer,
                 model: hsmToken.model, hardwareVersion: hsmToken.hardwareVersion,
