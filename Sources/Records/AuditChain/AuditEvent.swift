@@ -23,6 +23,9 @@ public enum AuditEvent: Sendable, Equatable {
     case moduleChange(from: AuditDigest?, to: AuditDigest?)
     /// A worker generated key pairs for its self-tests. They remain in the HSM token that the record names.
     case testKeysCreate(count: Int)
+    /// The HSM token did not store the record's newest checkpoint. A later start then does not notice that the ledger
+    /// is an older copy. Recorded once for each start of the daemon; the record names the HSM token.
+    case headMemoryLost(HeadMemoryLoss)
     /// Recorded at start, with the SHA-256 of the configuration file.
     case configurationLoad(file: AuditDigest)
     /// Recorded at SIGHUP, with the SHA-256 of the configuration file. The digest is nil if the new configuration was
@@ -97,6 +100,7 @@ public enum AuditEvent: Sendable, Equatable {
         case stop
         case moduleChange = "module_change"
         case testKeysCreate = "test_keys_create"
+        case headMemoryLost = "head_memory_lost"
         case configurationLoad = "configuration_load"
         case configurationReload = "configuration_reload"
         case configurationValues = "configuration_values"
@@ -139,6 +143,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .stop: .stop
         case .moduleChange: .moduleChange
         case .testKeysCreate: .testKeysCreate
+        case .headMemoryLost: .headMemoryLost
         case .configurationLoad: .configurationLoad
         case .configurationReload: .configurationReload
         case .configurationValues: .configurationValues
@@ -200,6 +205,9 @@ extension AuditEvent {
             writer.member("to", to?.hex)
         case .testKeysCreate(let count):
             writer.member("count", count)
+        case .headMemoryLost(let loss):
+            writer.member("cause", loss.cause.rawValue)
+            writer.member("message", loss.message.text)
         case .configurationLoad(let file):
             writer.member("fileSha256", file.hex)
         case .configurationReload(let file):

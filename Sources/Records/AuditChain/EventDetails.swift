@@ -154,6 +154,26 @@ public enum AuditVerificationVerdict: String, Sendable, CaseIterable {
     case broken
 }
 
+/// The reason why an HSM token does not store the newest checkpoint.
+public struct HeadMemoryLoss: Sendable, Equatable {
+    /// The raw values are part of the public contract.
+    public enum Cause: String, Sendable, CaseIterable {
+        /// The HSM token refused to store the data object.
+        case refused
+        /// The call to store it hung.
+        case hung
+    }
+
+    public var cause: Cause
+    /// The failure as the HSM's worker reports it. It names the PKCS#11 call.
+    public var message: AuditText
+
+    public init(cause: Cause, message: AuditText) {
+        self.cause = cause
+        self.message = message
+    }
+}
+
 /// The details of an administrator's acceptance of an older ledger.
 public struct LedgerRestore: Sendable, Equatable {
     /// The last sequence of the accepted ledger.

@@ -71,6 +71,30 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("shows in list and report that an HSM token does not store the audit record's end")
+    func headMemoryLost() async throws {
+        // The attribute is CKA_APPLICATION, which only data objects have.
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-attribute C_CreateObject 0x10")
+        var configuration = DaemonConfiguration()
+        configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let listed = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
+        let events = try (JSONValue(parsing: listed.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+            .filter { $0["event"]?.stringValue == "head_memory_lost" }
+        #expect(events.count == 1 && events.first?["token"]?.stringValue == "primary", "\(listed)")
+        #expect(listed.output.contains("C_CreateObject: CKR_ATTRIBUTE_VALUE_INVALID"), "\(listed)")
+        let out = harness.directory.path("report.html")
+        let made = try await harness.paytokenctl(["audit", "report", "--out", out])
+        #expect(made.status == 0, "\(made)")
+        let page = try String(contentsOfFile: out, encoding: .utf8)
+        #expect(page.contains("would not notice an older copy of the ledger: "))
+        let recounted = try await Program.run(
+            Self.verifier,
+            ["--report", out, harness.directory.path("report.jsonl"), harness.directory.path("report.pem")])
+        #expect(recounted.output.contains(" totals are those of the export"), "\(recounted)")
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("writes a page that reports a changed audit record, and exits with 1")
     func reportOfChangedRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])

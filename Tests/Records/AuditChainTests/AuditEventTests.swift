@@ -51,6 +51,10 @@ struct AuditEventTests {
             (.moduleChange(from: digest, to: nil), "module_change", #","from":"\#(hex)""#),
             (.moduleChange(from: nil, to: digest), "module_change", #","to":"\#(hex)""#),
             (.testKeysCreate(count: 3), "test_keys_create", #","count":3"#),
+            (
+                .headMemoryLost(HeadMemoryLoss(cause: .hung, message: AuditText("C_CreateObject"))),
+                "head_memory_lost", #","cause":"hung","message":"C_CreateObject""#
+            ),
             (.stop, "stop", ""),
             (.configurationLoad(file: digest), "configuration_load", #","fileSha256":"\#(hex)""#),
             (.configurationReload(file: nil), "configuration_reload", ""),

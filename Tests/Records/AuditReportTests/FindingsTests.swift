@@ -111,6 +111,18 @@ struct FindingsTests {
         #expect(found[1].since == RecordBook.time(3) && found[1].records.beginning.map(\.text) == ["node-1 4"])
     }
 
+    @Test("finds that an HSM token did not store the record's end, and after how many starts in the period")
+    func headMemoryLost() async throws {
+        var book = RecordBook()
+        for hours in [1.0, 2, 800] {
+            let loss = HeadMemoryLoss(cause: .refused, message: AuditText("C_CreateObject: refused"))
+            try book.add(.headMemoryLost(loss), at: hours, hsmToken: "primary")
+        }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.headMemoryLost] && found[0].count == 2 && found[0].hsmToken == "primary")
+        #expect(found[0].since == RecordBook.time(1) && found[0].until == RecordBook.time(2))
+    }
+
     @Test("finds a person who tries to approve their own request, and nobody else")
     func ownRequest() async throws {
         var book = RecordBook()

@@ -30,6 +30,7 @@ final class Checkpoints: CheckpointSealing {
 
     private let ledger: any Ledger
     private let hsmToken: any AuditHSMToken
+    private let hsmTokenName: String
     private let clock: WallClock
     private let logger: Logger
     private let unsealed: UnsealedRecords
@@ -43,12 +44,13 @@ final class Checkpoints: CheckpointSealing {
     ///     next worker.
     ///   - check: the check of the record that runs before an audit checkpoint that is due.
     init(
-        ledger: any Ledger, hsmToken: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(),
-        clock: WallClock,
+        ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String,
+        unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
         patience: Duration = .seconds(30), check: RecordCheck? = nil, logger: Logger
     ) {
         self.ledger = ledger
         self.hsmToken = hsmToken
+        self.hsmTokenName = hsmTokenName
         self.clock = clock
         self.logger = logger
         self.unsealed = unsealed
@@ -188,12 +190,18 @@ final class Checkpoints: CheckpointSealing {
                 try await hsmToken.rememberHead(checkpoint.line, node: ledger.node)
                 state.withLock { $0.memory.stored() }
             } catch {
-                let (isNew, isFinal) = state.withLock { state in
+                let (isNew, isFinal, loss) = state.withLock { state in
                     let before = state.memory.fault
                     let isFinal = state.memory.failed(error)
-                    return (state.memory.fault != before, isFinal)
+                    return (state.memory.fault != before, isFinal, isFinal ? state.memory.unrecordedLoss() : nil)
                 }
                 guard isFinal else { throw error.recordRefusal }
+                if let loss {
+                    ledger.note(
+                        AuditRecord(
+                            time: AuditTime(clock.now()), event: .headMemoryLost(loss),
+                            hsmToken: AuditText(hsmTokenName)))
+                }
                 if isNew {
                     logger.warning(
                         "the HSM token does not remember the end of the record",
@@ -236,6 +244,7 @@ struct HSMTokenMemory {
     /// True if the call to store a head hung in an HSM token that has never stored one. The call is not repeated until the
     /// daemon's next start, since each one that hangs costs a worker.
     private(set) var hasHung = false
+    private var isLossRecorded = false
 
     mutating func stored() {
         hasRemembered = true
@@ -257,6 +266,13 @@ struct HSMTokenMemory {
         guard failure.kind == .deadlineExceeded else { return true }
         hasHung = !hasRemembered
         return hasHung
+    }
+
+    /// The event for the record after a failure that counts as final, once for each start of the daemon; else nil.
+    mutating func unrecordedLoss() -> HeadMemoryLoss? {
+        guard let fault, !isLossRecorded else { return nil }
+        isLossRecorded = true
+        return HeadMemoryLoss(cause: hasHung ? .hung : .refused, message: AuditText(fault))
     }
 
     var warnings: [String] {

@@ -117,8 +117,8 @@ struct Assembly: Sendable {
 
         let recordCheck = RecordCheck(ledger: ledger, logger: logger)
         let checkpoints = Checkpoints(
-            ledger: ledger, hsmToken: hsmTokens.first, unsealed: unsealed, clock: clock, check: recordCheck,
-            logger: logger)
+            ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, unsealed: unsealed,
+            clock: clock, check: recordCheck, logger: logger)
         let gate = LedgerGate(
             ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
             clock: clock, logger: logger, widestWindow: { live.widestWindow })

@@ -11,6 +11,8 @@ public struct Finding: Sendable, Equatable {
         /// Records of refusals could not be written.
         case recordsDropped = "records_dropped"
         case endedWithoutStop = "ended_without_stop"
+        /// An HSM token did not store the record's newest checkpoint.
+        case headMemoryLost = "head_memory_lost"
         case clockSetBack = "clock_set_back"
         case clockAccepted = "clock_accepted"
         /// More than a day passed between two audit checkpoints of a node.
@@ -117,7 +119,7 @@ extension ReportBuilder {
 
     private var allFindings: FindingList {
         var list = incidents.findings
-        for finding in incidents.sealIntervals { list.add(finding) }
+        for finding in incidents.findingsOfNodes { list.add(finding) }
         for finding in callerFindings + keyFindings + systemFindings { list.add(finding) }
         return list
     }

@@ -16,6 +16,8 @@ struct RecordIncidents: Sendable {
         /// The interval between audit checkpoints that was longest, and the number of those over ``dayLength``.
         var longest: (since: AuditTime, until: AuditTime)?
         var intervalsOverADay = 0
+        /// The losses of an HSM token's memory of the record's end.
+        var memoryLosses: Finding?
         /// The refusals with `signing_time_outside_window` by day, and the findings that need them.
         var refusedByDay: [Int: Int] = [:]
     }
@@ -57,6 +59,14 @@ struct RecordIncidents: Sendable {
             var finding = Finding(.clockAccepted, entry)
             finding.caller = entry.callerText
             findings.add(finding)
+        case .headMemoryLost where inPeriod:
+            var finding = node.memoryLosses ?? Finding(.headMemoryLost, entry.time)
+            finding.node = entry.node
+            finding.hsmToken = finding.hsmToken ?? entry.hsmToken
+            (finding.since, finding.until) = (finding.since ?? entry.time, entry.time)
+            finding.records.add(entry)
+            finding.count = finding.records.count
+            node.memoryLosses = finding
         case .recordsDropped where inPeriod:
             var finding = Finding(.recordsDropped, entry)
             finding.since = entry.details["since"]?.stringValue.flatMap(AuditTime.init(stored:))
@@ -100,14 +110,16 @@ struct RecordIncidents: Sendable {
         node.copy = nil
     }
 
-    /// One finding for each node of which two audit checkpoints were more than a day apart.
-    var sealIntervals: [Finding] {
-        nodes.compactMap { name, node in
-            guard let longest = node.longest else { return nil }
-            var finding = Finding(.sealsApart, longest.since)
-            finding.node = name
-            (finding.since, finding.until, finding.count) = (longest.since, longest.until, node.intervalsOverADay)
-            return finding
-        }
+    /// One finding for each node whose HSM token did not store the record's end, and one for each node of which two
+    /// audit checkpoints were more than a day apart.
+    var findingsOfNodes: [Finding] {
+        nodes.values.compactMap(\.memoryLosses)
+            + nodes.compactMap { name, node -> Finding? in
+                guard let longest = node.longest else { return nil }
+                var finding = Finding(.sealsApart, longest.since)
+                finding.node = name
+                (finding.since, finding.until, finding.count) = (longest.since, longest.until, node.intervalsOverADay)
+                return finding
+            }
     }
 }

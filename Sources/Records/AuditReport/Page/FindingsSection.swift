@@ -37,6 +37,9 @@ struct FindingsSection {
         case .recordsDropped: "\(count) records of refusals could not be written\(range)."
         case .endedWithoutStop:
             "The daemon had ended without recording a stop: it was killed, or its host lost power. No record\(range)."
+        case .headMemoryLost:
+            "The HSM token \(finding.hsmToken ?? "–") did not store the record's newest end after \(count) starts\(range). After "
+                + "such a start, an older copy of the ledger is not noticed."
         case .clockSetBack: "The clock was set back\(range)."
         case .clockAccepted: "A clock was confirmed although records had later times."
         case .sealsApart:

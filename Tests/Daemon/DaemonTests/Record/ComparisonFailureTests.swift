@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import Ledger
 import Refusals
@@ -85,6 +86,9 @@ import WorkerSupervision
             try await fixture.checkpoints.seal()
         }
         #expect(hsmToken.failures == 1)
+        let details = #""token":"primary","cause":"hung","message":"\#(Self.hang.message)""#
+        #expect(
+            try await fixture.headMemoryLosses() == [#""event":"head_memory_lost","outcome":"ok",\#(details)"#])
         let warning = try #require(fixture.checkpoints.warnings.first)
         #expect(warning.contains(Self.hang.message) && warning.contains("older copy") && warning.contains("next start"))
         // The next start tries again to store a head.
@@ -94,6 +98,7 @@ import WorkerSupervision
         await next.gate.compare()
         #expect(next.gate.position == .open && hsmToken.heads.count == 1)
         #expect(next.checkpoints.warnings.isEmpty)
+        #expect(try await next.headMemoryLosses().count == 1)
     }
 
     @Test("counts an HSM token that remembered a head as out of order if storing the next one hangs at a start")
@@ -127,6 +132,7 @@ import WorkerSupervision
             #expect(refusal?.code == .deadlineExceeded && refusal?.details == Self.hang.message)
         }
         #expect(hsmToken.failures == 2 && hsmToken.heads == older)
+        #expect(try await fixture.headMemoryLosses().isEmpty)
         #expect(fixture.checkpoints.warnings.first?.contains("older end") == true)
     }
 
@@ -137,5 +143,35 @@ import WorkerSupervision
         await fixture.gate.compare()
         #expect(fixture.gate.position == .open)
         #expect(fixture.checkpoints.warnings.first?.contains("keeps no data objects") == true)
+    }
+
+    @Test("records once a start that an HSM token does not store the end of the record")
+    func recordsLoss() async throws {
+        hsmToken.forget()
+        for start in 1...2 {
+            let fixture = try await fixture()
+            await fixture.gate.compare()
+            for _ in 0..<2 {
+                try await fixture.append()
+                try await fixture.checkpoints.seal()
+            }
+            let losses = try await fixture.headMemoryLosses()
+            #expect(losses.count == start)
+            #expect(losses.allSatisfy { $0.contains(#""token":"primary","cause":"refused","message":"#) }, "\(losses)")
+            await fixture.ledger.close()
+        }
+    }
+}
+
+extension RecordFixture {
+    /// The members of each `head_memory_lost` record, from its event on and without its hash.
+    fileprivate func headMemoryLosses() async throws -> [String] {
+        try await ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 1000).records.compactMap {
+            let line = String(decoding: $0.line, as: UTF8.self)
+            guard let start = line.range(of: #""event":"head_memory_lost""#)?.lowerBound,
+                let end = line.range(of: #","hash":"#)?.lowerBound
+            else { return nil }
+            return String(line[start..<end])
+        }
     }
 }
