@@ -454,7 +454,10 @@ static CK_RV decrypt_init(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK
 }
 
 static CK_RV C_DecryptInit_scripted(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
-    SCRIPTED("C_DecryptInit", decrypt_init(session, mechanism, key));
+    SCRIPTED(
+        "C_DecryptInit", script_refuses("C_DecryptInit", mechanism->mechanism)
+            ? CKR_MECHANISM_INVALID
+            : decrypt_init(session, mechanism, key));
     log_key_use("decrypt", session, key, result);
     return result;
 }

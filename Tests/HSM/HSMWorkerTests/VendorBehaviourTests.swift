@@ -21,17 +21,18 @@ struct VendorBehaviour: Sendable, CustomTestStringConvertible {
     var testDescription: String { "\(name) (\(source))" }
 }
 
-// The return values: 0x13 CKR_ATTRIBUTE_VALUE_INVALID, 0x30 CKR_DEVICE_ERROR, 0x32 CKR_DEVICE_REMOVED, 0x54
-// CKR_FUNCTION_NOT_SUPPORTED, 0x60 CKR_KEY_HANDLE_INVALID, 0x70 CKR_MECHANISM_INVALID, 0xB3
-// CKR_SESSION_HANDLE_INVALID, 0xD1 CKR_TEMPLATE_INCONSISTENT, 0x100 CKR_USER_ALREADY_LOGGED_IN, 0x190
+// The return values: 0x6 CKR_FUNCTION_FAILED, 0x13 CKR_ATTRIBUTE_VALUE_INVALID, 0x30 CKR_DEVICE_ERROR, 0x32 CKR_DEVICE_REMOVED, 0x54
+// CKR_FUNCTION_NOT_SUPPORTED, 0x60 CKR_KEY_HANDLE_INVALID, 0x70 CKR_MECHANISM_INVALID, 0xB0
+// CKR_SESSION_CLOSED, 0xB3 CKR_SESSION_HANDLE_INVALID, 0xD1 CKR_TEMPLATE_INCONSISTENT, 0x100 CKR_USER_ALREADY_LOGGED_IN, 0x190
 // CKR_CRYPTOKI_NOT_INITIALIZED.
 @Suite("Vendors' behaviour, as reported in public")
 struct VendorBehaviourTests {
     // MARK: At the opening
 
-    private static let slow = VendorBehaviour(
+    static let slow = VendorBehaviour(
         "SoftHSM with many keys, network HSMs: each search takes seconds",
-        "https://github.com/softhsm/SoftHSMv2/issues/680, https://github.com/gravitational/teleport/issues/58950",
+        "https://github.com/softhsm/SoftHSMv2/issues/680, https://github.com/gravitational/teleport/issues/58950, "
+            + "https://github.com/Pkcs11Interop/Pkcs11Interop.X509Store/issues/34",
         "fault C_FindObjects always delay=300")
 
     /// A behaviour, the tiers that the worker then selects (nil for none), and words that must be in the worker's
@@ -84,6 +85,34 @@ struct VendorBehaviourTests {
                     "https://github.com/ThalesGroup/luna-openssl-provider/pull/25",
                     "fault C_DeriveKey always return=0x70"),
                 ec: nil, rsa: .c, reasons: ["EC_v1", "C_DeriveKey: CKR_MECHANISM_INVALID"]),
+            Opening(
+                vendor: VendorBehaviour(
+                    "IBM CCA behind opencryptoki: X9.63 key derivation only, since the shared secret never leaves the HSM",
+                    "https://github.com/opencryptoki/opencryptoki/pull/821, "
+                        + "https://github.com/opencryptoki/opencryptoki/issues/333",
+                    "refuse-null-kdf"),
+                ec: nil, rsa: .c,
+                reasons: ["EC_v1", "CKM_ECDH1_DERIVE with CKD_NULL (C_DeriveKey: CKR_MECHANISM_PARAM_INVALID)"]),
+            Opening(
+                vendor: VendorBehaviour(
+                    "SoftHSM 2.6: OAEP with SHA-1 only, raw RSA instead",
+                    "https://github.com/softhsm/SoftHSMv2/issues/795"),
+                ec: .c, rsa: .c, reasons: []),
+            Opening(
+                vendor: VendorBehaviour(
+                    "OAEP with SHA-1 only, and no raw RSA because of FIPS mode",
+                    "https://github.com/softhsm/SoftHSMv2/issues/795, https://github.com/latchset/kryoptic/issues/16",
+                    "refuse-mechanism C_DecryptInit 0x3"),
+                ec: .c, rsa: nil,
+                reasons: [
+                    "RSA_v1", "CKM_RSA_PKCS_OAEP with SHA-256", "CKM_RSA_X_509 (C_DecryptInit: CKR_MECHANISM_INVALID)",
+                ]),
+            Opening(
+                vendor: VendorBehaviour(
+                    "nShield and Utimaco: attributes that do not exist there (CKA_ALWAYS_AUTHENTICATE, CKA_COPYABLE)",
+                    "https://github.com/OpenSC/libp11/issues/195, https://github.com/Mastercard/pkcs11-tools/pull/45",
+                    "refuse-attribute C_GetAttributeValue 0x202", "refuse-attribute C_GetAttributeValue 0x171"),
+                ec: .c, rsa: .c, reasons: []),
             Opening(
                 vendor: VendorBehaviour(
                     "One login for all sessions of the process: C_Login says that the user is logged in already",
@@ -160,6 +189,18 @@ struct VendorBehaviourTests {
                 "https://github.com/PeculiarVentures/node-webcrypto-p11/issues/56",
                 "fault C_DeriveKey always return=0x30",
                 "fault C_GetTokenInfo always return=0x30", "fault C_GetSessionInfo always return=0x30"),
+            VendorBehaviour(
+                "YubiHSM 2 after an idle time: the session with the device is gone for all sessions of the library, which "
+                    + "calls them good; only C_Finalize helps",
+                "https://github.com/Yubico/yubihsm-shell/issues/541", "fault C_DeriveKey always return=0xB0"),
+            VendorBehaviour(
+                "HA group: each new session is invalid at its first use",
+                "https://github.com/hyperledger/fabric/pull/1022",
+                "fault C_DeriveKey always return=0xB3"),
+            VendorBehaviour(
+                "YubiHSM 2 without its connector: CKR_FUNCTION_FAILED from every operation",
+                "https://github.com/Yubico/yubihsm-shell/issues/267", "fault C_DeriveKey always return=0x6",
+                "fault C_GetTokenInfo always return=0x6"),
         ])
     func restarts(_ vendor: VendorBehaviour) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
@@ -171,43 +212,5 @@ struct VendorBehaviourTests {
         try hsmToken.play()
         let next = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await next.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
-    }
-
-    // MARK: Objects
-
-    @Test("searches for no object while it decrypts, since each search may take seconds")
-    func noSearch() async throws {
-        let hsmToken = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken, sessions: 1)
-        _ = try await worker.call(try EncryptedPayment.ec().request)
-        _ = try await worker.call(try EncryptedPayment.rsa().request)
-        let searches = hsmToken.calls("C_FindObjectsInit").count
-        try hsmToken.play(Self.slow.instructions)
-        for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
-            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
-        }
-        #expect(hsmToken.calls("C_FindObjectsInit").count == searches)
-    }
-
-    /// Some libraries return wrong objects if another call interrupts a search
-    /// (https://github.com/openssl-projects/pkcs11-provider/issues/148).
-    @Test("makes no other call between the beginning and the end of a search")
-    func uninterruptedSearches() async throws {
-        let hsmToken = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken, sessions: 1)
-        #expect(try await worker.keys().count == 2)
-        var isSearching = false
-        var searches = 0
-        for call in hsmToken.calls().map(\.function) {
-            switch call {
-            case "C_FindObjectsInit":
-                #expect(!isSearching)
-                isSearching = true
-                searches += 1
-            case "C_FindObjectsFinal": isSearching = false
-            default: #expect(!isSearching || call == "C_FindObjects", "\(call)")
-            }
-        }
-        #expect(searches > 2)
     }
 }

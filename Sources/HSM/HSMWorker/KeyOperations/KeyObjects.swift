@@ -108,6 +108,12 @@ extension Session {
         let values = try refusingOnError { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
         }
+        guard values.flag(.sensitive) != nil, values.flag(.extractable) != nil else {
+            throw WorkerFailure(
+                .importRefused,
+                "The HSM token does not show whether the private key is protected: CKA_SENSITIVE or CKA_EXTRACTABLE "
+                    + "cannot be read.")
+        }
         guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
             throw WorkerFailure(
                 .importRefused, "The HSM token would keep the private key extractable or not sensitive.")

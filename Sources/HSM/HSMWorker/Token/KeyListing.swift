@@ -39,7 +39,9 @@ final class KeyListing: Sendable {
         let identifier: [UInt8]
         let label: String
         let algorithm: KeyAlgorithm
-        let isProtected: Bool
+        /// CKA_SENSITIVE and CKA_EXTRACTABLE; nil if the HSM token does not show them.
+        let protection: (sensitive: Bool?, extractable: Bool?)
+        var isProtected: Bool { protection == (true, false) }
         let rights: KeyRights
     }
 
@@ -173,6 +175,10 @@ final class KeyListing: Sendable {
         }
         let hash = publicKey.publicKeyHash
         guard key.identifier == hash else { return "The CKA_ID is not the SHA-256 of the public key." }
+        guard key.protection.sensitive != nil, key.protection.extractable != nil else {
+            return
+                "The HSM token does not show whether the private key is protected: CKA_SENSITIVE or CKA_EXTRACTABLE cannot be read."
+        }
         guard key.isProtected else {
             return "The private key is extractable or not sensitive: destroy it in the HSM token and import it again."
         }
@@ -253,7 +259,7 @@ final class KeyListing: Sendable {
         return PrivateKey(
             object: object, identifier: Array((values.bytes(.identifier) ?? []).prefix(FieldBound.identifier)),
             label: (values.text(.label) ?? "").prefix(utf8Count: FieldBound.name), algorithm: algorithm,
-            isProtected: values.flag(.sensitive) == true && values.flag(.extractable) == false,
+            protection: (values.flag(.sensitive), values.flag(.extractable)),
             rights: KeyRights(values))
     }
 

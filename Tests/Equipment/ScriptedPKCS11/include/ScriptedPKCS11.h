@@ -21,7 +21,8 @@
 //     template CALL CKA BYTE  CALL receives a private key's template with this attribute set to this byte, as if the
 //                             HSM token ignored the request (C_CreateObject, C_GenerateKeyPair, C_CopyObject).
 //                             C_GetAttributeValue returns this byte as a stored object's attribute
-//     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit)
+//     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit,
+//                             C_DecryptInit)
 //     refuse-attribute CALL CKA  CALL whose template has this attribute returns CKR_ATTRIBUTE_READ_ONLY (C_CopyObject,
 //                             C_SetAttributeValue); C_GetAttributeValue returns CKR_ATTRIBUTE_TYPE_INVALID;
 //                             C_CreateObject returns CKR_ATTRIBUTE_VALUE_INVALID, and C_GenerateKeyPair, for the private

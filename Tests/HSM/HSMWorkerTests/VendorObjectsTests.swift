@@ -1,0 +1,108 @@
+import KeyTypes
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Searches for objects and reads of their attributes, as ``VendorBehaviour``.
+@Suite("Vendors' objects, as reported in public")
+struct VendorObjectsTests {
+    // MARK: Searches
+
+    @Test("searches for no object while it decrypts, since each search may take seconds")
+    func noSearch() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken, sessions: 1)
+        _ = try await worker.call(try EncryptedPayment.ec().request)
+        _ = try await worker.call(try EncryptedPayment.rsa().request)
+        let searches = hsmToken.calls("C_FindObjectsInit").count
+        try hsmToken.play(VendorBehaviourTests.slow.instructions)
+        for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        }
+        #expect(hsmToken.calls("C_FindObjectsInit").count == searches)
+    }
+
+    /// Some libraries return wrong objects if another call interrupts a search
+    /// (https://github.com/openssl-projects/pkcs11-provider/issues/148).
+    @Test("makes no other call between the beginning and the end of a search")
+    func uninterruptedSearches() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken, sessions: 1)
+        #expect(try await worker.keys().count == 2)
+        var isSearching = false
+        var searches = 0
+        for call in hsmToken.calls().map(\.function) {
+            switch call {
+            case "C_FindObjectsInit":
+                #expect(!isSearching)
+                isSearching = true
+                searches += 1
+            case "C_FindObjectsFinal": isSearching = false
+            default: #expect(!isSearching || call == "C_FindObjects", "\(call)")
+            }
+        }
+        #expect(searches > 2)
+    }
+
+    /// With a search for each key, the time grows with the square of the number of keys
+    /// (https://github.com/opendnssec/opendnssec/pull/834: 13 minutes for 311 keys).
+    @Test("makes as many searches to open, list and import with twelve keys as with two")
+    func searchesByNumberOfKeys() async throws {
+        func searches(_ hsmToken: ScriptedToken, _ body: () async throws -> Void) async throws -> Int {
+            let before = hsmToken.calls("C_FindObjectsInit").count
+            try await body()
+            return hsmToken.calls("C_FindObjectsInit").count - before
+        }
+        func measure(keys: Int) async throws -> [Int] {
+            let hsmToken = try ScriptedToken(try await TokenDirectory())
+            let first = try WorkerUnderTest(hsmToken)
+            let opened = try await first.open(hsmToken)
+            try await first.mustImport(SharedForge.rsaMerchant, opened)
+            for _ in 1..<keys {
+                let generation = KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)
+                guard case .generatedKey = try await first.call(.generateKey(generation)) else {
+                    throw WorkerUnderTest.Unexpected(description: "no key was generated")
+                }
+            }
+            let worker = try WorkerUnderTest(hsmToken)
+            var description = opened
+            return [
+                try await searches(hsmToken) {
+                    description = try await worker.open(hsmToken)
+                    #expect(try await worker.keys().count == keys)
+                },
+                try await searches(hsmToken) { try await worker.mustImport(SharedForge.ecMerchant, description) },
+            ]
+        }
+        #expect(try await measure(keys: 12) == measure(keys: 2))
+    }
+
+    // MARK: Attributes
+
+    /// CKA_SENSITIVE and CKA_EXTRACTABLE. The CryptoAuthentication library of Microchip returns
+    /// CKR_ATTRIBUTE_TYPE_INVALID for the second (https://github.com/MicrochipTech/cryptoauthlib/issues/133), AWS
+    /// CloudHSM for an attribute that the report does not name (https://github.com/letsencrypt/pkcs11key/issues/20).
+    @Test(
+        "refuses a key whose protection cannot be read, says so, and does not advise to destroy it",
+        arguments: ["0x103", "0x162"])
+    func unreadableProtection(_ attribute: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        let before = hsmToken.remainingObjects
+        let words = "does not show whether the private key is protected"
+        try hsmToken.play("refuse-attribute C_GetAttributeValue \(attribute)")
+        let imported = try await worker.importKey(try SharedForge.ecMerchant, description)
+        #expect(imported.failureKind == .importRefused && imported.failureMessage.contains(words), "\(imported)")
+        let generation = KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)
+        let generated = try await worker.call(.generateKey(generation))
+        #expect(generated.failureKind == .importRefused && generated.failureMessage.contains(words), "\(generated)")
+        #expect(hsmToken.remainingObjects == before)
+        let key = try #require(try await worker.keys().first)
+        #expect(!key.isProtected && key.inconsistency?.contains(words) == true)
+        #expect(key.inconsistency?.contains("destroy") == false)
+        try hsmToken.play()
+        #expect(try await worker.keys().map(\.inconsistency) == [nil])
+    }
+}
