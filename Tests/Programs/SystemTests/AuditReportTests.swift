@@ -87,7 +87,7 @@ import TokenForge
         let made = try await harness.paytokenctl(["audit", "report", "--out", out])
         #expect(made.status == 0, "\(made)")
         let page = try String(contentsOfFile: out, encoding: .utf8)
-        #expect(page.contains("would not notice an older copy of the ledger: "))
+        #expect(page.contains("did not store the record&#39;s newest end after 1 start"))
         let recounted = try await Program.run(
             Self.verifier,
             ["--report", out, harness.directory.path("report.jsonl"), harness.directory.path("report.pem")])

@@ -38,7 +38,7 @@ struct FindingsSection {
         case .endedWithoutStop:
             "The daemon had ended without recording a stop: it was killed, or its host lost power. No record\(range)."
         case .headMemoryLost:
-            "The HSM token \(finding.hsmToken ?? "–") did not store the record's newest end after \(count) starts\(range). After "
+            "The HSM token \(finding.hsmToken ?? "–") did not store the record's newest end after \(count) start\(finding.count == 1 ? "" : "s")\(range). After "
                 + "such a start, an older copy of the ledger is not noticed."
         case .clockSetBack: "The clock was set back\(range)."
         case .clockAccepted: "A clock was confirmed although records had later times."
