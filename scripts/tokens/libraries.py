@@ -46,8 +46,9 @@ class SoftHSM(deployment.SoftHSMToken):
     """
     title, release, has_service = "SoftHSM 2.6", BOOKWORM, False
     packages: tuple[str, ...] = ()
-    # The program that made the HSM token.
+    # The program that made the HSM token. The label that the library gives it; None for the name.
     made_by = "paytokenctl"
+    label: str | None = None
 
     def restart(self):
         """Ends the other process and starts it again."""
@@ -205,6 +206,7 @@ class PKCS11Proxy(SoftHSM):
 class YubiHSM(SoftHSM):
     """Yubico's library for the YubiHSM 2, with a connector that emulates the device (yubihsm_connector.py)."""
     title, release, has_service, made_by = "YubiHSM 2's library 2.6, emulated device", TRIXIE, True, "the emulation"
+    label = "YubiHSM"
     packages = ("yubihsm-pkcs11", "libyubihsm-http2")
 
     def __init__(self, name, place):
@@ -219,7 +221,7 @@ class YubiHSM(SoftHSM):
         self.restart()
 
     def yaml(self, settings):
-        return super().yaml({**settings, "uri": '"pkcs11:token=YubiHSM"'})
+        return super().yaml({**settings, "uri": f'"pkcs11:token={self.label}"'})
 
     def restart(self):
         self.end()

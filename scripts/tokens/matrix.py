@@ -10,13 +10,22 @@ import sys
 
 import libraries
 import service
+import token_try
 import trial
 
 ARTICLE = pathlib.Path(__file__).parents[2] / "Sources/HSM/HSMWorker/Documentation.docc/Tokens.md"
 
 
-def line(row):
-    return "| " + " | ".join(row[column] for column in trial.COLUMNS) + " |"
+# The columns of both tables.
+TABLES = [trial.COLUMNS, ["HSM token", *token_try.VECTORS]]
+
+
+def line(row, columns):
+    return "| " + " | ".join(row[column] for column in columns) + " |"
+
+
+def header(columns):
+    return line({column: column for column in columns}, columns)
 
 
 def rows(*names):
@@ -44,20 +53,21 @@ def table(results, *options):
     found = [json.loads(text) for text in pathlib.Path(results).read_text().splitlines()]
     if not found:
         return
-    print("\n".join(map(line, [{column: column for column in trial.COLUMNS}, dict.fromkeys(trial.COLUMNS, "---"), *found])))
     lines, differs = ARTICLE.read_text().splitlines(), False
-    for row in found:
-        place = next((number for number, text in enumerate(lines) if text.startswith(f"| {row['HSM token']} |")), None)
-        if place is None or lines[place] != line(row):
-            differs = True
-            print(f"test-tokens: {row['HSM token']}: {ARTICLE.name} " + (
-                "has no such row" if place is None else f"says {lines[place]}"), file=sys.stderr)
-        if place is not None:
-            lines[place] = line(row)
-        elif "--write" in options:
-            # After the table's last row.
-            end = lines.index("", lines.index(line({column: column for column in trial.COLUMNS})))
-            lines.insert(end, line(row))
+    for columns in TABLES:
+        print("\n".join([header(columns), line(dict.fromkeys(columns, "---"), columns), *(line(row, columns) for row in found)]))
+        begin = lines.index(header(columns))
+        for row in found:
+            end = lines.index("", begin)
+            place = next((number for number in range(begin, end) if lines[number].startswith(f"| {row['HSM token']} |")), None)
+            if place is None or lines[place] != line(row, columns):
+                differs = True
+                print(f"test-tokens: {row['HSM token']}: {ARTICLE.name} " + (
+                    "has no such row" if place is None else f"says {lines[place]}"), file=sys.stderr)
+            if place is not None:
+                lines[place] = line(row, columns)
+            elif "--write" in options:
+                lines.insert(end, line(row, columns))
     if "--write" in options:
         ARTICLE.write_text("\n".join(lines) + "\n")
     elif differs:

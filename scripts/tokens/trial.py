@@ -9,22 +9,24 @@ import subprocess
 import time
 
 import deployment
+import handshake
 import libraries
 import load
 import outcome
 import proof
 import raw
 import service
+import token_try
 
 # Seconds after which an HSM token that is not open, or does not answer right, counts as one that never will be.
 LIMIT = 90
 LABEL = "tried"
 CLIENTS, KILLS = 8, 5
 KINDS = {"EC": ("--type", "ec"), "RSA": ("--type", "rsa"), "identity": ("--use", "identity")}
-# RFC 8446 §4.4.3.
-COVERED = b" " * 64 + b"TLS 1.3, client CertificateVerify\0" + bytes(range(32))
 COLUMNS = ["HSM token", "opens", "EC_v1", "RSA_v1", "TLS", "imports", "generates", "4 sessions", "kill -9", "wrong PIN", "restart",
            "destroy", "older ledger", "lost ledger", "verify"]
+# The cells that `token try` and the daemon must agree on.
+SHARED = ["EC_v1", "RSA_v1", "TLS", "imports", "generates", "4 sessions", "destroy"]
 
 
 class Trial:
@@ -34,11 +36,15 @@ class Trial:
         self.kind = libraries.ROWS[name]
         self.answers, self.reasons, self.wrong = {"HSM token": self.kind.title}, [], []
         self.there, self.token, self.is_first = None, None, True
-        # The certificates of keys that work, by kind.
-        self.certificates = {}
+        # The certificates of keys that work, by kind; and the names of those that did not at the last wait.
+        self.certificates, self.failing = {}, []
 
     def run(self):
+        os.mkdir("made", 0o700)
         try:
+            self.token = self.kind(LABEL, "made")
+            print(f"  made by {self.kind.made_by}", flush=True)
+            tried = self._token_try()
             if self._opens():
                 self._tiers()
                 self._keys()
@@ -48,12 +54,31 @@ class Trial:
                     self.answers[column] = self._try(column, step)
                     if self.answers[column] == "no":
                         self._recover()
+                self._compare(tried)
         finally:
             if self.there is not None:
                 self.there.daemon.__exit__()
             if self.token is not None:
                 self.token.end()
-        return {column: self.answers.get(column, "–") for column in COLUMNS}
+        return {column: self.answers.get(column, "–") for column in [*COLUMNS, *token_try.VECTORS]}
+
+    def _token_try(self):
+        """Runs `token try` with Wycheproof's cases. Returns its cells."""
+        answer, complaint = token_try.run(self.token, self.kind.label or LABEL)
+        self.wrong += complaint
+        if answer is None:
+            return {}
+        cells, reasons, wrong = token_try.vectors(answer)
+        self.answers |= cells
+        self.reasons += reasons
+        self.wrong += wrong
+        return answer["cells"]
+
+    def _compare(self, tried):
+        """`token try` must have told what the daemon then did."""
+        for column in SHARED:
+            if tried and tried[column] != self.answers.get(column):
+                self.wrong.append(f"{column}: the daemon gave {self.answers.get(column)}, and token try {tried[column]}")
 
     def _try(self, column, step):
         """Returns the step's cell, "yes" if it has none, and "no" if it fails."""
@@ -64,7 +89,8 @@ class Trial:
             return "no"
 
     def _recover(self):
-        """Starts everything again after a step that failed, so that the next one shows something of its own."""
+        """Starts everything again after a step that failed, so that the next one shows something of its own. Leaves out keys that no
+        longer work: each step would wait for them in vain."""
         self.there.daemon.stop()
         self.token.restart()
         self.there.daemon.start(ready=False)
@@ -72,14 +98,14 @@ class Trial:
             self._until_used("readiness after a step that failed")
         except service.Failed as failure:
             self.reasons.append(str(failure))
+            for name in self.failing:
+                self.reasons.append(f"{name} is left out from here")
+                self.certificates.pop(name)
 
     # The start
 
     def _opens(self):
         """Starts a daemon with the HSM token alone, or, if it never gets ready, after a SoftHSM token."""
-        os.mkdir("made", 0o700)
-        self.token = self.kind(LABEL, "made")
-        print(f"  made by {self.kind.made_by}", flush=True)
         for self.is_first in (True, False):
             others = {} if self.is_first else {"first": deployment.SoftHSMToken}
             self.there = deployment.Deployment(f"trial{len(others)}", {**others, LABEL: lambda name, place: self.token}, merchants=(),
@@ -185,19 +211,22 @@ class Trial:
             return [(plaintext, load.decrypt(token)) for plaintext, token in minter.take(count)]
 
     def _sign(self, certificate):
-        """Makes a signature of a TLS 1.3 handshake, and verifies it with openssl."""
-        if "rsa_pss_rsae_sha256" not in (self._own_status().get("tlsAlgorithms") or []):
-            raise service.Failed("the HSM token makes no PSS signature, and this script has no TLS 1.2 handshake")
-        pathlib.Path("covered").write_bytes(COVERED)
+        """Signs handshakes of TLS 1.2 by each algorithm of the HSM token, and of TLS 1.3 by PSS. openssl verifies the signatures."""
         pathlib.Path("public.pem").write_bytes(service.run("openssl", "x509", "-in", certificate, "-noout", "-pubkey"))
         key = base64.b64encode(bytes.fromhex(raw.public_key_hash(certificate))).decode()
-        status, body = load.once(self.there.socket, load.post(b"/v1/tls-signatures", json.dumps({
-            "publicKeyHash": key, "algorithm": "rsa_pss_rsae_sha256", "input": base64.b64encode(COVERED).decode()}).encode()))
-        if status != 200:
-            raise service.Failed(f"{status} {body.decode(errors='replace')}")
-        pathlib.Path("signature").write_bytes(base64.b64decode(json.loads(body)["signature"]))
-        service.run("openssl", "dgst", "-sha256", "-verify", "public.pem", "-signature", "signature", "-sigopt", "rsa_padding_mode:pss",
-                    "-sigopt", "rsa_pss_saltlen:32", "covered")
+        for algorithm in self._own_status().get("tlsAlgorithms") or []:
+            inputs = [handshake.tls12(pathlib.Path(certificate).read_text())]
+            if algorithm == "rsa_pss_rsae_sha256":
+                inputs.append(handshake.tls13())
+            for covered in inputs:
+                status, body = load.once(self.there.socket, load.post(b"/v1/tls-signatures", json.dumps({
+                    "publicKeyHash": key, "algorithm": algorithm, "input": base64.b64encode(covered).decode()}).encode()))
+                if status != 200:
+                    raise service.Failed(f"{algorithm}: {status} {body.decode(errors='replace')}")
+                pathlib.Path("covered").write_bytes(covered)
+                pathlib.Path("signature").write_bytes(base64.b64decode(json.loads(body)["signature"]))
+                service.run("openssl", "dgst", "-sha256", "-verify", "public.pem", "-signature", "signature",
+                            *handshake.ALGORITHMS[algorithm], "covered")
 
     def _processing(self):
         """Returns the certificates of keys that decrypt."""
@@ -205,16 +234,19 @@ class Trial:
 
     def _until_used(self, what):
         """Waits until the HSM token is open and each key works."""
+        self.failing = []
         service.wait(what, service.seldom(self._serves, 0.2), LIMIT)
         failures = []
 
         def works():
             failures.clear()
+            self.failing = []
             for name, certificate in self.certificates.items():
                 try:
                     self._use(name.rpartition("-")[2], certificate)
                 except service.Failed as failure:
                     failures.append(f"{name}: {failure}")
+                    self.failing.append(name)
             return not failures
         service.wait(lambda: f"{what} ({'; '.join(failures)})", works, LIMIT, 0.2)
 

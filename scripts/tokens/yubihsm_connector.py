@@ -113,6 +113,7 @@ class Session:
         try:
             answer = message(command | 0x80, execute(command, inner[3:3 + size]))
         except Refused as refused:
+            print(f"command {command:#04x} with {size} bytes is refused: {refused}", file=sys.stderr, flush=True)
             answer = message(0x7f, bytes(refused.args))
         answer += b"\x80"
         answer = sealed[:1] + aes(self.encryption, answer.ljust(-(-len(answer) // 16) * 16, b"\0"), vector)

@@ -37,6 +37,29 @@ extension Module {
     }
 }
 
+extension Slot {
+    /// The maximum number of mechanisms that is accepted from a library.
+    private static let maximumMechanisms: UInt = 4096
+
+    /// C_GetMechanismList: the numbers (CKM_…) of the mechanisms that the HSM token claims to have.
+    public func mechanisms() throws(CallError) -> [UInt] {
+        var count: CK_ULONG = 0
+        try unsafe module.call("C_GetMechanismList", module.functions.C_GetMechanismList) {
+            unsafe $0(identifier, nil, &count)
+        }
+        guard count <= Self.maximumMechanisms else {
+            throw CallError(
+                call: "C_GetMechanismList", cause: .implausible("a list of more than \(Self.maximumMechanisms)"))
+        }
+        var mechanisms = [CK_MECHANISM_TYPE](repeating: 0, count: Int(count))
+        guard !mechanisms.isEmpty else { return [] }
+        try unsafe module.call("C_GetMechanismList", module.functions.C_GetMechanismList) {
+            unsafe $0(identifier, &mechanisms, &count)
+        }
+        return Array(mechanisms.prefix(Int(min(count, UInt(mechanisms.count)))))
+    }
+}
+
 /// The description of an HSM token (CK_TOKEN_INFO, PKCS#11 v2.40 base §3.2). Texts have no padding.
 public struct TokenInfo: Sendable, Hashable {
     /// The flags of an HSM token: CKF_… in CK_TOKEN_INFO.

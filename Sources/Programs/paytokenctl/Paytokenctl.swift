@@ -80,7 +80,7 @@ struct Paytokenctl: AsyncParsableCommand {
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "The PKCS#11 token that holds the merchants' keys.",
-        subcommands: [TokenInitCommand.self, TokenTestKeysCommand.self])
+        subcommands: [TokenInitCommand.self, TokenTryCommand.self, TokenTestKeysCommand.self])
 }
 
 struct KeyCommand: ParsableCommand {

@@ -14,7 +14,7 @@ struct PaytokendHSM: ParsableCommand {
         abstract: "Holds the PKCS#11 library, the PIN and the sessions for paytokend, which starts it.",
         discussion: "Without a subcommand it serves one HSM token over the socket that is its standard input.",
         version: ProductVersion.current,
-        subcommands: [InitializeToken.self, RemoveTestKeys.self])
+        subcommands: [InitializeToken.self, RemoveTestKeys.self, TryToken.self])
 
     func run() throws {
         guard ProcessHardening.isSocket(STDIN_FILENO) else {
@@ -29,7 +29,7 @@ struct PaytokendHSM: ParsableCommand {
 }
 
 /// Writes a line to standard error.
-private func report(_ line: String) {
+func report(_ line: String) {
     BlockingDescriptor.write(Array((line + "\n").utf8), to: STDERR_FILENO)
 }
 
@@ -98,6 +98,28 @@ struct RemoveTestKeys: ParsableCommand {
         commandName: "remove-test-keys",
         abstract: "Removes the stored key pairs of the self-tests, and reports their number in one line of JSON.")
 
+    @OptionGroup var hsmToken: HSMTokenOptions
+
+    func run() throws {
+        for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
+        do throws(WorkerFailure) {
+            let removed = try TestKeyRemoval.run(hsmToken.opening(sessions: 1, allowExtractableSecret: false))
+            let line = Array("{\"removed\":\(removed)}\n".utf8)
+            guard BlockingDescriptor.write(line, to: STDOUT_FILENO) else {
+                report("Standard output cannot be written. \(removed) test key pairs are removed all the same.")
+                _exit(66)
+            }
+        } catch {
+            report(error.message)
+            _exit(error.kind == .loginRefused ? 1 : 69)
+        }
+        // No exit handlers, since some libraries crash in their destructors.
+        _exit(0)
+    }
+}
+
+/// The options of subcommands that log in to an HSM token.
+struct HSMTokenOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The PKCS#11 library, by its absolute path.", valueName: "path"))
     var module: String
 
@@ -110,23 +132,9 @@ struct RemoveTestKeys: ParsableCommand {
     @Option(help: "The library's own initialisation string (NSS).")
     var initArgs = ""
 
-    func run() throws {
-        for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
-        do throws(WorkerFailure) {
-            let removed = try TestKeyRemoval.run(
-                HSMTokenOpening(
-                    programVersion: ProductVersion.current, modulePath: module, tokenURI: uri, pinFile: pinFile,
-                    sessions: 1, initializationString: initArgs, allowExtractableSecret: false))
-            let line = Array("{\"removed\":\(removed)}\n".utf8)
-            guard BlockingDescriptor.write(line, to: STDOUT_FILENO) else {
-                report("Standard output cannot be written. \(removed) test key pairs are removed all the same.")
-                _exit(66)
-            }
-        } catch {
-            report(error.message)
-            _exit(error.kind == .loginRefused ? 1 : 69)
-        }
-        // No exit handlers, since some libraries crash in their destructors.
-        _exit(0)
+    func opening(sessions: UInt16, allowExtractableSecret: Bool) -> HSMTokenOpening {
+        HSMTokenOpening(
+            programVersion: ProductVersion.current, modulePath: module, tokenURI: uri, pinFile: pinFile,
+            sessions: sessions, initializationString: initArgs, allowExtractableSecret: allowExtractableSecret)
     }
 }

@@ -9,9 +9,10 @@ struct AuditKeyObjects: Sendable {
     static let label = "paytokend audit"
 
     let identifier: [UInt8]
+    var label = Self.label
 
     private func common(_ isPrivate: Bool) -> [Attribute] {
-        [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
+        [.token(true), .private(isPrivate), .identifier(identifier), .label(label)]
     }
 
     /// The templates for both halves. The private key may sign. If the profile forbids uses by name, the templates set
@@ -28,7 +29,7 @@ struct AuditKeyObjects: Sendable {
 
     private func search(_ objectClass: ObjectClass) -> Template {
         [
-            .objectClass(objectClass), .token(true), .identifier(identifier), .label(Self.label),
+            .objectClass(objectClass), .token(true), .identifier(identifier), .label(label),
         ]
     }
 

@@ -11,6 +11,7 @@ struct RSASignatures: Sendable {
     private(set) var shortcomings: [String] = []
     /// The origin of the test key pair; nil if none could be made.
     private(set) var testPairOrigin: TestKeyPair.Origin?
+    private let keeper: StoredTestPair.Keeper
 
     subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
         switch algorithm {
@@ -36,11 +37,16 @@ struct RSASignatures: Sendable {
     /// - Parameters:
     ///   - makesStoredPair: true to make a stored test pair if the HSM token makes no session pair.
     ///   - deadline: The time until which calls are repeated while the HSM token is busy.
-    init(makesStoredPair: Bool = false, in session: inout Session, _ deadline: inout CallDeadline) {
+    init(
+        makesStoredPair: Bool = false, keeper: StoredTestPair.Keeper = .worker, in session: inout Session,
+        _ deadline: inout CallDeadline
+    ) {
+        self.keeper = keeper
         let key: TestKeyPair
         do throws(CallError) {
             key = try deadline.retryingWhileBusy { () throws(CallError) in
-                try TestKeyPair(for: .rsaV1, use: .identity, makesStored: makesStoredPair, in: &session)
+                try TestKeyPair(
+                    for: .rsaV1, use: .identity, makesStored: makesStoredPair, keeper: keeper, in: &session)
             }
             testPairOrigin = key.origin
         } catch {
@@ -82,7 +88,7 @@ struct RSASignatures: Sendable {
     /// - Returns: nil if it does, otherwise the fault.
     func selfTestFailure(in session: inout Session) -> SelfTestFailure? {
         do throws(CallError) {
-            let key = try TestKeyPair(for: .rsaV1, use: .identity, in: &session)
+            let key = try TestKeyPair(for: .rsaV1, use: .identity, keeper: keeper, in: &session)
             defer { key.destroy(in: &session) }
             return selfTestFailure(with: key.entry, in: &session)
         } catch {

@@ -68,7 +68,7 @@ struct BareRSATier: RestorationTier {
 
 extension SecretBytes {
     /// Restores leading zero bytes, which some HSM tokens strip. Every OAEP block begins with a zero byte.
-    fileprivate consuming func paddedWithLeadingZeros(to count: Int) -> SecretBytes {
+    consuming func paddedWithLeadingZeros(to count: Int) -> SecretBytes {
         guard self.count < count else { return self }
         var padded = SecretBytes(count: count)
         let missing = count - self.count

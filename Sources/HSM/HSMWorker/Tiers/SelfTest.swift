@@ -89,7 +89,7 @@ struct TestTransaction: Sendable {
     let input: Decryption
     let plaintext: [UInt8]
 
-    private static let otherInfo = Array("\u{0D}id-aes256-GCM trial".utf8)
+    static let otherInfo = Array("\u{0D}id-aes256-GCM trial".utf8)
     private static let vector = [UInt8](repeating: 0, count: 16)
 
     /// - Parameter ephemeral: The ephemeral private key, for EC only; nil to generate one.
@@ -135,11 +135,24 @@ struct TestTransaction: Sendable {
     ) throws -> (ephemeralPublicKey: [UInt8], key: SymmetricKey) {
         let secret = try ephemeral.sharedSecretFromKeyAgreement(
             with: P256.KeyAgreement.PublicKey(x963Representation: point))
+        let key = unsafe secret.withUnsafeBytes { unsafe symmetricKey(secret: $0) }
+        return (Array(ephemeral.publicKey.x963Representation), key)
+    }
+
+    /// The one-step KDF with ``otherInfo``.
+    private static func symmetricKey(secret: UnsafeRawBufferPointer) -> SymmetricKey {
         var hash = SHA256()
         hash.update(data: [0, 0, 0, 1] as [UInt8])
-        unsafe secret.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }
+        unsafe hash.update(bufferPointer: secret)
         hash.update(data: otherInfo)
-        return (Array(ephemeral.publicKey.x963Representation), SymmetricKey(data: hash.finalize()))
+        return SymmetricKey(data: hash.finalize())
+    }
+
+    /// Encrypts a new plaintext with the symmetric key of a known shared secret and ``otherInfo``.
+    static func sealed(secret: [UInt8]) throws -> (plaintext: [UInt8], ciphertext: [UInt8]) {
+        let plaintext = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+        let key = unsafe secret.withUnsafeBytes { unsafe symmetricKey(secret: $0) }
+        return (plaintext, try seal(plaintext, key))
     }
 
     private static func seal(_ plaintext: [UInt8], _ key: SymmetricKey) throws -> [UInt8] {

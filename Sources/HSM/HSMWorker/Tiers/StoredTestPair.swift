@@ -9,24 +9,33 @@ import WorkerProtocol
 /// could not explain such uses. The pairs have a label of their own and a CKA_ID that is no publicKeyHash, so they are
 /// never listed as merchants' keys.
 struct StoredTestPair: Sendable {
-    static let label = "paytokend test"
-    private static let prefix = "paytokend test "
+    /// The program that makes a pair, by the pair's CKA_LABEL. Workers keep their pairs; a trial of an HSM token
+    /// (``TokenTrial``) uses and removes only its own.
+    enum Keeper: String, Sendable {
+        case worker = "paytokend test"
+        case trial = "paytokend trial"
+    }
+
+    static let label = Keeper.worker.rawValue
+    private static let prefix = label + " "
 
     /// The purpose, for operators: `EC_v1`, `RSA_v1` or `TLS`.
     let name: String
+    private let keeper: Keeper
 
-    init(_ scheme: RestorationScheme, _ use: KeyUse) {
+    init(_ scheme: RestorationScheme, _ use: KeyUse, _ keeper: Keeper = .worker) {
         name = use == .identity ? "TLS" : scheme.name
+        self.keeper = keeper
     }
 
     /// The beginning of the CKA_ID. Random bytes follow, since workers of several hosts may make pairs at the same time.
-    private var identifierPrefix: [UInt8] { Array("\(Self.prefix)\(name) ".utf8) }
+    private var identifierPrefix: [UInt8] { Array("\(keeper.rawValue) \(name) ".utf8) }
 
-    /// The common attributes of both halves of a new pair. The CKA_ID has 27 to 30 bytes, so it never equals a
+    /// The common attributes of both halves of a new pair. The CKA_ID has 27 to 31 bytes, so it never equals a
     /// publicKeyHash, which has 32.
     func newAttributes() -> [Attribute] {
         let random = (0..<8).map { _ in UInt8.random(in: .min ... .max) }
-        return [.token(true), .identifier(identifierPrefix + random), .label(Self.label)]
+        return [.token(true), .identifier(identifierPrefix + random), .label(keeper.rawValue)]
     }
 
     /// Returns true if an object with this CKA_ID and CKA_LABEL belongs to a stored test pair.
@@ -36,7 +45,7 @@ struct StoredTestPair: Sendable {
 
     /// The handles of the stored pair for this purpose; nil if the HSM token has no complete pair.
     func find(in session: inout Session) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
-        let privateKeys: Template = [.objectClass(.privateKey), .token(true), .label(Self.label)]
+        let privateKeys: Template = [.objectClass(.privateKey), .token(true), .label(keeper.rawValue)]
         for privateKey in try session.findObjects(matching: privateKeys) {
             guard let identifier = try session.attributes([.identifier], of: privateKey).bytes(.identifier),
                 identifier.starts(with: identifierPrefix)

@@ -25,14 +25,15 @@ struct TestKeyPair: Sendable {
     /// - Parameter makesStored: true to make a stored pair if there is none yet and the HSM token makes no session
     ///   pair.
     init(
-        for scheme: RestorationScheme, use: KeyUse = .processing, makesStored: Bool = false, in session: inout Session
+        for scheme: RestorationScheme, use: KeyUse = .processing, makesStored: Bool = false,
+        keeper: StoredTestPair.Keeper = .worker, in session: inout Session
     ) throws(CallError) {
         // Some HSM tokens accept no private key from outside, so they have to generate the test pair.
         if let known = try? KnownKeyPair.create(for: scheme, use: use, in: &session) {
             (publicKey, privateKey) = known
             origin = .known
         } else {
-            let made = try Self.generated(scheme, use, makesStored, &session)
+            let made = try Self.generated(StoredTestPair(scheme, use, keeper), scheme, use, makesStored, &session)
             (publicKey, privateKey) = (made.publicKey, made.privateKey)
             origin = made.origin
         }
@@ -52,14 +53,14 @@ struct TestKeyPair: Sendable {
     var isKnown: Bool { if case .known = origin { true } else { false } }
 
     private static func generated(
-        _ scheme: RestorationScheme, _ use: KeyUse, _ makesStored: Bool, _ session: inout Session
+        _ stored: StoredTestPair, _ scheme: RestorationScheme, _ use: KeyUse, _ makesStored: Bool,
+        _ session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle, origin: Origin) {
         do throws(CallError) {
             let pair = try generate(scheme, use, [.token(false)], &session)
             return (pair.publicKey, pair.privateKey, .generated)
         } catch {
             guard error.isAboutTemplate else { throw error }
-            let stored = StoredTestPair(scheme, use)
             if let pair = try stored.find(in: &session) {
                 return (pair.publicKey, pair.privateKey, .stored(stored, isNew: false))
             }
@@ -87,7 +88,7 @@ struct TestKeyPair: Sendable {
     }
 
     /// The attributes that a test needs and no others, because some HSM tokens reject more.
-    fileprivate static func usage(
+    static func usage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse
     ) -> (publicKey: [Attribute], privateKey: [Attribute]) {
         switch (use, algorithm) {
@@ -177,13 +178,21 @@ enum KnownKeyPair {
         guard let pkcs8 = Base64.decode(text),
             let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8))
         else { return nil }
-        let usage = TestKeyPair.usage(scheme.algorithm, use)
-        let publicKey = try session.createObject(
+        return try session.createTestPair(key, TestKeyPair.usage(scheme.algorithm, use))
+    }
+}
+
+extension Session {
+    /// Creates both halves of a known pair as session objects.
+    mutating func createTestPair(
+        _ key: borrowing PrivateKeyInfo, _ usage: (publicKey: [Attribute], privateKey: [Attribute])
+    ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
+        let publicKey = try createObject(
             Template(
                 [.objectClass(.publicKey), .token(false), .private(false)] + usage.publicKey
                     + key.publicKey.publicAttributes))
         do throws(CallError) {
-            let privateKey = try session.createObject(
+            let privateKey = try createObject(
                 Template(
                     [
                         .objectClass(.privateKey), .token(false), .private(true), .sensitive(true),
@@ -191,7 +200,7 @@ enum KnownKeyPair {
                     ] + usage.privateKey + key.publicKey.attributes), secrets: key.secrets)
             return (publicKey, privateKey)
         } catch {
-            try? session.destroyObject(publicKey)
+            try? destroyObject(publicKey)
             throw error
         }
     }

@@ -42,17 +42,17 @@ struct TierSelection: Sendable {
     ///     busy HSM token, and a weaker one would be chosen.
     init(
         in session: inout Session, allowExtractableSecret: Bool, makesStoredPairs: Bool = false,
-        deadline: CallDeadline = CallDeadline(callTimeout: 0)
+        keeper: StoredTestPair.Keeper = .worker, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
         // Libraries report unsupported functions to syslog. These tests provoke such reports, and the shortcomings
         // contain the results, so lines in the journal at each start would add nothing.
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
-        signatures = RSASignatures(makesStoredPair: makesStoredPairs, in: &session, &deadline)
+        signatures = RSASignatures(makesStoredPair: makesStoredPairs, keeper: keeper, in: &session, &deadline)
         if let origin = signatures.testPairOrigin { note(origin) }
-        ecV1 = select(.ecV1, in: &session, allowExtractableSecret, makesStoredPairs, &deadline)
-        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, makesStoredPairs, &deadline)
+        ecV1 = select(.ecV1, in: &session, allowExtractableSecret, makesStoredPairs, keeper, &deadline)
+        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, makesStoredPairs, keeper, &deadline)
         shortcomings += signatures.shortcomings
     }
 
@@ -119,12 +119,12 @@ struct TierSelection: Sendable {
 
     private mutating func select(
         _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool,
-        _ makesStoredPair: Bool, _ deadline: inout CallDeadline
+        _ makesStoredPair: Bool, _ keeper: StoredTestPair.Keeper, _ deadline: inout CallDeadline
     ) -> (any RestorationTier)? {
         let key: TestKeyPair
         do throws(CallError) {
             key = try deadline.retryingWhileBusy { () throws(CallError) in
-                try TestKeyPair(for: scheme, makesStored: makesStoredPair, in: &session)
+                try TestKeyPair(for: scheme, makesStored: makesStoredPair, keeper: keeper, in: &session)
             }
             note(key.origin)
         } catch {

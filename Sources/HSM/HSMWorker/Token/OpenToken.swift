@@ -44,6 +44,8 @@ final class OpenToken: Sendable {
     /// The number of sessions in which the library is decrypting a payment token or signing a TLS handshake now.
     let keyUsesUnderWay = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
+    /// The keeper of stored test pairs: a worker, or a trial, which uses no keys but its own.
+    let keeper: StoredTestPair.Keeper
 
     /// The range of `sessions` in the configuration. More sessions would only wait for each other, and each needs a
     /// thread.
@@ -54,8 +56,9 @@ final class OpenToken: Sendable {
     ///   - tiers: The tiers that were selected by tests in the anchor session.
     init(
         _ opening: HSMTokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
-        description: HSMTokenDescription, tiers: TierSelection
+        description: HSMTokenDescription, tiers: TierSelection, keeper: StoredTestPair.Keeper = .worker
     ) {
+        self.keeper = keeper
         self.opening = opening
         self.uri = uri
         self.slot = Mutex(slot)
@@ -67,9 +70,13 @@ final class OpenToken: Sendable {
     }
 
     /// Loads the library, finds the HSM token, logs in and chooses the tiers. Blocks for as long as the library takes.
+    /// - Parameter prepare: Runs after the login and before the tests.
     /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for a daemon of another version, otherwise
     ///   `hsmTokenUnavailable`.
-    static func open(_ opening: HSMTokenOpening) throws(WorkerFailure) -> OpenToken {
+    static func open(
+        _ opening: HSMTokenOpening, keeper: StoredTestPair.Keeper = .worker,
+        preparing prepare: (Slot, inout Session) throws(CallError) -> Void = { (_, _) throws(CallError) in }
+    ) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
             opening.programVersion == ProductVersion.current
         else {
@@ -87,10 +94,11 @@ final class OpenToken: Sendable {
             var anchor = Session(closedIn: slot)
             try deadline.retryingWhileBusy { () throws(CallError) in try anchor.reopenAsWritableAsPossible(in: slot) }
             try TokenLogin(opening).perform(in: &anchor, of: slot)
+            try prepare(slot, &anchor)
             let library = try module.info()
             let tiers = TierSelection(
                 in: &anchor, allowExtractableSecret: opening.allowExtractableSecret, makesStoredPairs: true,
-                deadline: CallDeadline(callTimeout: opening.callTimeout))
+                keeper: keeper, deadline: CallDeadline(callTimeout: opening.callTimeout))
             // If the HSM token ended the login during the self-tests, they failed for that reason. The worker would
             // then report functions as missing that the HSM token has.
             guard try anchor.loggedInUser() == .user else {
@@ -107,7 +115,8 @@ final class OpenToken: Sendable {
                 shortcomings: tiers.shortcomings + hsmToken.flags.pinWarnings,
                 needsExtractableSecret: tiers.needsExtractableSecret, testKeys: tiers.storedTestPairs.names,
                 testKeysMade: UInt8(clamping: tiers.storedTestPairs.made), importKey: [])
-            return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
+            return OpenToken(
+                opening, uri, slot, anchor: anchor, description: description, tiers: tiers, keeper: keeper)
         } catch let error as WorkerFailure {
             throw error
         } catch {

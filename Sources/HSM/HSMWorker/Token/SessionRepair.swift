@@ -77,6 +77,10 @@ extension OpenToken {
         try exclusively { () throws(WorkerFailure) in
             let isDone = anchor.withLock { (try? $0.loggedInUser()) == .user }
             guard !isDone else { return }
+            // After a login all keys are listed and tested. A trial uses no keys but its own.
+            guard keeper == .worker else {
+                throw WorkerFailure(.hsmTokenUnavailable, "The HSM token ended the login.")
+            }
             try anchor.withLock { (anchor) throws(WorkerFailure) in
                 do throws(CallError) {
                     _ = try anchor.loggedInUser()

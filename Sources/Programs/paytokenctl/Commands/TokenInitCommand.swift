@@ -109,6 +109,21 @@ enum WorkerProgram {
     /// Runs the worker's executable and returns its standard output. Both programs share standard error. If the
     /// worker's program fails, this program ends with the same exit status.
     static func run(_ program: String, _ arguments: [String]) throws -> [UInt8] {
+        let ended = try execute(program, arguments)
+        if let signal = ended.signal {
+            throw CommandFailure(
+                .defect, "\(name) was ended by signal \(signal). The vendor's library may have crashed.")
+        }
+        guard ended.status == 0 else { throw ExitCode(ended.status) }
+        return ended.output
+    }
+
+    /// Runs the worker's executable to its end.
+    /// - Parameter started: Receives the process's identifier, and nil after its end.
+    /// - Returns: Its standard output, and its exit status or the signal that ended it.
+    static func execute(
+        _ program: String, _ arguments: [String], started: (pid_t?) -> Void = { _ in }
+    ) throws -> (output: [UInt8], status: Int32, signal: Int32?) {
         let process = Process()
         process.executableURL = URL(filePath: program)
         process.arguments = arguments
@@ -120,17 +135,14 @@ enum WorkerProgram {
         } catch {
             throw CommandFailure(.unreadable, "\(program) could not be started.")
         }
-        // One line is expected. More output than a pipe can buffer would block the worker, so everything is read before
-        // waiting for it to end.
+        started(process.processIdentifier)
+        // More output than a pipe can buffer would block the worker, so everything is read before waiting for it to
+        // end.
         let bytes = Array(output.fileHandleForReading.readDataToEndOfFile())
+        started(nil)
         process.waitUntilExit()
-        guard process.terminationReason == .exit else {
-            throw CommandFailure(
-                .defect,
-                "\(name) was ended by signal \(process.terminationStatus). The vendor's library may have crashed.")
-        }
-        guard process.terminationStatus == 0 else { throw ExitCode(process.terminationStatus) }
-        return bytes
+        let status = process.terminationStatus
+        return process.terminationReason == .exit ? (bytes, status, nil) : (bytes, 0, status)
     }
 
     /// Shows the line of JSON that the worker's executable wrote.

@@ -1,0 +1,119 @@
+import Crypto
+import Encodings
+import PKCS11
+import Synchronization
+import WorkerProtocol
+
+/// The sessions of a trial with the open HSM token. They answer requests as a worker's sessions do.
+final class TrialSessions: Sendable {
+    let hsmToken: OpenToken
+    private let sessions: [TokenSession]
+    private let open = Mutex<(count: Int, refusal: String?)>((1, nil))
+
+    var count: Int { sessions.count }
+    /// The reason why not all sessions were opened; nil if they were.
+    var refusal: String? { open.withLock { $0.refusal } }
+
+    init(_ hsmToken: OpenToken, _ count: UInt16) {
+        self.hsmToken = hsmToken
+        sessions = (0..<Int(count)).map { _ in TokenSession(hsmToken) }
+    }
+
+    /// Answers a request in one of the open sessions. Each session answers one request at a time.
+    func answer(_ request: WorkerRequest, in caller: Int) -> WorkerAnswer {
+        sessions[caller % open.withLock { $0.count }].answer(request)
+    }
+
+    /// Opens as many of the sessions as the HSM token accepts.
+    /// - Returns: Their number, at least one.
+    func openAll(_ watchdog: TrialWatchdog, _ timeout: Duration) throws(TrialFault) -> Int {
+        do throws(CallError) {
+            return try watchdog.limiting(timeout, "C_OpenSession") { () throws(CallError) in
+                for (index, session) in sessions.enumerated() {
+                    var deadline = CallDeadline(callTimeout: 0)
+                    do throws(CallError) {
+                        try session.open(&deadline)
+                    } catch {
+                        guard index > 0 else { throw error }
+                        open.withLock { $0.refusal = "\(error) for session \(index + 1) of \(count)" }
+                        break
+                    }
+                    open.withLock { $0.count = index + 1 }
+                }
+                return open.withLock { $0.count }
+            }
+        } catch {
+            throw TrialFault("\(error)")
+        }
+    }
+
+    /// Runs a step that no request of a worker does, in a session of its own.
+    func raw(
+        _ watchdog: TrialWatchdog, _ limit: Duration, _ name: String,
+        _ body: (OpenToken, inout Session) throws(CallError) -> TokenTrial.Line
+    ) throws(TrialFault) -> TokenTrial.Line {
+        do throws(CallError) {
+            return try watchdog.limiting(limit, name) { () throws(CallError) in
+                var session = Session(closedIn: hsmToken.slot.withLock { $0 })
+                try hsmToken.reopen(&session)
+                return try body(hsmToken, &session)
+            }
+        } catch {
+            throw TrialFault("\(error)")
+        }
+    }
+}
+
+extension TokenTrial {
+    /// Makes a key pair as an audit key's, but with the trial's label, and signs with it.
+    func signsAsAuditKey(_ hsmToken: OpenToken, _ session: inout Session) throws(CallError) -> Line {
+        let identifier = (0..<AuditKeyDescription.identifierByteCount).map { _ in UInt8.random(in: .min ... .max) }
+        let objects = AuditKeyObjects(identifier: identifier, label: TrialObjects.label)
+        let pair = try session.generateKeyPair(
+            .ecKeyPairGeneration, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
+        ) { objects.templates($0) }
+        defer { session.destroy([pair.privateKey, pair.publicKey]) }
+        if let fault = try session.auditKeyFault(pair.privateKey) {
+            return Line(works: false, reason: "the audit key that the HSM token made \(fault)")
+        }
+        let message = Array("paytokend tries an audit key".utf8)
+        let signature = try session.sign(Array(SHA256.hash(data: message)), .ecdsa, key: pair.privateKey)
+        guard let point = try session.auditPublicPoint(objects),
+            SubjectPublicKeyInfo.verifiedECDSA(signature, of: message, point: point) != nil
+        else { return Line(works: false, reason: "the signature does not verify under the audit key's public key") }
+        return Line()
+    }
+
+    /// Stores a data object as the record's remembered end is stored, but with the trial's label, and reads it.
+    func remembers(_ hsmToken: OpenToken, _ session: inout Session) throws(CallError) -> Line {
+        let value = Array("paytokend tries a data object".utf8)
+        let object = try firstAccepted(of: [true, false]) { (isPrivate) throws(CallError) in
+            try session.createObject([
+                .objectClass(.data), .token(true), .private(isPrivate), .application(TrialObjects.label),
+                .label(TrialObjects.label), .value(value),
+            ])
+        }
+        defer { session.destroyTryingTwice(object) }
+        let read = try session.attributes([.value], of: object).bytes(.value)
+        return read == value ? Line() : Line(works: false, reason: "the data object has another value")
+    }
+
+    /// Describes the HSM token and its library, as far as no test is needed.
+    static func describe(_ slot: Slot) throws(CallError) -> Description {
+        let (library, info) = (try slot.module.info(), try slot.tokenInfo())
+        return Description(
+            library: "\(library.libraryDescription) \(library.libraryVersion)",
+            libraryManufacturer: library.manufacturer, cryptoki: library.cryptokiVersion.description,
+            manufacturer: info.manufacturer, model: info.model, hardwareVersion: info.hardwareVersion,
+            firmwareVersion: info.firmwareVersion,
+            mechanisms: ((try? slot.mechanisms()) ?? []).map { "0x" + String($0, radix: 16) })
+    }
+
+    /// Returns the HSM token's tiers and signatures.
+    static func tests(_ description: HSMTokenDescription) -> Tests {
+        Tests(
+            tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
+            tlsAlgorithms: description.tlsSignatures.algorithms.map(\.rawValue),
+            padsPSS: description.tlsSignatures.pss == .byWorker, shortcomings: description.shortcomings)
+    }
+}
