@@ -68,6 +68,7 @@ extension ReturnValue {
     public static let attributeTypeInvalid = ReturnValue(rawValue: CKR_ATTRIBUTE_TYPE_INVALID)
     public static let attributeValueInvalid = ReturnValue(rawValue: CKR_ATTRIBUTE_VALUE_INVALID)
     public static let deviceError = ReturnValue(rawValue: CKR_DEVICE_ERROR)
+    public static let dataInvalid = ReturnValue(rawValue: CKR_DATA_INVALID)
     public static let deviceMemory = ReturnValue(rawValue: CKR_DEVICE_MEMORY)
     public static let deviceRemoved = ReturnValue(rawValue: CKR_DEVICE_REMOVED)
     public static let dataLengthRange = ReturnValue(rawValue: CKR_DATA_LEN_RANGE)

@@ -19,6 +19,9 @@ import WorkerProtocol
         arguments: [
             "private-key-first", "refuse-attribute C_CreateObject \(unwrap)",
             "refuse-attribute C_CreateObject \(signRecover)",
+            // The first object is the certificate, the second the first form's public key. CKR_DATA_INVALID and
+            // CKR_DEVICE_ERROR, by which the YubiHSM's library refuses attributes.
+            "fault C_CreateObject nth=2 return=0x20", "fault C_CreateObject nth=2 return=0x30",
         ])
     func imports(instruction: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())

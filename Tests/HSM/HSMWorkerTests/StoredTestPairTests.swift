@@ -52,6 +52,16 @@ import WorkerProtocol
         #expect(try await later.keys().count == 2)
     }
 
+    @Test("tests RSA_v1 with a pair that decrypts alone if the HSM token unwraps with no such pair")
+    func withoutUnwrap() async throws {
+        // CKA_UNWRAP.
+        let hsmToken = try ScriptedToken(
+            try await TokenDirectory(), "stored-keys-only", "refuse-attribute C_GenerateKeyPair 0x107")
+        let (_, description) = try await opened(hsmToken)
+        #expect(description.tierRSAv1 == .c && description.shortcomings.isEmpty, "\(description)")
+        #expect(Set(description.testKeys) == Self.names)
+    }
+
     @Test("names the mechanism that is lacking for one version, and serves the other version")
     func lacking() async throws {
         let hsmToken = try ScriptedToken(

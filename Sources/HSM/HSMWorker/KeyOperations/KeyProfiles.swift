@@ -66,7 +66,7 @@ extension OpenToken {
 ///   - isRefusal: returns true for an error after which the next form is tried.
 /// - Throws: the first refusal if the HSM token refuses every form; any other error at once.
 func firstAccepted<Form, Accepted>(
-    of forms: [Form], isRefusal: (CallError) -> Bool = { $0.isAboutTemplate },
+    of forms: [Form], isRefusal: (CallError) -> Bool = { $0.mayBeAboutTemplate },
     _ attempt: (Form) throws(CallError) -> Accepted
 ) throws(CallError) -> Accepted {
     var refusal: CallError?
@@ -94,12 +94,24 @@ extension Session {
         do throws(CallError) {
             let made = try createObject(objects.templates(profile).privateKey, secrets: privateKey.secrets)
             object = made
-            if profile.privateKeyFirst { publicKey = try createPublicKey(objects, profile) }
+            if profile.privateKeyFirst {
+                publicKey = try createPublicKey(objects, profile)
+                try keepIdentifier(of: objects)
+            }
             if let publicKey { created.append(publicKey) }
             return made
         } catch {
             destroy([object, publicKey].compactMap(\.self))
             throw error
+        }
+    }
+
+    /// Sets the public key's CKA_ID again, best effort. The YubiHSM's library makes the public key together with the
+    /// private one, and keeps the CKA_ID of a template only until the process ends.
+    private mutating func keepIdentifier(of objects: KeyObjects) throws(CallError) {
+        let identifier = Attribute.identifier(objects.publicKey.publicKeyHash)
+        for object in try findObjects(matching: [.objectClass(.publicKey), identifier]) {
+            try? setAttributes([identifier], of: object)
         }
     }
 
@@ -116,9 +128,7 @@ extension Session {
         _ mechanism: Mechanism, in profiles: [KeyProfile],
         _ templates: (KeyProfile) -> (publicKey: Template, privateKey: Template)
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
-        // A TPM's library reports a refused attribute as a general error.
-        func isRefusal(_ error: CallError) -> Bool { error.isAboutTemplate || error.returnValue == .generalError }
-        return try firstAccepted(of: profiles, isRefusal: isRefusal) { (profile) throws(CallError) in
+        try firstAccepted(of: profiles) { (profile) throws(CallError) in
             let (publicKey, privateKey) = templates(profile)
             return try generateKeyPair(mechanism, publicKey: publicKey, privateKey: privateKey)
         }

@@ -84,4 +84,14 @@ extension CallError {
         default: false
         }
     }
+
+    /// True also for errors by which some libraries report a refused attribute. A TPM's library returns a general
+    /// error. The YubiHSM's returns CKR_DEVICE_ERROR or CKR_DATA_INVALID, since it takes any CKA_WRAP or CKA_UNWRAP of
+    /// an RSA key for the request of a wrap key.
+    var mayBeAboutTemplate: Bool {
+        switch returnValue {
+        case .generalError, .deviceError, .dataInvalid: true
+        default: isAboutTemplate
+        }
+    }
 }

@@ -81,10 +81,14 @@ struct TestKeyPair: Sendable {
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         let (mechanism, parameters) = scheme.algorithm.generation
         let (publicUsage, privateUsage) = usage(scheme.algorithm, use)
-        return try session.generateKeyPair(
-            mechanism,
-            publicKey: Template(common + [.private(false)] + publicUsage + parameters),
-            privateKey: Template(common + [.private(true), .sensitive(true), .extractable(false)] + privateUsage))
+        // The second form is for HSM tokens that unwrap with no key that decrypts.
+        let forms = [privateUsage] + (privateUsage.contains(.unwrap(true)) ? [[.decrypt(true)]] : [])
+        return try firstAccepted(of: forms) { (privateUsage) throws(CallError) in
+            try session.generateKeyPair(
+                mechanism,
+                publicKey: Template(common + [.private(false)] + publicUsage + parameters),
+                privateKey: Template(common + [.private(true), .sensitive(true), .extractable(false)] + privateUsage))
+        }
     }
 
     /// The attributes that a test needs and no others, because some HSM tokens reject more.

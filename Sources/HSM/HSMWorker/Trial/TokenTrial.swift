@@ -187,6 +187,7 @@ public final class TokenTrial: Sendable {
         var (details, fault): ([String], TrialFault?) = ([], nil)
         do throws(TrialFault) {
             if !imports { try certify(publicKey, sessions) }
+            try requireListing(publicKey, sessions)
             details = try use(publicKey, kind, sessions)
         } catch {
             fault = error
@@ -237,6 +238,15 @@ public final class TokenTrial: Sendable {
             publicKeyHash: publicKey.publicKeyHash, merchantIdentifier: TrialObjects.label,
             certificate: try certificate(for: publicKey))
         _ = try call(.importCertificate(certificate), sessions)
+    }
+
+    /// Reads the key as a listing does, which finds a public key or a CKA_ID that was not stored.
+    private func requireListing(_ publicKey: SubjectPublicKeyInfo, _ sessions: TrialSessions) throws(TrialFault) {
+        let request = WorkerRequest.describeKey(publicKeyHash: publicKey.publicKeyHash)
+        guard case .keys(let keys) = try call(request, sessions), let key = keys.first else {
+            throw TrialFault("the HSM token does not show the new key")
+        }
+        if let inconsistency = key.inconsistency { throw TrialFault(inconsistency) }
     }
 
     private func certificate(for publicKey: SubjectPublicKeyInfo) throws(TrialFault) -> [UInt8] {
@@ -364,35 +374,5 @@ public final class TokenTrial: Sendable {
         let answer = answer(request, sessions)
         if case .failed(let failure) = answer { throw TrialFault(failure.message) }
         return answer
-    }
-}
-
-/// The faults that several threads find.
-private final class FoundFaults: Sendable {
-    private let faults = Mutex<[String]>([])
-
-    var first: String? { faults.withLock { $0.first } }
-
-    func add(_ fault: String) { faults.withLock { $0.append(fault) } }
-}
-
-/// The reason why a step of a trial does not work.
-struct TrialFault: Error {
-    let reason: String
-    /// False if the step's key remained in the HSM token; nil if there was none.
-    var keyRemoved: Bool?
-
-    init(_ reason: String) {
-        self.reason = reason
-    }
-
-    static var unexpected: TrialFault { TrialFault("the worker gave another answer than the request's") }
-
-    static func wrapping<Value>(_ body: () throws(UnsuitableKey) -> Value) throws(TrialFault) -> Value {
-        do throws(UnsuitableKey) {
-            return try body()
-        } catch {
-            throw TrialFault(error.reason)
-        }
     }
 }

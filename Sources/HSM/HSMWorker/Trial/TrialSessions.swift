@@ -117,3 +117,33 @@ extension TokenTrial {
             padsPSS: description.tlsSignatures.pss == .byWorker, shortcomings: description.shortcomings)
     }
 }
+
+/// The faults that several threads find.
+final class FoundFaults: Sendable {
+    private let faults = Mutex<[String]>([])
+
+    var first: String? { faults.withLock { $0.first } }
+
+    func add(_ fault: String) { faults.withLock { $0.append(fault) } }
+}
+
+/// The reason why a step of a trial does not work.
+struct TrialFault: Error {
+    let reason: String
+    /// False if the step's key remained in the HSM token; nil if there was none.
+    var keyRemoved: Bool?
+
+    init(_ reason: String) {
+        self.reason = reason
+    }
+
+    static var unexpected: TrialFault { TrialFault("the worker gave another answer than the request's") }
+
+    static func wrapping<Value>(_ body: () throws(UnsuitableKey) -> Value) throws(TrialFault) -> Value {
+        do throws(UnsuitableKey) {
+            return try body()
+        } catch {
+            throw TrialFault(error.reason)
+        }
+    }
+}
