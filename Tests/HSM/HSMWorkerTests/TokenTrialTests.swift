@@ -1,7 +1,5 @@
-import Encodings
 import Foundation
 import KeyTypes
-import StrictJSON
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -116,6 +114,23 @@ import WorkerProtocol
         #expect(result.error.contains("Removes what an earlier trial left"), "\(result)")
         for hash in hashes { #expect(!result.error.contains(hash.hexadecimal)) }
         #expect(try objects(directory) == before)
+    }
+
+    @Test("leaves out the remaining steps and removes its objects at SIGTERM")
+    func interruption() async throws {
+        let directory = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(directory)
+        let running = try RunningProgram(
+            Program.built("paytokend-hsm"),
+            [
+                "token-try", "--module", hsmToken.libraryPath, "--uri", hsmToken.uri, "--pin-file", hsmToken.pinFile,
+            ], environment: hsmToken.environment)
+        try await wait(for: "a key") { String(decoding: running.outputBytes, as: UTF8.self).contains("imports EC") }
+        running.signal(SIGTERM)
+        let result = try await running.result()
+        #expect(result.status == 0 && result.output.contains("\"step\":\"imports EC\""), "\(result)")
+        #expect(!result.output.contains("4 sessions"), "\(result)")
+        #expect(try objects(directory).isEmpty)
     }
 
     @Test("makes stored test pairs of its own, removes them, and leaves the worker's")

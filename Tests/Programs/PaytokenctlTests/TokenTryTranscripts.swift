@@ -131,6 +131,25 @@ struct TokenTryTranscripts {
         #expect(again.status == 66, "an existing file is not overwritten: \(again)")
     }
 
+    @Test("passes an interruption on to the worker, waits for its end, and shows no row")
+    func interruption() async throws {
+        let (directory, program) = try await installation(
+            """
+            trap 'touch "$(dirname "$0")/ended"; exit 0' TERM
+            \(Self.opened)
+            touch "$(dirname "$0")/begun"
+            while :; do sleep 0.1; done
+            """)
+        let running = try RunningProgram(program, arguments)
+        try await wait(for: "the worker") {
+            FileManager.default.fileExists(atPath: directory.path("bin/begun"))
+        }
+        running.signal(SIGINT)
+        let result = try await running.result()
+        #expect(result.status == 128 + SIGINT && result.output.isEmpty, "\(result)")
+        #expect(FileManager.default.fileExists(atPath: directory.path("bin/ended")))
+    }
+
     @Test("checks with --dry-run, and opens nothing")
     func dryRun() async throws {
         let (directory, program) = try await installation("echo opened >&2; exit 1")

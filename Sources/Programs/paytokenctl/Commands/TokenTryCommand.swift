@@ -184,7 +184,7 @@ extension Data {
 private final class TokenTrialRun: Sendable {
     private let worker: String
     private let arguments: [String]
-    private let running = Mutex<pid_t?>(nil)
+    private let running = Mutex<(process: pid_t?, isInterrupted: Bool)>((nil, false))
 
     init(worker: String, arguments: [String]) {
         self.worker = worker
@@ -194,15 +194,23 @@ private final class TokenTrialRun: Sendable {
     /// - Returns: The results, and the last process's exit status.
     func run() async throws -> (TokenTrialResults, Int32) {
         try await Interruption.cancelling { [self] in
-            try await withTaskCancellationHandler {
+            let ended = try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { continuation in
                     Thread { continuation.resume(with: Result { try self.runProcesses() }) }.start()
                 }
             } onCancel: {
-                // The worker removes its objects and ends.
-                running.withLock { if let process = $0 { _ = kill(process, SIGTERM) } }
+                running.withLock { $0.isInterrupted = true }
+                endWorker()
             }
+            // A part of the steps gives no row.
+            try Task.checkCancellation()
+            return ended
         }
+    }
+
+    /// Makes the worker remove its objects and end.
+    private func endWorker() {
+        running.withLock { if let process = $0.process { _ = kill(process, SIGTERM) } }
     }
 
     private func runProcesses() throws -> (TokenTrialResults, Int32) {
@@ -211,7 +219,8 @@ private final class TokenTrialRun: Sendable {
             let known = results.results.count
             let skips = results.results.flatMap { ["--skip", $0.step] }
             let ended = try WorkerProgram.execute(worker, arguments + skips) { process in
-                self.running.withLock { $0 = process }
+                self.running.withLock { $0.process = process }
+                if self.running.withLock({ $0.isInterrupted }) { self.endWorker() }
             }
             let unfinished = results.add(ended.output)
             if ended.signal == nil, ended.status != Self.hangStatus {
