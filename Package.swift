@@ -10,6 +10,11 @@ let house: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
+/// True in the builds of scripts/fuzz, which sets the variable. They have the program `fuzzer` as well, and count the executed
+/// edges of the code in Sources. Assertions are checked although the build is optimised.
+let isFuzzing = Context.environment["PAYTOKEND_FUZZING"] != nil
+let fuzzed: [SwiftSetting] = [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])]
+
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
@@ -39,7 +44,7 @@ let indirect: [Target.Dependency] = [
 /// Targets without Swift.
 let languageC: Set = [
     "CLinux", "CLibcrypto", "CLibxml2", "CLibpq", "CPKCS11", "CEpoll", "ScriptedPKCS11", "HangingResolver",
-    "ProgramStart",
+    "ProgramStart", "CLibFuzzer",
 ]
 
 /// The targets of a folder, each in a subfolder of its own name and with the settings of `house`. The line above a target
@@ -47,10 +52,23 @@ let languageC: Set = [
 func folder(_ path: String, _ targets: [Target]) -> [Target] {
     for target in targets {
         target.path = target.path ?? "\(path)/\(target.name)"
-        if !languageC.contains(target.name) { target.swiftSettings = house }
+        if !languageC.contains(target.name) {
+            target.swiftSettings = house + (isFuzzing && path.hasPrefix("Sources/") ? fuzzed : [])
+        }
     }
     return targets
 }
+
+/// The program that scripts/fuzz runs. It links libFuzzer, which only its build has.
+let fuzzer: [Target] =
+    isFuzzing
+    ? [
+        .target(name: "CLibFuzzer"),
+        .executableTarget(
+            name: "fuzzer", dependencies: ["CLibFuzzer", "FuzzTargets"],
+            // The linker gold cannot read this build's debug information.
+            linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),
+    ] : []
 
 // A folder, and each of its targets, depends only on those above it (scripts/check-structure).
 let folders: [[Target]] = [
@@ -566,6 +584,20 @@ let folders: [[Target]] = [
                 name: "YearOfRecordsTests",
                 dependencies: ["AuditChain", "StrictJSON", "TestSupport", "paytokenctl", "paytokend-year"]),
         ]),
+    folder(
+        "Tests/Fuzzing",
+        [
+            /// The inputs from outside that scripts/fuzz varies, each with its oracle.
+            .target(
+                name: "FuzzTargets",
+                dependencies: [
+                    "AuditChain", "Encodings", "HTTPListener", "KeyFiles", "PaymentToken", "Radial", "Refusals",
+                    "StrictJSON", "TLSHandshake", "TokenForge", "WorkerProtocol", asn1, crypto, cryptoExtras, logging,
+                    nioCore, nioPosix, x509,
+                ]),
+            /// The committed corpora, on the ordinary build.
+            .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets"]),
+        ] + fuzzer),
     folder(
         "Tests/Programs",
         [
