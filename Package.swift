@@ -191,7 +191,8 @@ let folders: [[Target]] = [
         [
             /// The key-usage record: lines, hash chain, audit checkpoints, and their verification. No database.
             .target(
-                name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto]),
+                name: "AuditChain",
+                dependencies: ["Encodings", "KeyTypes", "Refusals", "StrictJSON", crypto, cryptoExtras]),
             /// The assessor's report: totals of an export, and their HTML page.
             .target(
                 name: "AuditReport", dependencies: ["Encodings", "AuditChain", "DaemonAPI", "StrictJSON"]),
@@ -411,7 +412,8 @@ let folders: [[Target]] = [
                 name: "HSMWorkerTests",
                 dependencies: [
                     "KeyTypes",
-                    "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion",
+                    "AuditChain", "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11",
+                    "ProductVersion",
                     "SecretMemory",
                     "StrictJSON", "TLSHandshake",
                     "WorkerProtocol", "TestSupport", "TokenForge", crypto, cryptoExtras,
@@ -456,7 +458,10 @@ let folders: [[Target]] = [
         [
             .testTarget(
                 name: "AuditChainTests",
-                dependencies: ["AuditChain", "Encodings", "Refusals", "StrictJSON", "TestSupport", crypto]),
+                dependencies: [
+                    "AuditChain", "Encodings", "KeyTypes", "Refusals", "StrictJSON", "TestSupport", crypto,
+                    cryptoExtras,
+                ]),
             .testTarget(
                 name: "AuditReportTests",
                 dependencies: [
@@ -474,7 +479,7 @@ let folders: [[Target]] = [
                     "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys", "OfflineLedger", "PaymentToken",
                     "PostgreSQLClient",
                     "PostgreSQLLedger", "Refusals", "SQLiteFiles", "SQLiteLedger",
-                    "WorkerProtocol", "TestSupport", crypto, grdb,
+                    "WorkerProtocol", "TestSupport", crypto, cryptoExtras, grdb,
                 ]),
             .testTarget(
                 name: "PaymentsTests",

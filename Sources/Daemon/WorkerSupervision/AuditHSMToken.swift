@@ -1,3 +1,4 @@
+package import KeyTypes
 package import WorkerProtocol
 
 /// The operations of one HSM token for the key-usage record: it signs audit checkpoints, and stores the newest of each
@@ -9,22 +10,28 @@ package import WorkerProtocol
 /// read-only, has no data objects, or lacks the mechanism). `keyNotFound`: the HSM token has no such audit key. All other
 /// kinds mean the same as for a decryption.
 package protocol AuditHSMToken: Sendable {
+    /// The configured name of the HSM token.
+    var name: String { get }
+
     /// Returns the audit keys that the HSM token shows. More than 1,024 are an error. A private key without its public key
     /// is left out.
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription]
 
-    /// Generates a key pair inside the HSM token: EC on P-256, sensitive, non-extractable, for signatures only. If a key
-    /// with this identifier exists, returns that key unchanged.
+    /// Generates a key pair inside the HSM token: EC on P-256, or RSA-2048 if the HSM token does not sign with EC;
+    /// sensitive, non-extractable, for signatures only. If a key with this identifier exists, returns that key unchanged.
     /// - Parameter identifier: CKA_ID, 16 bytes.
     func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription
 
-    /// Signs an audit checkpoint with ECDSA and SHA-256.
+    /// Signs an audit checkpoint.
     /// - Parameters:
     ///   - message: the value of the line's `checkpoint` member, at most 4096 bytes. The worker refuses a message that does
     ///     not begin with `{"node":`.
-    /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes. The worker has verified it with the HSM token's
-    ///   public key.
-    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8]
+    ///   - algorithm: the algorithm that the message names.
+    /// - Returns: the signature: ECDSA in DER (RFC 3279 §2.2.3), or RSA with the modulus's length. The worker has verified
+    ///   it with the HSM token's public key.
+    func signCheckpoint(
+        _ message: [UInt8], identifier: [UInt8], algorithm: AuditSignatureAlgorithm
+    ) async throws(WorkerFailure) -> [UInt8]
 
     /// Returns the audit checkpoint lines of all nodes that the HSM token stores, in no particular order. More than 1,024
     /// lines are an error. An interrupted ``rememberHead(_:node:)`` can leave several lines of one node. The caller must
@@ -53,9 +60,12 @@ extension HSMToken: AuditHSMToken {
         }
     }
 
-    package func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
-        try await call(.signCheckpoint(CheckpointSigning(identifier: identifier, message: message))) {
-            if case .signature(let der) = $0 { der } else { nil }
+    package func signCheckpoint(
+        _ message: [UInt8], identifier: [UInt8], algorithm: AuditSignatureAlgorithm
+    ) async throws(WorkerFailure) -> [UInt8] {
+        let signing = CheckpointSigning(identifier: identifier, message: message, algorithm: algorithm)
+        return try await call(.signCheckpoint(signing)) {
+            if case .signature(let signature) = $0 { signature } else { nil }
         }
     }
 

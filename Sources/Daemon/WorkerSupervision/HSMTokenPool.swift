@@ -19,8 +19,7 @@ package final class HSMTokenPool: Sendable {
     /// are thus chosen in turn.
     private let offset = Atomic<Int>(0)
 
-    /// - Parameter first: the configuration's first HSM token. It has the audit key, and remembers the last audit
-    ///   checkpoint.
+    /// - Parameter first: the configuration's first HSM token, which seals the record of a new ledger.
     package init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
         all = [first] + others

@@ -23,3 +23,33 @@ public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
     case b = "B"
     case c = "C"
 }
+
+/// The algorithms with which an audit key signs audit checkpoints. All hash with SHA-256.
+///
+/// The raw values are the names in RFC 8446 §4.2.3. They are part of the record's format: an audit checkpoint contains
+/// the name of its algorithm, unless that is ``ecdsaP256``.
+public enum AuditSignatureAlgorithm: String, Sendable, Equatable, CaseIterable {
+    /// ECDSA on P-256; the signature is DER (RFC 3279 §2.2.3).
+    case ecdsaP256 = "ecdsa_secp256r1_sha256"
+    /// RSASSA-PSS with RSA-2048, MGF1-SHA256 and a salt of 32 bytes (RFC 8017 §8.1).
+    case rsaPSS = "rsa_pss_rsae_sha256"
+    /// RSASSA-PKCS1-v1_5 with RSA-2048 (RFC 8017 §8.2).
+    case rsaPKCS1 = "rsa_pkcs1_sha256"
+
+    /// The algorithm's number as a TLS `SignatureScheme` (RFC 8446 §4.2.3), used in the worker's frames.
+    public var codePoint: UInt16 {
+        switch self {
+        case .ecdsaP256: 0x0403
+        case .rsaPSS: 0x0804
+        case .rsaPKCS1: 0x0401
+        }
+    }
+
+    public init?(codePoint: UInt16) {
+        guard let known = Self.allCases.first(where: { $0.codePoint == codePoint }) else { return nil }
+        self = known
+    }
+
+    /// The type of key that signs with this algorithm.
+    public var keyAlgorithm: KeyAlgorithm { self == .ecdsaP256 ? .ec : .rsa }
+}

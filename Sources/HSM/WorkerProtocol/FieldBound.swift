@@ -23,14 +23,14 @@ public enum FieldBound {
     static let subjectPublicKeyInfo = 1024
     /// An audit key's CKA_ID.
     static let auditKeyIdentifier = 16
-    /// An uncompressed P-256 point.
-    static let publicPoint = 65
+    /// An audit key's public half: a point on P-256 of 65 bytes, or an RSA-2048 SubjectPublicKeyInfo of 294.
+    static let auditPublicKey = 294
     /// A node's name.
     static let node = 64
     /// An audit checkpoint, in the signed form and as the line that the HSM token remembers.
     public static let checkpoint = 4096
-    /// ECDSA on P-256 in DER (RFC 3279 §2.2.3).
-    static let signature = 72
+    /// An audit checkpoint's signature: ECDSA on P-256 in DER has at most 72 bytes, RSA-2048 has 256.
+    static let signature = 256
     /// A CertificationRequestInfo, which contains a name, a public key and perhaps an extension.
     public static let requestInformation = 8 * 1024
     /// A TLS 1.2 transcript with both sides' certificate chains.

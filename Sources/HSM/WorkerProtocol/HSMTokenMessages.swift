@@ -68,7 +68,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 9
+    public static let current: UInt16 = 10
 }
 
 /// The HSM token that a worker has opened, and its capabilities.

@@ -190,7 +190,8 @@ public enum WorkerAnswer: Sendable, Equatable {
     case auditKeys([AuditKeyDescription])
     /// The audit key that was made, or existed.
     case auditKey(AuditKeyDescription)
-    /// An audit checkpoint's signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes.
+    /// An audit checkpoint's signature: ECDSA in DER (RFC 3279 §2.2.3), 8 to 72 bytes, or RSA with the modulus's
+    /// length.
     case signature([UInt8])
     /// Audit checkpoints' lines, 1 to 4096 bytes each, in the HSM token's order.
     case heads([[UInt8]])
@@ -248,8 +249,8 @@ extension WorkerAnswer {
             self = .failed(failure)
         case .auditKeys(let keys): self = .auditKeys(try coder.coded(keys, atMost: FieldBound.auditKeys))
         case .auditKey(let key): self = .auditKey(try coder.coded(key))
-        case .signature(let der):
-            self = .signature(try coder.coded(der, atMost: FieldBound.signature))
+        case .signature(let signature):
+            self = .signature(try coder.coded(signature, atMost: FieldBound.signature))
         case .heads(var lines):
             try coder.octetStrings(&lines, atMost: FieldBound.rememberedHeads, each: FieldBound.checkpoint)
             self = .heads(lines)

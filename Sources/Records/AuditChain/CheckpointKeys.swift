@@ -1,55 +1,118 @@
 internal import Crypto
+internal import CryptoExtras
 internal import Encodings
 internal import Foundation
+public import KeyTypes
 public import StrictJSON
 
-/// The public half of a key that signs checkpoints: ECDSA on P-256.
+/// The public half of a key that signs checkpoints: EC on P-256, or RSA-2048 with the public exponent 65537.
 public struct CheckpointKey: Sendable {
+    private enum Key: Sendable {
+        case p256(P256.Signing.PublicKey)
+        case rsa(_RSA.Signing.PublicKey)
+    }
+
     /// SHA-256 of ``subjectPublicKeyInfo``.
     public let keyId: AuditDigest
-    private let key: P256.Signing.PublicKey
+    /// The SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7): 91 bytes for EC, 294 for RSA.
+    public let subjectPublicKeyInfo: [UInt8]
+    private let key: Key
 
     /// Takes an uncompressed point (SEC 1 §2.3.3, 65 bytes), as PKCS#11's CKA_EC_POINT contains it. Returns nil if it
     /// is not on the curve.
     public init?(point: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(x963Representation: point) else { return nil }
-        self.init(key)
+        self.init(.p256(key), Array(key.derRepresentation))
     }
 
-    /// Reads one PEM block `PUBLIC KEY` (RFC 7468 §13). Returns nil if it contains anything but a point on P-256.
+    /// Reads the form in which workers report an audit key and ledgers store it: an uncompressed point on P-256, 65
+    /// bytes, or the SubjectPublicKeyInfo of an RSA key.
+    public init?(stored bytes: [UInt8]) {
+        if bytes.count == 65 {
+            self.init(point: bytes)
+        } else {
+            self.init(subjectPublicKeyInfo: bytes)
+            guard case .rsa = key else { return nil }
+        }
+    }
+
+    /// Reads one PEM block `PUBLIC KEY` (RFC 7468 §13). Returns nil if it contains any other key, or another encoding of
+    /// an RSA key than that of ``subjectPublicKeyInfo``.
     public init?(pem: String) {
-        guard let key = try? P256.Signing.PublicKey(pemRepresentation: pem) else { return nil }
-        self.init(key)
+        if let key = try? P256.Signing.PublicKey(pemRepresentation: pem) {
+            self.init(.p256(key), Array(key.derRepresentation))
+        } else if pem.contains("-----BEGIN PUBLIC KEY-----"),
+            let key = try? _RSA.Signing.PublicKey(pemRepresentation: pem)
+        {
+            self.init(subjectPublicKeyInfo: Array(key.derRepresentation))
+        } else {
+            return nil
+        }
     }
 
-    /// Reads a SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7). Returns nil for a key that is not on P-256, and for any
-    /// encoding other than that of ``subjectPublicKeyInfo``.
+    /// Reads a SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7). Returns nil for any other key, and for any encoding other
+    /// than that of ``subjectPublicKeyInfo``.
     public init?(subjectPublicKeyInfo: [UInt8]) {
-        guard let key = try? P256.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
-        self.init(key)
-        guard self.subjectPublicKeyInfo == subjectPublicKeyInfo else { return nil }
+        switch (try? SubjectPublicKeyInfo(der: subjectPublicKeyInfo))?.key {
+        case .ec(let point): self.init(point: point)
+        case .rsa(_, publicExponent: [1, 0, 1]):
+            guard let key = try? _RSA.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
+            self.init(.rsa(key), subjectPublicKeyInfo)
+        default: return nil
+        }
     }
 
-    private init(_ key: P256.Signing.PublicKey) {
+    private init(_ key: Key, _ subjectPublicKeyInfo: [UInt8]) {
         self.key = key
-        keyId = .of(key.derRepresentation)
+        self.subjectPublicKeyInfo = subjectPublicKeyInfo
+        keyId = .of(subjectPublicKeyInfo)
     }
-
-    /// The key's SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7), 91 bytes.
-    public var subjectPublicKeyInfo: [UInt8] { Array(key.derRepresentation) }
 
     /// One PEM block with a line feed at its end, as `audit public-key` prints it.
-    public var pem: String { key.pemRepresentation + "\n" }
+    public var pem: String {
+        switch key {
+        case .p256(let key): key.pemRepresentation + "\n"
+        case .rsa(let key): key.pemRepresentation + "\n"
+        }
+    }
+
+    /// The type of the key. Only signatures by algorithms of this type are valid under it.
+    public var keyAlgorithm: KeyAlgorithm {
+        switch key {
+        case .p256: .ec
+        case .rsa: .rsa
+        }
+    }
 
     /// Returns true if the checkpoint names this key's keyId and this key made its signature.
     public func verifies(_ signed: SignedCheckpoint) -> Bool {
-        signed.checkpoint.keyId == keyId && verifies(signed.signature, of: signed.checkpoint.signedBytes)
+        signed.checkpoint.keyId == keyId
+            && verifies(signed.signature, by: signed.checkpoint.algorithm, of: signed.checkpoint.signedBytes)
     }
 
-    /// Returns true if this key made the signature over the SHA-256 of `message`.
-    public func verifies(_ signature: CheckpointSignature, of message: [UInt8]) -> Bool {
-        guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: signature.der) else { return false }
-        return key.isValidSignature(signature, for: Data(message))
+    /// Returns true if this key made the signature over the SHA-256 of `message`. False if the algorithm does not belong
+    /// to the key's type.
+    public func verifies(
+        _ signature: CheckpointSignature, by algorithm: AuditSignatureAlgorithm, of message: [UInt8]
+    ) -> Bool {
+        switch (key, algorithm) {
+        case (.p256(let key), .ecdsaP256):
+            guard let parsed = try? P256.Signing.ECDSASignature(derRepresentation: signature.bytes) else {
+                return false
+            }
+            return key.isValidSignature(parsed, for: Data(message))
+        case (.rsa(let key), .rsaPSS): return Self.isValid(signature, of: message, key, .PSS)
+        case (.rsa(let key), .rsaPKCS1): return Self.isValid(signature, of: message, key, .insecurePKCS1v1_5)
+        case (.p256, .rsaPSS), (.p256, .rsaPKCS1), (.rsa, .ecdsaP256): return false
+        }
+    }
+
+    private static func isValid(
+        _ signature: CheckpointSignature, of message: [UInt8], _ key: _RSA.Signing.PublicKey,
+        _ padding: _RSA.Signing.Padding
+    ) -> Bool {
+        key.isValidSignature(
+            _RSA.Signing.RSASignature(rawRepresentation: signature.bytes), for: Data(message), padding: padding)
     }
 }
 
@@ -82,7 +145,7 @@ public struct CheckpointKeys: Sendable {
     }
 
     /// Reads all blocks `PUBLIC KEY` of a PEM text; any text around them is ignored. Returns nil if there is no block,
-    /// or if a block is not a public key on P-256.
+    /// or if a block is not a key of ``CheckpointKey``.
     public init?(pem text: String) {
         let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
         var keys: [CheckpointKey] = []

@@ -69,12 +69,16 @@ extension ChainReading {
 public struct StoredAuditKey: Sendable, Equatable {
     /// The key's CKA_ID in the HSM token, 16 bytes.
     public let identifier: [UInt8]
-    /// The uncompressed point (SEC 1 §2.3.3, 65 bytes); nil while the key is only planned.
+    /// The public half in the form of `CheckpointKey.init(stored:)`; nil while the key is only planned.
     public let publicKey: [UInt8]?
+    /// The configured name of the HSM token that has the key. Nil in ledgers of earlier versions, until the daemon has
+    /// found the key in an HSM token.
+    public let hsmToken: String?
 
-    public init(identifier: [UInt8], publicKey: [UInt8]?) {
+    public init(identifier: [UInt8], publicKey: [UInt8]?, hsmToken: String? = nil) {
         self.identifier = identifier
         self.publicKey = publicKey
+        self.hsmToken = hsmToken
     }
 }
 

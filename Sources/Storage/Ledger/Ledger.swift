@@ -206,14 +206,20 @@ public protocol Ledger: AuditTrail {
 
     /// Plans an audit key, durably when the call returns. Planning the same key again changes nothing.
     ///
-    /// - Parameter identifier: 16 bytes.
+    /// - Parameters:
+    ///   - identifier: 16 bytes.
+    ///   - hsmToken: the configured name of the HSM token that has the key, or will make it.
     /// - Throws: `auditKeyConflict` for any other size.
-    func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure)
+    func planAuditKey(identifier: [UInt8], in hsmToken: String?) async throws(LedgerFailure)
+
+    /// Stores the configured name of the HSM token in which a key was found: for keys of earlier versions, and after the
+    /// HSM token was given another name.
+    func update(auditKey identifier: [UInt8], foundIn hsmToken: String) async throws(LedgerFailure)
 
     /// Records the public key of a planned key.
     ///
     /// - Parameters:
-    ///   - publicKey: the uncompressed point on P-256, 65 bytes.
+    ///   - publicKey: the form of `CheckpointKey.init(stored:)`.
     ///   - record: the audit record, written in the same transaction. Nil to record nothing.
     /// - Returns: the record's sequence. Nil if `record` is nil. Also nil if the key was already confirmed with this
     ///   public key; nothing is then written.

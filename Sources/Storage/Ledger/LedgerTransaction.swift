@@ -187,21 +187,27 @@ extension LedgerTransaction {
         return overdue.count
     }
 
-    func planAuditKey(_ identifier: [UInt8], at now: Date) throws {
+    func planAuditKey(_ identifier: [UInt8], in hsmToken: String?, at now: Date) throws {
         guard identifier.count == 16 else { throw LedgerFailure.auditKeyConflict }
         guard try records.auditKey(identifier, self) == nil else { return }
         try run(
             """
-            INSERT INTO audit_key (node, ordinal, identifier, planned_at)
-            VALUES ($1, (SELECT coalesce(max(ordinal), 0) + 1 FROM audit_key WHERE node = $1), $2, $3)
-            """, [.text(node.name), .bytes(identifier), .time(now)])
+            INSERT INTO audit_key (node, ordinal, identifier, planned_at, hsm_token)
+            VALUES ($1, (SELECT coalesce(max(ordinal), 0) + 1 FROM audit_key WHERE node = $1), $2, $3, $4)
+            """, [.text(node.name), .bytes(identifier), .time(now), .text(hsmToken)])
+    }
+
+    func update(auditKey identifier: [UInt8], foundIn hsmToken: String) throws {
+        try run(
+            "UPDATE audit_key SET hsm_token = $1 WHERE node = $2 AND identifier = $3",
+            [.text(hsmToken), .text(node.name), .bytes(identifier)])
     }
 
     /// - Returns: the record's line. Nil if `record` is nil, or if the key is already confirmed.
     func confirmAuditKey(
         _ identifier: [UInt8], _ publicKey: [UInt8], recording record: AuditRecord?
     ) throws -> AuditLine? {
-        guard CheckpointKey(point: publicKey) != nil, let known = try records.auditKey(identifier, self) else {
+        guard CheckpointKey(stored: publicKey) != nil, let known = try records.auditKey(identifier, self) else {
             throw LedgerFailure.auditKeyConflict
         }
         if let confirmed = known.publicKey {

@@ -44,11 +44,11 @@ extension PostgreSQLLedger {
     public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey] {
         try await read { [node] queries in
             try queries.run(
-                "SELECT identifier, public_key, node FROM audit_key WHERE node <> $1 ORDER BY node, ordinal",
+                "SELECT identifier, public_key, hsm_token, node FROM audit_key WHERE node <> $1 ORDER BY node, ordinal",
                 [.text(node)]
             ).compactMap { row in
                 let key = try RecordStatements.auditKey(row)
-                return AuditNode(try row.text(2)).map { NodeAuditKey(node: $0, key: key) }
+                return AuditNode(try row.text(3)).map { NodeAuditKey(node: $0, key: key) }
             }
         }
     }

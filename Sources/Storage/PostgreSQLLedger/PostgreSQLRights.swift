@@ -24,7 +24,7 @@ extension PostgreSQLSchema {
                 ]),
             .update(table: "merchant_key", columns: ["state", "cut_off"]),
             .update(table: "claim", columns: ["repeats", "repeat_attempt", "repeated_at"]),
-            .update(table: "audit_key", columns: ["public_key"]),
+            .update(table: "audit_key", columns: ["public_key", "hsm_token"]),
             .update(table: "approval", columns: ["status", "decided_by", "decided_at"]),
         ]
         + [

@@ -8,7 +8,9 @@ package enum PostgreSQLTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing databases were made with them. If a later step replaces a function, only its last
     /// definition is kept (`prune_claims`, `limit_forgotten`).
-    static let steps = [version1, version2 + following + guards, version3, version4, version5, version6, version7]
+    static let steps = [
+        version1, version2 + following + guards, version3, version4, version5, version6, version7, version8,
+    ]
 
     /// The current version, which rises with every change of a table.
     static let version = steps.count

@@ -129,7 +129,7 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
 package enum SQLiteTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing files were made with them.
-    static let steps = [version1, version2, version3, version4, version5, version6]
+    static let steps = [version1, version2, version3, version4, version5, version6, version7]
 
     /// The current version, which rises with every change of a table.
     package static let version = steps.count
@@ -316,5 +316,28 @@ package enum SQLiteTables {
         // requests made by earlier versions.
         "ALTER TABLE approval ADD COLUMN requester_account TEXT",
         "ALTER TABLE approval ADD COLUMN requester_login_account TEXT",
+    ]
+
+    private static let version7 = [
+        // `public_key` may be an RSA key's SubjectPublicKeyInfo. `hsm_token` is the configured name of the HSM token that
+        // has the key. It is NULL for keys of earlier versions, until the daemon has found the key in an HSM token.
+        """
+        CREATE TABLE audit_key_of_any_type (
+            node       TEXT    NOT NULL,
+            ordinal    INTEGER NOT NULL CHECK (ordinal > 0),
+            identifier BLOB    NOT NULL CHECK (length(identifier) = 16),
+            public_key BLOB    CHECK (length(public_key) IN (65, 294)),
+            planned_at INTEGER NOT NULL,
+            hsm_token  TEXT,
+            PRIMARY KEY (node, ordinal),
+            UNIQUE (node, identifier)
+        ) STRICT
+        """,
+        """
+        INSERT INTO audit_key_of_any_type (node, ordinal, identifier, public_key, planned_at)
+        SELECT node, ordinal, identifier, public_key, planned_at FROM audit_key
+        """,
+        "DROP TABLE audit_key",
+        "ALTER TABLE audit_key_of_any_type RENAME TO audit_key",
     ]
 }

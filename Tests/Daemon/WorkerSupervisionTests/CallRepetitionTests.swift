@@ -275,7 +275,8 @@ import WorkerProtocol
 
     private static let recordCalls: [WorkerRequest] = [
         .listAuditKeys, .createAuditKey(identifier: Array(0..<16)),
-        .signCheckpoint(CheckpointSigning(identifier: Array(0..<16), message: Array("{}".utf8))), .listHeads,
+        .signCheckpoint(CheckpointSigning(identifier: Array(0..<16), message: Array("{}".utf8), algorithm: .ecdsaP256)),
+        .listHeads,
         .rememberHead(HeadToRemember(node: "n", line: [1])),
     ]
 

@@ -148,11 +148,11 @@ import WorkerProtocol
         let record: any AuditHSMToken = worker
         let identifier = Array(0..<16 as Range<UInt8>)
         let key = try await record.createAuditKey(identifier: identifier)
-        let publicKey = try P256.Signing.PublicKey(x963Representation: key.publicPoint)
+        let publicKey = try P256.Signing.PublicKey(x963Representation: key.publicKey)
         for number in 1...2 {
             let message = Array("{\"node\":\"backend-1\",\"sequence\":\(number)}".utf8)
             kill(try #require(worker.processIdentifier), SIGKILL)
-            let der = try await record.signCheckpoint(message, identifier: identifier)
+            let der = try await record.signCheckpoint(message, identifier: identifier, algorithm: key.algorithm)
             let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
             #expect(publicKey.isValidSignature(signature, for: message))
             try await record.rememberHead(message, node: "backend-1")

@@ -357,8 +357,11 @@ static CK_RV C_GenerateKeyPair_scripted(
     CK_ATTRIBUTE shortened_public[MOST_ATTRIBUTES], shortened_private[MOST_ATTRIBUTES];
     bool is_refused = (script_setting(SCRIPT_STORED_KEYS_ONLY) != 0 && is_session_object(changed, private_count))
         || refuses_template("C_GenerateKeyPair", changed, private_count);
+    CK_RV refusal = script_refuses("C_GenerateKeyPair", mechanism->mechanism) ? CKR_MECHANISM_INVALID
+                    : is_refused                                              ? CKR_TEMPLATE_INCONSISTENT
+                                                                              : CKR_OK;
     SCRIPTED(
-        "C_GenerateKeyPair", is_refused ? CKR_TEMPLATE_INCONSISTENT : real_module()->C_GenerateKeyPair(
+        "C_GenerateKeyPair", refusal != CKR_OK ? refusal : real_module()->C_GenerateKeyPair(
             session, mechanism, shorten_identifier(public_template, public_count, shortened_public), public_count,
             shorten_identifier(changed, private_count, shortened_private), private_count, public_key, private_key));
     return result;

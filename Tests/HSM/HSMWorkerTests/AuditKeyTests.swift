@@ -20,15 +20,15 @@ import WorkerProtocol
         #expect(try await worker.auditKeys().isEmpty)
         let key = try await worker.createAuditKey(identifier)
         #expect(key.identifier == identifier)
-        _ = try P256.Signing.PublicKey(x963Representation: key.publicPoint)
+        _ = try P256.Signing.PublicKey(x963Representation: key.publicKey)
         #expect(try await worker.createAuditKey(identifier) == key)
         #expect(try await worker.auditKeys() == [key])
         let later = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await later.createAuditKey(identifier) == key)
         let other = try await later.createAuditKey(identifier.reversed())
-        #expect(other.publicPoint != key.publicPoint)
-        let both = Set(try await later.auditKeys().map(\.publicPoint))
-        #expect(both == [key.publicPoint, other.publicPoint])
+        #expect(other.publicKey != key.publicKey)
+        let both = Set(try await later.auditKeys().map(\.publicKey))
+        #expect(both == [key.publicKey, other.publicKey])
     }
 
     @Test(
@@ -37,7 +37,7 @@ import WorkerProtocol
     func signs(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
-        let point = try await worker.createAuditKey(identifier).publicPoint
+        let point = try await worker.createAuditKey(identifier).publicKey
         let key = try P256.Signing.PublicKey(x963Representation: point)
         for worker in [worker, try await .serving(hsmToken)] {
             for _ in 0..<3 {
@@ -98,7 +98,7 @@ import WorkerProtocol
     func noMerchantKey(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
-        let point = try await worker.createAuditKey(identifier).publicPoint
+        let point = try await worker.createAuditKey(identifier).publicKey
         #expect(try await worker.keys().isEmpty)
         let publicKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
         let payment = try EncryptedPayment(ec: Array(publicKey.derRepresentation))
@@ -108,7 +108,7 @@ import WorkerProtocol
     @Test("lists an audit key that was disguised as a merchant key as inconsistent, and does not decrypt with it")
     func disguised() async throws {
         let hsmToken = try await TokenDirectory()
-        let point = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier).publicPoint
+        let point = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier).publicKey
         let publicKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
         let payment = try EncryptedPayment(ec: Array(publicKey.derRepresentation))
         for type in ["privkey", "pubkey"] {
@@ -133,7 +133,7 @@ import WorkerProtocol
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
         let second = try await worker.createAuditKey(identifier)
-        #expect(second.publicPoint != first.publicPoint)
+        #expect(second.publicKey != first.publicKey)
         #expect(try await worker.auditKeys() == [second])
         let listing = try await hsmToken.tool(["--list-objects", "--type", "pubkey"]).output
         #expect(listing.components(separatedBy: "Public Key Object").count == 2)
@@ -174,7 +174,7 @@ import WorkerProtocol
             try #require(result.status == 0, "\(result)")
         }
         let worker = try await WorkerUnderTest.serving(hsmToken)
-        #expect(try await worker.auditKeys().map(\.publicPoint) == [Array(otherKey.x963Representation)])
+        #expect(try await worker.auditKeys().map(\.publicKey) == [Array(otherKey.x963Representation)])
         let answer = try await worker.sign(checkpoint, identifier)
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")

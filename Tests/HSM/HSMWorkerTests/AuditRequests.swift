@@ -17,7 +17,8 @@ extension WorkerUnderTest {
     }
 
     func sign(_ message: [UInt8], _ identifier: [UInt8]) async throws -> WorkerAnswer {
-        try await call(.signCheckpoint(CheckpointSigning(identifier: identifier, message: message)))
+        try await call(
+            .signCheckpoint(CheckpointSigning(identifier: identifier, message: message, algorithm: .ecdsaP256)))
     }
 
     func remember(_ line: String, node: String) async throws -> WorkerAnswer {

@@ -48,7 +48,7 @@ import WorkerProtocol
         var session = try harness.softHSM.openSession()
         try plant(ForgeKey(generating: .p256), in: &session)
         #expect(try harness.hsmToken.auditKeys(in: &session).isEmpty)
-        let signing = CheckpointSigning(identifier: identifier, message: checkpoint)
+        let signing = CheckpointSigning(identifier: identifier, message: checkpoint, algorithm: .ecdsaP256)
         for failure in [
             failure { () throws(WorkerFailure) in try harness.hsmToken.createAuditKey(identifier, in: &session) },
             failure { () throws(WorkerFailure) in try harness.hsmToken.sign(signing, in: &session) },
@@ -71,7 +71,7 @@ import WorkerProtocol
         let keys = try harness.hsmToken.auditKeys(in: &session)
         #expect(keys.map(\.identifier) == [identifier])
         #expect(try harness.hsmToken.createAuditKey(identifier, in: &session) == keys.first)
-        let signing = CheckpointSigning(identifier: identifier, message: checkpoint)
+        let signing = CheckpointSigning(identifier: identifier, message: checkpoint, algorithm: .ecdsaP256)
         #expect(try !harness.hsmToken.sign(signing, in: &session).isEmpty)
     }
 }

@@ -131,7 +131,7 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try P256.Signing.PublicKey(
-            x963Representation: try await worker.createAuditKey(identifier).publicPoint)
+            x963Representation: try await worker.createAuditKey(identifier).publicKey)
         for value in ["0x60", "0x82"] {
             try hsmToken.play("fault C_SignInit nth=1 return=\(value)")
             guard case .signature(let der) = try await worker.sign(checkpoint, identifier) else {

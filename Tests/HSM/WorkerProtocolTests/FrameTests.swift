@@ -109,7 +109,8 @@ import WorkerProtocol
         func request(_ identifier: Int, _ node: Int, _ line: Int) -> [WorkerRequest] {
             [
                 .createAuditKey(identifier: octets(identifier)),
-                .signCheckpoint(CheckpointSigning(identifier: octets(identifier), message: octets(line))),
+                .signCheckpoint(
+                    CheckpointSigning(identifier: octets(identifier), message: octets(line), algorithm: .ecdsaP256)),
                 .rememberHead(
                     HeadToRemember(node: String(repeating: "n", count: node), line: octets(line))),
             ]
@@ -120,15 +121,15 @@ import WorkerProtocol
         {
             #expect(throws: FrameError.fieldTooLong) { try tooLong.encoded(identifier: 1) }
         }
-        let key = AuditKeyDescription(identifier: octets(16), publicPoint: octets(65))
+        let key = AuditKeyDescription(identifier: octets(16), publicKey: octets(294), algorithm: .ecdsaP256)
         func answers(_ keys: Int, _ signature: Int, _ heads: Int, _ line: Int) -> [WorkerAnswer] {
             [
                 .auditKeys(Array(repeating: key, count: keys)), .signature(octets(signature)),
                 .heads(Array(repeating: octets(line), count: heads)),
             ]
         }
-        for fitting in answers(1024, 72, 1024, 4096) { _ = try fitting.encoded(identifier: 1) }
-        for tooLong in answers(1025, 73, 1025, 1) + [answers(1, 1, 1, 4097)[2]] {
+        for fitting in answers(1024, 256, 1024, 4096) { _ = try fitting.encoded(identifier: 1) }
+        for tooLong in answers(1025, 257, 1025, 1) + [answers(1, 1, 1, 4097)[2]] {
             #expect(throws: FrameError.fieldTooLong) { try tooLong.encoded(identifier: 1) }
         }
     }

@@ -75,9 +75,9 @@ import WorkerProtocol
                 try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0x04, 0x00]))
             }
         }
-        // The lengths of a point, a signature and a line exceed their bounds by one byte.
+        // The lengths of a public key, a signature and a line exceed their bounds by one byte.
         for (type, fields): (UInt8, [UInt8]) in [
-            (71, [0, 0, 0, 0, 0, 0, 0, 66]), (72, [0, 0, 0, 73]), (73, [0, 1, 0, 0, 0x10, 1]),
+            (71, [0, 0, 0, 0, 0, 0, 1, 39]), (72, [0, 0, 1, 1]), (73, [0, 1, 0, 0, 0x10, 1]),
         ] {
             #expect(throws: FrameError.fieldTooLong) {
                 try WorkerAnswer(Frame(type: type, identifier: 1, fields: fields[...]))

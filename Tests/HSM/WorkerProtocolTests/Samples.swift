@@ -32,7 +32,8 @@ enum Samples {
         .probe,
         .listAuditKeys,
         .createAuditKey(identifier: octets(16, from: 21)),
-        .signCheckpoint(CheckpointSigning(identifier: octets(16, from: 22), message: octets(300, from: 23))),
+        .signCheckpoint(
+            CheckpointSigning(identifier: octets(16, from: 22), message: octets(300, from: 23), algorithm: .ecdsaP256)),
         .listHeads,
         .rememberHead(HeadToRemember(node: "backend-1", line: octets(420, from: 24))),
         .generateKey(KeyGeneration(merchantIdentifier: "merchant.com.example", algorithm: .rsa, use: .identity)),
@@ -88,10 +89,13 @@ enum Samples {
         .done,
         .auditKeys([]),
         .auditKeys([
-            AuditKeyDescription(identifier: octets(16, from: 31), publicPoint: octets(65, from: 4)),
-            AuditKeyDescription(identifier: [], publicPoint: []),
+            AuditKeyDescription(
+                identifier: octets(16, from: 31), publicKey: octets(65, from: 4), algorithm: .ecdsaP256),
+            AuditKeyDescription(identifier: [], publicKey: [], algorithm: .rsaPSS),
         ]),
-        .auditKey(AuditKeyDescription(identifier: octets(16, from: 33), publicPoint: octets(65, from: 4))),
+        .auditKey(
+            AuditKeyDescription(identifier: octets(16, from: 33), publicKey: octets(65, from: 4), algorithm: .ecdsaP256)
+        ),
         .signature(octets(72, from: 34)),
         .generatedKey(
             KeyDescription(

@@ -176,9 +176,11 @@ final class MemoryLedger: SingleNodeLedger {
 
     func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] { state.withLock { $0.auditKeys } }
 
-    func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {
-        state.withLock { $0.auditKeys = [StoredAuditKey(identifier: identifier, publicKey: nil)] }
+    func planAuditKey(identifier: [UInt8], in hsmToken: String?) async throws(LedgerFailure) {
+        state.withLock { $0.auditKeys = [StoredAuditKey(identifier: identifier, publicKey: nil, hsmToken: hsmToken)] }
     }
+
+    func update(auditKey identifier: [UInt8], foundIn hsmToken: String) async throws(LedgerFailure) {}
 
     func confirmAuditKey(
         identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?

@@ -17,7 +17,7 @@ struct ArchiveFixture: Sendable {
     init(engine: StorageEngine = .current) async throws {
         fixture = try await LedgerFixture(engine: engine)
         let identifier = [UInt8](repeating: 5, count: 16)
-        try await ledger.planAuditKey(identifier: identifier)
+        try await ledger.planAuditKey(identifier: identifier, in: "primary")
         try await ledger.confirmAuditKey(
             identifier: identifier, publicKey: Array(signer.key.publicKey.x963Representation), recording: nil)
         for number in 1...30 {

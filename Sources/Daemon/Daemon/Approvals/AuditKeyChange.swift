@@ -8,7 +8,7 @@ import WorkerProtocol
 import WorkerSupervision
 
 /// Replaces the key in the HSM token that signs the audit checkpoints. A second person must approve. The former key's
-/// signatures stay valid, so an auditor needs both public keys.
+/// signatures stay valid, so an auditor needs both public keys. The new key may be in another HSM token, which then seals.
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
@@ -19,9 +19,7 @@ struct AuditKeyChange: Sendable {
     }
 
     let ledger: any Ledger
-    let hsmToken: any AuditHSMToken
-    /// The configured name of the HSM token that holds the audit key.
-    let hsmTokenName: String
+    let sealing: SealingHSMToken
     let checkpoints: Checkpoints
     let gate: LedgerGate
     let rule: TwoPersonRule
@@ -33,29 +31,46 @@ struct AuditKeyChange: Sendable {
 
     /// Returns the digest that an approval covers. It contains the present audit key, so that the approval cannot be
     /// used to replace a later key.
-    static func parameters(from current: CheckpointKey) -> AuditDigest {
+    ///
+    /// - Parameter other: the name of another HSM token that is to seal; nil if the HSM token stays the same.
+    static func parameters(from current: CheckpointKey, to other: String?) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
+        if let other { parameters.add(other) }
         return parameters.digest
     }
 
+    /// - Parameter name: the HSM token that seals from then on; nil for the one that seals now.
     func change(
-        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
+        to name: String? = nil, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         try gate.admit()
-        let current = try await keys().current
+        let current = try await storedKeys().current
+        guard name == nil || sealing.all.contains(where: { $0.name == name }) else {
+            throw Refusal(.malformedRequest, "The configuration has no HSM token of that name.", details: "token")
+        }
+        let parameters = Self.parameters(from: current, to: name == sealing.name ? nil : name)
         guard !dryRun else { return .wouldChange(from: current) }
         guard rule.needsSecondPerson(caller) else {
             let next = try await carryOut(
-                Self.parameters(from: current), AdministrativeChange(at: clock.now(), records: []), reason: reason,
-                approval: nil, by: caller, draft: draft)
+                parameters, AdministrativeChange(at: clock.now(), records: []), reason: reason, approval: nil,
+                by: caller, draft: draft)
             return .changed(from: current, to: next)
         }
         return .pending(
             try await recorder.ask(
                 await rule.request(
-                    .auditKeyChange, parameters: Self.parameters(from: current), reason: reason, by: caller,
-                    at: clock.now()), by: caller, for: draft))
+                    .auditKeyChange, parameters: parameters, reason: reason, by: caller, at: clock.now()), by: caller,
+                for: draft))
+    }
+
+    /// Returns the HSM tokens that may seal next, by the parameters of the request for each.
+    func successors() async throws(Refusal) -> [AuditDigest: any AuditHSMToken] {
+        let current = try await storedKeys().current
+        let (all, sealing) = (sealing.all, sealing.name)
+        return Dictionary(
+            all.map { (Self.parameters(from: current, to: $0.name == sealing ? nil : $0.name), $0) }
+        ) { first, _ in first }
     }
 
     /// Carries out an approved change, in one transaction with the approval.
@@ -80,15 +95,15 @@ struct AuditKeyChange: Sendable {
     ) async throws(Refusal) -> CheckpointKey {
         await lock.acquire()
         defer { lock.release() }
-        let (current, planned) = try await keys()
-        guard Self.parameters(from: current) == parameters else {
-            throw ApprovalConflict.otherParameters.refusal
-        }
+        guard let hsmToken = try await successors()[parameters] else { throw ApprovalConflict.otherParameters.refusal }
+        let (current, unused) = try await storedKeys()
+        // A planned key without a name is from an earlier version.
+        let planned = unused.last { $0.hsmToken ?? sealing.name == hsmToken.name }?.identifier
         let next = try await hsmToken.makeAuditKey(
             planned ?? AuditKeyIdentifier.random(of: ledger.node), plannedIn: ledger)
         var announcement = recorder.auditRecord(of: draft, by: caller)
         announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)
-        announcement.hsmToken = AuditText(hsmTokenName)
+        announcement.hsmToken = AuditText(hsmToken.name)
         try await recorder.append(announcement)
         // The former key seals the announcement and all records before it.
         try await checkpoints.seal()
@@ -97,10 +112,15 @@ struct AuditKeyChange: Sendable {
         var auditRecord = recorder.auditRecord(of: draft, by: caller)
         auditRecord.event = .auditKeyChange(
             from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
-        auditRecord.hsmToken = AuditText(hsmTokenName)
+        auditRecord.hsmToken = AuditText(hsmToken.name)
         change.records.append(auditRecord)
-        change.auditKey = StoredAuditKey(identifier: next.identifier, publicKey: next.publicPoint)
+        change.auditKey = StoredAuditKey(
+            identifier: next.identifier, publicKey: next.publicKey, hsmToken: hsmToken.name)
         try await recorder.apply(change, for: draft)
+        if hsmToken.name != sealing.name {
+            sealing.use(hsmToken)
+            checkpoints.sealsInAnotherHSMToken()
+        }
         try await use(next)
         return next.checkpointKey
     }
@@ -118,12 +138,11 @@ struct AuditKeyChange: Sendable {
         }
     }
 
-    /// Returns the key in service, and the identifier of a key that was planned but never put into service. `planned`
-    /// is nil if there is no such key.
-    private func keys() async throws(Refusal) -> (current: CheckpointKey, planned: [UInt8]?) {
+    /// Returns the key in service, and the keys that were planned but never put into service.
+    private func storedKeys() async throws(Refusal) -> (current: CheckpointKey, unused: [StoredAuditKey]) {
         let stored = try await refusing(ledger: await ledger.auditKeys())
-        guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(point: point)
+        guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(stored: point)
         else { throw .defect }
-        return (key, stored.last { $0.publicKey == nil }?.identifier)
+        return (key, stored.filter { $0.publicKey == nil })
     }
 }

@@ -35,7 +35,7 @@ extension OperationParameters {
         case .rolledBack: add("rolled_back")
         case .forked: add("forked")
         case .changedUnderneath: add("found_beneath")
-        case .anotherHSMToken(let keyId):
+        case .anotherHSMToken(let keyId, _):
             add("another_hsm_token")
             add(keyId?.hex)
         }
@@ -89,7 +89,7 @@ extension LedgerDisagreement {
         case .forked(let remembered):
             "The ledger's record \(remembered.sequence) is not the one that the token remembers, so the ledger went on "
                 + "from an older copy or was changed. " + Self.meaningOfFirstVersion
-        case .anotherHSMToken(let keyId):
+        case .anotherHSMToken(let keyId, _):
             "The token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
                 + "this one; nothing is released before."

@@ -21,7 +21,7 @@ extension Configuration {
         listener.write(into: &values)
         log.write(into: &values)
         for (place, hsmToken) in hsmTokens.enumerated() {
-            // The order is recorded too, since the first HSM token holds the audit key.
+            // The order is recorded too, since the first HSM token seals the record of a new ledger.
             values.set("tokens.\(place + 1)", ConfigurationValue(hsmToken.name))
             hsmToken.write(into: &values)
         }

@@ -1,5 +1,6 @@
 import AuditChain
 import Encodings
+import KeyTypes
 import Ledger
 import Refusals
 import WorkerProtocol
@@ -9,21 +10,28 @@ import WorkerSupervision
 struct AuditSigningKey: Sendable {
     /// The key's CKA_ID, 16 bytes.
     let identifier: [UInt8]
-    /// The public half of the key as an uncompressed point (ANSI X9.63), 65 bytes.
-    let publicPoint: [UInt8]
+    /// The public half as the ledger stores it (`CheckpointKey.init(stored:)`).
+    let publicKey: [UInt8]
     let checkpointKey: CheckpointKey
+    /// The algorithm with which the HSM token signs with this key.
+    let algorithm: AuditSignatureAlgorithm
 
-    /// Creates the key from the HSM token's description; nil if the public point is not on P-256.
+    /// Creates the key from the HSM token's description; nil if that has no public key of an audit key, or an algorithm
+    /// that does not belong to the key's type.
     init?(_ description: AuditKeyDescription) {
-        guard let key = CheckpointKey(point: description.publicPoint) else { return nil }
+        guard let key = CheckpointKey(stored: description.publicKey),
+            key.keyAlgorithm == description.algorithm.keyAlgorithm
+        else { return nil }
         identifier = description.identifier
-        publicPoint = description.publicPoint
+        publicKey = description.publicKey
         checkpointKey = key
+        algorithm = description.algorithm
     }
 
     func sign(_ message: [UInt8], in hsmToken: any AuditHSMToken) async throws(Refusal) -> CheckpointSignature {
-        let der = try await refusing(record: await hsmToken.signCheckpoint(message, identifier: identifier))
-        guard let signature = CheckpointSignature(der: der) else { throw .defect }
+        let bytes = try await refusing(
+            record: await hsmToken.signCheckpoint(message, identifier: identifier, algorithm: algorithm))
+        guard let signature = CheckpointSignature(bytes, by: algorithm) else { throw .defect }
         return signature
     }
 
@@ -35,7 +43,7 @@ struct AuditSigningKey: Sendable {
         let challenge = Hexadecimal.encode(Release.randomIdentifier())
         // An audit checkpoint has a node name and a sequence, so this message cannot be mistaken for one.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
-        return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)
+        return checkpointKey.verifies(try await sign(message, in: hsmToken), by: algorithm, of: message)
     }
 }
 
@@ -66,7 +74,7 @@ extension AuditHSMToken {
     func makeAuditKey(
         _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {
-        try await refusing(ledger: await ledger.planAuditKey(identifier: identifier))
+        try await refusing(ledger: await ledger.planAuditKey(identifier: identifier, in: name))
         let made = try await refusing(record: await createAuditKey(identifier: identifier))
         guard let key = AuditSigningKey(made) else { throw .defect }
         guard try await key.isProven(by: self) else {

@@ -30,7 +30,6 @@ final class Checkpoints: CheckpointSealing {
 
     private let ledger: any Ledger
     private let hsmToken: any AuditHSMToken
-    private let hsmTokenName: String
     private let clock: WallClock
     private let logger: Logger
     private let unsealed: UnsealedRecords
@@ -44,13 +43,12 @@ final class Checkpoints: CheckpointSealing {
     ///     next worker.
     ///   - check: the check of the record that runs before an audit checkpoint that is due.
     init(
-        ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String,
+        ledger: any Ledger, hsmToken: any AuditHSMToken,
         unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
         patience: Duration = .seconds(30), check: RecordCheck? = nil, logger: Logger
     ) {
         self.ledger = ledger
         self.hsmToken = hsmToken
-        self.hsmTokenName = hsmTokenName
         self.clock = clock
         self.logger = logger
         self.unsealed = unsealed
@@ -72,6 +70,9 @@ final class Checkpoints: CheckpointSealing {
 
     /// Notes that the HSM token already has a head, so it is able to store heads.
     func foundHead() { state.withLock { $0.memory.hasRemembered = true } }
+
+    /// Forgets what the former HSM token could remember, after another one was chosen to seal.
+    func sealsInAnotherHSMToken() { state.withLock { $0.memory = HSMTokenMemory() } }
 
     /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
     func stopSealing() { state.withLock { $0.key = nil } }
@@ -164,9 +165,9 @@ final class Checkpoints: CheckpointSealing {
             if !isRemembered { try await remember(newest) }
             return newest
         }
-        guard let checkpoint = head.checkpoint(at: AuditTime(clock.now()), keyId: key.checkpointKey.keyId) else {
-            return nil
-        }
+        let checkpoint = head.checkpoint(
+            at: AuditTime(clock.now()), keyId: key.checkpointKey.keyId, algorithm: key.algorithm)
+        guard let checkpoint else { return nil }
         let signed = try await checkpoint.signed { message throws(Refusal) in
             try await key.sign(message, in: hsmToken)
         }
@@ -200,7 +201,7 @@ final class Checkpoints: CheckpointSealing {
                     ledger.note(
                         AuditRecord(
                             time: AuditTime(clock.now()), event: .headMemoryLost(loss),
-                            hsmToken: AuditText(hsmTokenName)))
+                            hsmToken: AuditText(hsmToken.name)))
                 }
                 if isNew {
                     logger.warning(
@@ -220,7 +221,7 @@ final class Checkpoints: CheckpointSealing {
     /// Returns the public halves of all keys that have signed this ledger's audit checkpoints.
     func keys() async throws(Refusal) -> [CheckpointKey] {
         try await refusing(ledger: await ledger.auditKeys()).compactMap { stored in
-            stored.publicKey.flatMap(CheckpointKey.init(point:))
+            stored.publicKey.flatMap(CheckpointKey.init(stored:))
         }
     }
 

@@ -44,7 +44,7 @@ struct LedgerEvidence: Sendable {
         }
         hsmTokenKeys = own
         let inHSMToken = own.map(\.checkpointKey)
-        let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(stored:)) }
         remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inHSMToken + inLedger))
         let hsmKeys = CheckpointKeys(inHSMToken)
         rememberedByHSMToken =
@@ -57,11 +57,15 @@ struct LedgerEvidence: Sendable {
     /// The audit key that the ledger last put into service, if the HSM token has it.
     var signingKey: AuditSigningKey? {
         guard let stored else { return nil }
-        return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
+        return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicKey == stored.publicKey }
     }
 
+    /// The configured name of the HSM token that has the audit key that the ledger last put into service; nil if the ledger
+    /// does not know it.
+    var sealingHSMToken: String? { stored?.hsmToken }
+
     /// The keyId of the audit key that the ledger last put into service.
-    var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(point:))?.keyId }
+    var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(stored:))?.keyId }
 
     /// The audit key of a ledger that was lost: the key that signed the remembered audit checkpoint. If no audit
     /// checkpoint is remembered, the only audit key in the HSM token; nil if there are several.
@@ -83,8 +87,9 @@ enum LedgerDisagreement: Sendable, Equatable {
     /// The ledger has a different record at the sequence that the HSM token remembers: it continued from an older copy, or
     /// was rewritten.
     case forked(remembered: Checkpoint)
-    /// The HSM token does not have the key that seals this ledger's record.
-    case anotherHSMToken(keyId: AuditDigest?)
+    /// The HSM token does not have the key that seals this ledger's record. `sealing` is the name of the HSM token that
+    /// has it, according to the ledger; nil if it is unknown, or is the name of the one that was compared.
+    case anotherHSMToken(keyId: AuditDigest?, sealing: String? = nil)
     /// The database became older while this daemon, or its predecessor, was writing to it. Or the SQLite file is marked as
     /// a backup, or as restored from one.
     case changedUnderneath(LedgerHold.Finding)
@@ -129,10 +134,14 @@ enum LedgerDisagreement: Sendable, Equatable {
         case .forked(let remembered):
             "The ledger's record \(remembered.sequence) is not the one that the HSM token remembers, so the ledger "
                 + "continued from an older copy or was changed. " + Self.whatItMeans
-        case .anotherHSMToken(let keyId):
+        case .anotherHSMToken(let keyId, let sealing):
             "The HSM token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that HSM token back, or the ledger that belongs "
                 + "to this one; until then nothing is released."
+                + (sealing.map {
+                    " According to the ledger, that HSM token was configured under the name \"\($0)\", which the "
+                        + "configuration does not have."
+                } ?? "")
         case .changedUnderneath(let finding) where finding.kind == .restored:
             "The ledger is a backup, or was restored from one, and ends with record \(finding.ledgerSequence). It "
                 + "has not been accepted. "

@@ -22,8 +22,6 @@ final class LedgerGate: Sendable {
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// The configured name of the HSM token that holds the audit key.
-    private let hsmTokenName: String
     let checkpoints: Checkpoints
     let clock: WallClock
     let logger: Logger
@@ -39,12 +37,11 @@ final class LedgerGate: Sendable {
 
     /// - Parameter widestWindow: a function that returns the widest signing-time window in force; nil while one is off.
     init(
-        ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String, checkpoints: Checkpoints,
-        clock: WallClock, logger: Logger, widestWindow: @escaping @Sendable () -> Duration?
+        ledger: any Ledger, hsmToken: any AuditHSMToken, checkpoints: Checkpoints, clock: WallClock, logger: Logger,
+        widestWindow: @escaping @Sendable () -> Duration?
     ) {
         self.ledger = ledger
         self.widestWindow = widestWindow
-        self.hsmTokenName = hsmTokenName
         self.hsmToken = hsmToken
         self.checkpoints = checkpoints
         self.clock = clock
@@ -57,7 +54,7 @@ final class LedgerGate: Sendable {
     /// The sentence that explains the position `waiting`, with the last failure of a comparison.
     var waitingReason: String {
         let failure = lastFailure.withLock { $0 }
-        return "The ledger has yet to be compared with the HSM token that remembers its end."
+        return "The ledger has yet to be compared with the HSM token \(hsmToken.name), which seals its record."
             + (failure.map { " The last comparison failed: \($0)" } ?? "")
     }
 
@@ -71,7 +68,8 @@ final class LedgerGate: Sendable {
         case .waiting:
             throw Refusal(
                 .ledgerUnavailable,
-                "The ledger has not been compared with the HSM token yet, so nothing is released; try again shortly.")
+                "The ledger has not been compared yet with the HSM token \(hsmToken.name), which seals its record, so "
+                    + "nothing is released; try again shortly.")
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
@@ -157,7 +155,7 @@ final class LedgerGate: Sendable {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         if evidence.hsmTokenRemembersSomething { checkpoints.foundHead() }
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
-        guard try await signing.isProven(by: hsmToken) else { return .anotherHSMToken(keyId: evidence.storedKeyId) }
+        guard try await signing.isProven(by: hsmToken) else { return anotherHSMToken(evidence) }
         guard let remembered = evidence.remembered else {
             // Either the daemon ended before the first head was stored, or a user with the PIN removed the head.
             logger.warning("the HSM token remembers no end of this ledger's record; storing the present one in it")
@@ -183,7 +181,15 @@ final class LedgerGate: Sendable {
         }
     }
 
+    private func anotherHSMToken(_ evidence: LedgerEvidence) -> LedgerDisagreement {
+        let sealing = evidence.sealingHSMToken
+        return .anotherHSMToken(keyId: evidence.storedKeyId, sealing: sealing == hsmToken.name ? nil : sealing)
+    }
+
     private func serve(_ key: AuditSigningKey, _ evidence: LedgerEvidence) async throws(Refusal) {
+        if evidence.sealingHSMToken != hsmToken.name {
+            try await refusing(ledger: await ledger.update(auditKey: key.identifier, foundIn: hsmToken.name))
+        }
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: evidence.head)
         try await checkpoints.sealWithLongWait()
@@ -193,7 +199,7 @@ final class LedgerGate: Sendable {
     /// that there was another ledger.
     private func begin(_ evidence: LedgerEvidence, serves: Bool) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
-            return .anotherHSMToken(keyId: evidence.storedKeyId)
+            return anotherHSMToken(evidence)
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
@@ -226,11 +232,11 @@ final class LedgerGate: Sendable {
 
     func confirm(_ key: AuditSigningKey) async throws(LedgerFailure) {
         try await ledger.confirmAuditKey(
-            identifier: key.identifier, publicKey: key.publicPoint,
+            identifier: key.identifier, publicKey: key.publicKey,
             recording: AuditRecord(
                 time: AuditTime(clock.now()),
                 event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
-                hsmToken: AuditText(hsmTokenName)))
+                hsmToken: AuditText(hsmToken.name)))
     }
 }
 

@@ -55,7 +55,7 @@ actor OtherNodesAuditKeys {
     private func take(_ seen: [NodeAuditKey]) async throws(LedgerFailure) {
         if recorded == nil { recorded = try await recall() }
         let keys = Dictionary(grouping: seen, by: \.node).mapValues { rows in
-            rows.compactMap { $0.key.publicKey.flatMap(CheckpointKey.init(point:)) }
+            rows.compactMap { $0.key.publicKey.flatMap(CheckpointKey.init(stored:)) }
         }
         var warnings: [String] = []
         for (node, keys) in keys.sorted(by: { $0.key < $1.key }) {

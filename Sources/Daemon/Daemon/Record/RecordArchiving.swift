@@ -97,7 +97,7 @@ final class RecordArchiving: Sendable {
         do {
             guard let end = try await draft.write(pages, first: first, olderThan: cutOff) else { return false }
             let keys = CheckpointKeys(
-                try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) })
+                try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(stored:)) })
             let archive = try await draft.verify(from: first, to: end, of: node, keys: keys)
             try await draft.publish(archive, as: archive.fileName(of: node))
             try await auditKeysOfOthers.carryForward()

@@ -168,7 +168,7 @@ final class RecordCheck: Sendable {
     }
 
     private func progress(upTo head: ChainHead) async throws(LedgerFailure) -> Progress {
-        let keys = try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        let keys = try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(stored:)) }
         let keyIds = keys.map(\.keyId)
         let (known, anchor) = state.withLock { ($0.progress, $0.anchor) }
         if let known, known.keyIds == keyIds { return known }

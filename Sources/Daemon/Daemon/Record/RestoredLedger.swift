@@ -166,8 +166,8 @@ extension LedgerGate {
     /// next seal on. If the daemon starts again before that seal, the acceptance must be repeated.
     private func serve(_ signing: AuditSigningKey) async throws(Refusal) {
         let known = try await refusing(ledger: await ledger.auditKeys())
-        if !known.contains(where: { $0.identifier == signing.identifier && $0.publicKey == signing.publicPoint }) {
-            try await refusing(ledger: await ledger.planAuditKey(identifier: signing.identifier))
+        if !known.contains(where: { $0.identifier == signing.identifier && $0.publicKey == signing.publicKey }) {
+            try await refusing(ledger: await ledger.planAuditKey(identifier: signing.identifier, in: hsmToken.name))
             try await refusing(ledger: await confirm(signing))
         }
         checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))

@@ -13,8 +13,17 @@ struct ApprovalRoutes: Sendable {
 
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let now = clock.now()
-        return try await .json(
-            ListAnswer(items: decisions.pending().map { summary($0, now: now) }, next: nil))
+        let pending = try await decisions.pending()
+        // Other HSM tokens are shown only if the ledger's keys can be read. The list is of use without them.
+        let hasKeyChange = pending.contains { $0.operation == .auditKeyChange }
+        let successors = hasKeyChange ? try? await decisions.auditKey.successors() : nil
+        return try .json(
+            ListAnswer(
+                items: pending.map { approval in
+                    var summary = summary(approval, now: now)
+                    if approval.operation == .auditKeyChange { summary.token = successors?[approval.parameters]?.name }
+                    return summary
+                }, next: nil))
     }
 
     func decide(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {

@@ -110,7 +110,7 @@ struct AuditRoutes: Sendable {
                     chain.isOwn
                     ? own
                     : stored.filter { $0.node == chain.node }.compactMap {
-                        $0.key.publicKey.flatMap(CheckpointKey.init(point:))
+                        $0.key.publicKey.flatMap(CheckpointKey.init(stored:))
                     }
                 found.append(try await Self.describe(chain, keys))
             }
@@ -211,9 +211,9 @@ struct AuditKeyRoute: Sendable {
     let keyChange: AuditKeyChange
 
     func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let body = try ReasonRequest(parsing: request.body)
+        let body = try AuditKeyChangeRequest(parsing: request.body)
         let outcome = try await keyChange.change(
-            reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
+            to: body.token, reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
             draft: request.draft)
         return switch outcome {
         case .changed(let from, let to):

@@ -18,6 +18,7 @@ import WorkerSupervision
 struct MonitoringRoutes: Sendable {
     let readiness: Readiness
     let hsmTokens: HSMTokenPool
+    let sealing: SealingHSMToken
     let index: KeyIndex
     let ledger: any Ledger
     let ledgerClock: LedgerClock
@@ -174,7 +175,8 @@ struct MonitoringRoutes: Sendable {
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
                     lastSequence: head?.sequence, archivedSequence: (try? await ledger.lastArchive())??.last,
                     sealedSequence: sealed?.checkpoint.sequence,
-                    sealedAt: sealed.map(\.checkpoint.time.date),
+                    sealedAt: sealed.map(\.checkpoint.time.date), sealingToken: sealing.name,
+                    sealingAlgorithm: sealed?.checkpoint.algorithm.rawValue,
                     server: server.map(LedgerServerStatus.init), lease: ledger.lease.map(NodeLeaseAnswer.init),
                     nodes: server?.nodes.map(LedgerNodeStatus.init)),
                 trust: TrustStatus(

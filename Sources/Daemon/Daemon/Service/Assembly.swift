@@ -13,6 +13,7 @@ import WorkerSupervision
 /// Creates the parts of the daemon from a configuration, and connects them. Only this file names all concrete types.
 struct Assembly: Sendable {
     let hsmTokens: HSMTokenPool
+    let sealing: SealingHSMToken
     let ledger: any Ledger
     let gate: LedgerGate
     let opening: FirstOpening
@@ -92,8 +93,10 @@ struct Assembly: Sendable {
         let index = KeyIndex()
         let catalogue = KeyCatalogue(
             index: index, ledger: ledger, hsmTokens: configuration.hsmTokens.map(\.name), clock: clock, logger: logger)
+        let auditKeys: [StoredAuditKey]
         do throws(LedgerFailure) {
             try await catalogue.recall()
+            auditKeys = try await ledger.auditKeys()
         } catch {
             throw StartFailure(.tryAgainLater, error.description)
         }
@@ -114,14 +117,14 @@ struct Assembly: Sendable {
         let hsmTokens = hsmTokens(
             configuration.hsmTokens, running: executable, catalogue: catalogue, lifeRecords: lifeRecords,
             instruments: instruments, logger: logger)
+        let sealing = SealingHSMToken(among: hsmTokens.all, keys: auditKeys)
 
         let recordCheck = RecordCheck(ledger: ledger, logger: logger)
         let checkpoints = Checkpoints(
-            ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, unsealed: unsealed,
-            clock: clock, check: recordCheck, logger: logger)
+            ledger: ledger, hsmToken: sealing, unsealed: unsealed, clock: clock, check: recordCheck, logger: logger)
         let gate = LedgerGate(
-            ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
-            clock: clock, logger: logger, widestWindow: { live.widestWindow })
+            ledger: ledger, hsmToken: sealing, checkpoints: checkpoints, clock: clock, logger: logger,
+            widestWindow: { live.widestWindow })
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let arrivals = RefusedPaymentTokenCounts()
@@ -145,8 +148,7 @@ struct Assembly: Sendable {
             catalogue: catalogue, hsmTokens: hsmTokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
         let rotations = KeyRotations(administration: administration, arrivals: arrivals)
         let auditKey = AuditKeyChange(
-            ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
-            gate: gate,
+            ledger: ledger, sealing: sealing, checkpoints: checkpoints, gate: gate,
             rule: rule, recorder: recorder, clock: clock, logger: logger)
         let clockAcceptance = ClockAcceptance(
             ledgerClock: ledgerClock, gate: gate, rule: rule, recorder: recorder, logger: logger)
@@ -163,7 +165,7 @@ struct Assembly: Sendable {
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
             sessions: TLSRoutes(signer: signer),
             monitoring: MonitoringRoutes(
-                readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
+                readiness: readiness, hsmTokens: hsmTokens, sealing: sealing, index: index, ledger: ledger,
                 ledgerClock: ledgerClock, recordCheck: recordCheck,
                 archiving: archiving, headAge: headAge,
                 live: live, instruments: instruments, programs: lifeRecords.programs,
@@ -190,8 +192,8 @@ struct Assembly: Sendable {
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
             auditKeys: auditKeysOfOthers, faults: faults)
         return Assembly(
-            hsmTokens: hsmTokens, ledger: ledger, gate: gate, opening: opening, checkpoints: checkpoints,
-            recordCheck: recordCheck, archiving: archiving,
+            hsmTokens: hsmTokens, sealing: sealing, ledger: ledger, gate: gate, opening: opening,
+            checkpoints: checkpoints, recordCheck: recordCheck, archiving: archiving,
             lifeRecords: lifeRecords,
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,

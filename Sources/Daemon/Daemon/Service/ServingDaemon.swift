@@ -53,13 +53,15 @@ struct ServingDaemon: ServingProgram {
             throw error
         }
         await assembly.hsmTokens.start()
-        let first = assembly.hsmTokens.first
+        let sealing =
+            assembly.hsmTokens.all.first { $0.name == assembly.sealing.name } ?? assembly.hsmTokens.first
         let opening = assembly.opening.start { [hsmTokens = assembly.hsmTokens, gate = assembly.gate] in
-            // Requests wait until no HSM token is starting, and the ledger has been compared with the first HSM token. They
-            // do not wait for the comparison if that HSM token is unavailable.
-            hsmTokens.all.allSatisfy { $0.condition != .starting } && (gate.position != .waiting || !first.isServing)
+            // Requests wait until no HSM token is starting, and the ledger has been compared with the HSM token that seals.
+            // They do not wait for the comparison if that HSM token is unavailable.
+            hsmTokens.all.allSatisfy { $0.condition != .starting }
+                && (gate.position != .waiting || !sealing.isServing)
         }
-        let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
+        let comparing = assembly.gate.start(openings: sealing.openings) { sealing.isServing }
         let logger = start.logger
         let daemon = ServingDaemon(
             parts: assembly, listener: listener, awaitsRestore: awaitsRestore, sealing: assembly.checkpoints.start(),

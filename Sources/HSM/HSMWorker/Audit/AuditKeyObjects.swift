@@ -1,4 +1,5 @@
 import Encodings
+import KeyTypes
 import PKCS11
 import Synchronization
 import WorkerProtocol
@@ -17,8 +18,10 @@ struct AuditKeyObjects: Sendable {
 
     /// The templates for both halves. The private key may sign. If the profile forbids uses by name, the templates set
     /// every other use to false, because some HSM tokens allow a use that a template omits.
-    func templates(_ profile: KeyProfile = KeyProfile()) -> (publicKey: Template, privateKey: Template) {
-        let publicKey = common(false) + [.ecParameters(EllipticCurve.p256Parameters)]
+    func templates(
+        _ algorithm: KeyAlgorithm = .ec, _ profile: KeyProfile = KeyProfile()
+    ) -> (publicKey: Template, privateKey: Template) {
+        let publicKey = common(false) + algorithm.generation.parameters
         let privateKey = common(true) + [.sensitive(true), .extractable(false), .sign(true)]
         guard profile.forbidsByName else { return (Template(publicKey), Template(privateKey)) }
         return (
@@ -40,8 +43,14 @@ struct AuditKeyObjects: Sendable {
 /// An audit key that passed its checks, so that it may sign.
 struct AuditKeyEntry: Sendable {
     let privateKey: ObjectHandle
-    /// The public key: an uncompressed point on P-256, 65 bytes.
-    let publicPoint: [UInt8]
+    let publicKey: SubjectPublicKeyInfo
+}
+
+extension SubjectPublicKeyInfo {
+    /// The form of an audit key's public half in a worker's answer.
+    var auditPublicKey: [UInt8] {
+        if case .ec(let point) = key { point } else { der }
+    }
 }
 
 /// Objects that an earlier call found, so that the next call needs no search. SoftHSM reads every object for one
@@ -62,9 +71,10 @@ extension Session {
         let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
         var identifiers: [[UInt8]] = []
         for object in try findObjects(matching: search) {
-            let values = try attributes([.keyType, .identifier, .ecParameters], of: object)
+            let values = try attributes([.identifier] + AttributeValues.ofCompleteKey, of: object)
             if let identifier = values.bytes(.identifier), values.isAuditKey(labelled: AuditKeyObjects.label),
-                values.isOnP256, !identifiers.contains(identifier), try auditKeyFault(object) == nil
+                let algorithm = values.completeKeyAlgorithm, !identifiers.contains(identifier),
+                try auditKeyFault(object, algorithm) == nil
             {
                 identifiers.append(identifier)
             }
@@ -72,18 +82,28 @@ extension Session {
         return identifiers
     }
 
-    /// Returns those of the private keys that are stored in full. SoftHSM stores a key's label and CKA_ID before its
-    /// curve and its numbers, so an interruption can leave a key without a curve and numbers.
-    mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
-        var complete: [ObjectHandle] = []
-        for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
+    /// Returns those of the private keys that are stored in full, with their types. SoftHSM stores a key's label and
+    /// CKA_ID before its curve and its numbers, so an interruption can leave a key without a curve and numbers.
+    mutating func completeKeys(
+        _ privateKeys: [ObjectHandle]
+    ) throws(CallError) -> [(object: ObjectHandle, algorithm: KeyAlgorithm)] {
+        var complete: [(ObjectHandle, KeyAlgorithm)] = []
+        for object in privateKeys {
+            if let algorithm = try attributes(AttributeValues.ofCompleteKey, of: object).completeKeyAlgorithm {
+                complete.append((object, algorithm))
+            }
+        }
         return complete
     }
 
-    /// The point of an audit key's public key object; nil if the HSM token shows no such object on P-256.
-    mutating func auditPublicPoint(_ objects: AuditKeyObjects) throws(CallError) -> [UInt8]? {
+    /// An audit key's public key object; nil if the HSM token shows no such object of this type.
+    /// - Parameter algorithm: the type of the private key; nil for any type.
+    mutating func auditPublicKey(
+        _ objects: AuditKeyObjects, _ algorithm: KeyAlgorithm? = nil
+    ) throws(CallError) -> SubjectPublicKeyInfo? {
         for object in try findObjects(matching: objects.publicKeys) {
-            if case .ec(let point)? = try publicKey(object, .ec)?.key { return point }
+            let type: KeyAlgorithm = try attributes([.keyType], of: object).keyType == .rsa ? .rsa : .ec
+            if algorithm ?? type == type, let key = try publicKey(object, type) { return key }
         }
         return nil
     }
@@ -94,7 +114,7 @@ extension Session {
     /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL report the key's origin (PKCS#11 v2.40 §4.9, table
     /// 32). The first two are false for every imported key, whatever the template says. NSS softokn does not set
     /// CKA_LOCAL on pairs that it generates, and accepts it from a template, so there it proves nothing.
-    mutating func auditKeyFault(_ object: ObjectHandle) throws(CallError) -> String? {
+    mutating func auditKeyFault(_ object: ObjectHandle, _ algorithm: KeyAlgorithm) throws(CallError) -> String? {
         let values = try attributes(
             [
                 .sensitive, .extractable, .local, .alwaysSensitive, .neverExtractable, .sign, .derive, .decrypt,
@@ -107,7 +127,7 @@ extension Session {
             return "was imported into the HSM token, or was readable at some time (CKA_ALWAYS_SENSITIVE and "
                 + "CKA_NEVER_EXTRACTABLE must be true)"
         }
-        if values.flag(.local) != true, try marksItsOwnKeys() {
+        if values.flag(.local) != true, try marksItsOwnKeys(algorithm) {
             return "was not made in the HSM token (CKA_LOCAL is not true)"
         }
         guard values.flag(.sign) == true, values.flag(.derive) != true, values.flag(.decrypt) != true,
@@ -117,10 +137,11 @@ extension Session {
     }
 
     /// Generates a session key pair for a trial, and returns true if the HSM token sets CKA_LOCAL on its private key.
-    private mutating func marksItsOwnKeys() throws(CallError) -> Bool {
+    private mutating func marksItsOwnKeys(_ algorithm: KeyAlgorithm) throws(CallError) -> Bool {
+        let (mechanism, parameters) = algorithm.generation
         let pair = try generateKeyPair(
-            .ecKeyPairGeneration,
-            publicKey: [.token(false), .private(false), .ecParameters(EllipticCurve.p256Parameters), .verify(true)],
+            mechanism,
+            publicKey: Template([.token(false), .private(false), .verify(true)] + parameters),
             privateKey: [.token(false), .private(true), .sensitive(true), .extractable(false), .sign(true)])
         defer { destroy([pair.privateKey, pair.publicKey]) }
         return try attributes([.local], of: pair.privateKey).flag(.local) == true
@@ -128,12 +149,24 @@ extension Session {
 }
 
 extension AttributeValues {
-    fileprivate var isOnP256: Bool { bytes(.ecParameters) == EllipticCurve.p256Parameters }
+    /// The attributes that ``completeKeyAlgorithm`` needs.
+    fileprivate static let ofCompleteKey: [AttributeType] = [.keyType, .ecParameters, .modulus]
+
+    /// The type of a private key that can be an audit key: EC on P-256 or RSA-2048. Nil for any other key, and for one
+    /// that lacks its curve or its modulus.
+    fileprivate var completeKeyAlgorithm: KeyAlgorithm? {
+        switch keyType {
+        case .ec where bytes(.ecParameters) == EllipticCurve.p256Parameters: .ec
+        case .rsa where bytes(.modulus).map({ $0.drop { $0 == 0 }.count * 8 }) == SubjectPublicKeyInfo.rsaModulusBits:
+            .rsa
+        default: nil
+        }
+    }
 
     /// Returns true if these values are an audit key's: its type, its label and an identifier of 16 bytes. No merchant
     /// key has an identifier of that size.
     func isAuditKey(labelled label: String?) -> Bool {
-        label == AuditKeyObjects.label && keyType == .ec
+        label == AuditKeyObjects.label && (keyType == .ec || keyType == .rsa)
             && bytes(.identifier)?.count == AuditKeyDescription.identifierByteCount
     }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import Encodings
+import KeyTypes
 import PKCS11
 import WorkerProtocol
 
@@ -16,16 +17,29 @@ extension OpenToken {
                             + "\"\(AuditKeyObjects.label)\"), the most that are read. Remove those of nodes that are gone, with "
                             + "their public keys, with the HSM's own tools.")
                 }
-                guard let point = try session.auditPublicPoint(AuditKeyObjects(identifier: identifier)) else {
+                guard let publicKey = try session.auditPublicKey(AuditKeyObjects(identifier: identifier)) else {
                     continue
                 }
-                keys.append(AuditKeyDescription(identifier: identifier, publicPoint: point))
+                keys.append(description(identifier, publicKey))
             }
             return .success(keys)
         }
     }
 
-    /// Makes an audit key with the requested identifier, or returns the existing key that has it.
+    private func description(_ identifier: [UInt8], _ publicKey: SubjectPublicKeyInfo) -> AuditKeyDescription {
+        AuditKeyDescription(
+            identifier: identifier, publicKey: publicKey.auditPublicKey,
+            algorithm: publicKey.algorithm == .ec ? .ecdsaP256 : rsaAlgorithm ?? .rsaPSS)
+    }
+
+    /// The algorithm of RSA audit keys: PSS if the tests at the opening found a method for it. Nil if they found none at
+    /// all.
+    private var rsaAlgorithm: AuditSignatureAlgorithm? {
+        tiers.signatures.pss != nil ? .rsaPSS : tiers.signatures.pkcs1 != nil ? .rsaPKCS1 : nil
+    }
+
+    /// Makes an audit key with the requested identifier, or returns the existing key that has it. A new key is EC on P-256
+    /// if the HSM token signs with it, otherwise RSA-2048.
     ///
     /// HSM tokens store the public key first, and SoftHSM stores each key in two steps. So an interruption leaves no
     /// complete private key. The next attempt destroys the incomplete objects and makes a new pair.
@@ -43,7 +57,7 @@ extension OpenToken {
                         try session.destroyObject(remnant)
                     }
                     if let known = auditKeyRefusal.withLock({ $0 }) { return .refused(known) }
-                    if let refusal = try session.makeAuditKey(objects) {
+                    if let refusal = try makeAuditKey(objects, &session) {
                         auditKeyRefusal.withLock { $0 = refusal }
                         return .refused(refusal)
                     }
@@ -53,11 +67,11 @@ extension OpenToken {
             }
         }
         auditKeys[identifier] = entry
-        return AuditKeyDescription(identifier: identifier, publicPoint: entry.publicPoint)
+        return description(identifier, entry.publicKey)
     }
 
     /// Signs an audit checkpoint and verifies the signature with the audit key's public key in the HSM token.
-    /// - Returns: The ECDSA signature in DER (RFC 3279 §2.2.3).
+    /// - Returns: The signature: ECDSA in DER (RFC 3279 §2.2.3), or RSA with the modulus's length.
     func sign(_ request: CheckpointSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         try checkIdentifier(request.identifier)
         guard request.message.isCheckpoint else {
@@ -65,7 +79,7 @@ extension OpenToken {
         }
         let known = auditKeys[request.identifier]
         let (key, signature) = try forAuditRecord("The checkpoint cannot be signed", &session) {
-            (session) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]), WorkerFailure> in
+            (session) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]?), WorkerFailure> in
             do throws(CallError) {
                 return try signed(request, with: known, &session)
             } catch {
@@ -79,8 +93,7 @@ extension OpenToken {
                     WorkerFailure(.hsmTokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
             }
         }
-        guard let der = SubjectPublicKeyInfo.verifiedECDSA(signature, of: request.message, point: key.publicPoint)
-        else {
+        guard let signature else {
             auditKeys[request.identifier] = nil
             throw WorkerFailure(
                 .auditRefused,
@@ -88,12 +101,12 @@ extension OpenToken {
                     + "replaced.")
         }
         auditKeys[request.identifier] = key
-        return der
+        return signature
     }
 
     private func signed(
         _ request: CheckpointSigning, with known: AuditKeyEntry?, _ session: inout Session
-    ) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]), WorkerFailure> {
+    ) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]?), WorkerFailure> {
         var entry = known
         if entry == nil {
             switch try session.auditKey(AuditKeyObjects(identifier: request.identifier)) {
@@ -105,8 +118,13 @@ extension OpenToken {
         guard let entry else {
             return .failure(WorkerFailure(.keyNotFound, "The HSM token does not show the audit key."))
         }
-        let digest = Array(SHA256.hash(data: request.message))
-        return .success((entry, try session.sign(digest, .ecdsa, key: entry.privateKey)))
+        guard request.algorithm.keyAlgorithm == entry.publicKey.algorithm else {
+            return .refused("The audit key in the HSM token does not sign by \(request.algorithm.rawValue).")
+        }
+        guard let signer = AuditSigner(request.algorithm, tiers.signatures) else {
+            return .refused("The HSM token does not sign by \(request.algorithm.rawValue); its status says why.")
+        }
+        return .success((entry, try signer.sign(request.message, with: entry, in: &session)))
     }
 
     private func checkIdentifier(_ identifier: [UInt8]) throws(WorkerFailure) {
@@ -117,22 +135,101 @@ extension OpenToken {
     }
 }
 
-extension Session {
-    /// - Returns: nil if the key was made as required; otherwise the fault, after the key was destroyed again.
-    fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
-        let pair = try generateKeyPair(
-            .ecKeyPairGeneration, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
-        ) { objects.templates($0) }
-        let both = [pair.privateKey, pair.publicKey]
-        if let fault = try identifierFault(of: both, objects.identifier) {
-            destroy(both)
-            return "The HSM token cannot keep an audit key: it \(fault), by which paytokend finds the key."
+/// The method by which an HSM token signs with an audit key.
+private enum AuditSigner {
+    case ecdsa
+    case rsa(RSASignatureMethod)
+
+    /// - Returns: nil if the tests at the opening found no method for this algorithm.
+    init?(_ algorithm: AuditSignatureAlgorithm, _ signatures: RSASignatures) {
+        let method: RSASignatureMethod?
+        switch algorithm {
+        case .ecdsaP256:
+            self = .ecdsa
+            return
+        case .rsaPSS: method = signatures.pss
+        case .rsaPKCS1: method = signatures.pkcs1
         }
-        guard let fault = try auditKeyFault(pair.privateKey) else { return nil }
-        destroy(both)
-        return "The HSM token cannot keep an audit key: the one that it made \(fault)."
+        guard let method else { return nil }
+        self = .rsa(method)
     }
 
+    /// - Returns: The signature; nil if it does not verify under the key's public half.
+    func sign(
+        _ message: [UInt8], with key: AuditKeyEntry, in session: inout Session
+    ) throws(CallError) -> [UInt8]? {
+        switch self {
+        case .ecdsa:
+            guard case .ec(let point) = key.publicKey.key else { return nil }
+            let signature = try session.sign(Array(SHA256.hash(data: message)), .ecdsa, key: key.privateKey)
+            return SubjectPublicKeyInfo.verifiedECDSA(signature, of: message, point: point)
+        case .rsa(let method):
+            let entry = PrivateKeyEntry(
+                publicKey: key.publicKey, use: .identity, object: key.privateKey, working: key.privateKey)
+            return try method.sign(message, with: entry, in: &session)
+        }
+    }
+}
+
+extension OpenToken {
+    /// Makes an audit key and signs with it once: EC on P-256, or RSA-2048 if the HSM token refuses EC.
+    /// - Returns: nil if the key was made as required; otherwise the fault, after the key was destroyed again.
+    func makeAuditKey(_ objects: AuditKeyObjects, _ session: inout Session) throws(CallError) -> String? {
+        guard let rsaAlgorithm else { return try makeAuditKey(objects, .ecdsaP256, &session) }
+        do throws(CallError) {
+            guard let fault = try makeAuditKey(objects, .ecdsaP256, &session) else { return nil }
+            // An HSM token that does not protect one type of key is not trusted with another.
+            guard fault == Self.doesNotVerify else { return fault }
+        } catch {
+            // A general error may have passed by the next attempt, unless the HSM token has shown no use of EC at all.
+            guard error.refusesKeyType || error.returnValue == .generalError && tiers.ecV1 == nil else { throw error }
+        }
+        return try makeAuditKey(objects, rsaAlgorithm, &session)
+    }
+
+    private static let doesNotVerify =
+        "The HSM token cannot keep an audit key: a new key's signature does not verify under its public key."
+
+    private func makeAuditKey(
+        _ objects: AuditKeyObjects, _ algorithm: AuditSignatureAlgorithm, _ session: inout Session
+    ) throws(CallError) -> String? {
+        let type = algorithm.keyAlgorithm
+        let pair = try session.generateKeyPair(
+            type.generation.mechanism, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
+        ) { objects.templates(type, $0) }
+        let both = [pair.privateKey, pair.publicKey]
+        var isKept = false
+        defer { if !isKept { session.destroy(both) } }
+        if let fault = try session.identifierFault(of: both, objects.identifier) {
+            return "The HSM token cannot keep an audit key: it \(fault), by which paytokend finds the key."
+        }
+        if let fault = try session.auditKeyFault(pair.privateKey, type) {
+            return "The HSM token cannot keep an audit key: the one that it made \(fault)."
+        }
+        let test = Array("{\"node\":\"\",\"test\":\"\(Hexadecimal.encode(objects.identifier))\"}".utf8)
+        guard let publicKey = try session.publicKey(pair.publicKey, type),
+            let signer = AuditSigner(algorithm, tiers.signatures),
+            try signer.sign(
+                test, with: AuditKeyEntry(privateKey: pair.privateKey, publicKey: publicKey), in: &session) != nil
+        else { return Self.doesNotVerify }
+        isKept = true
+        return nil
+    }
+}
+
+extension CallError {
+    /// True if the HSM token refuses keys of this type, or signatures with them.
+    fileprivate var refusesKeyType: Bool {
+        switch returnValue {
+        case .mechanismInvalid, .mechanismParameterInvalid, .curveNotSupported, .domainParametersInvalid,
+            .keyTypeInconsistent, .keyFunctionNotPermitted:
+            true
+        default: isAboutTemplate
+        }
+    }
+}
+
+extension Session {
     /// The audit key with this identifier in the HSM token, or the reason why it must not be used. nil if the HSM token
     /// has no complete private key with the identifier.
     fileprivate mutating func auditKey(
@@ -140,23 +237,23 @@ extension Session {
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
         let candidates = try completeKeys(findObjects(matching: objects.privateKeys))
         guard !candidates.isEmpty else { return nil }
-        var usable: ObjectHandle?
+        var usable: (object: ObjectHandle, algorithm: KeyAlgorithm)?
         var fault: String?
         for candidate in candidates where usable == nil {
-            fault = try auditKeyFault(candidate)
+            fault = try auditKeyFault(candidate.object, candidate.algorithm)
             if fault == nil { usable = candidate }
         }
-        guard let object = usable else {
+        guard let usable else {
             return .refused(
                 "The audit key in the HSM token \(fault ?? "cannot be used"): it was not made by paytokend and is not used. "
                     + "Find out who has the HSM token's PIN, and remove the object (CKA_LABEL \(AuditKeyObjects.label), CKA_ID "
                     + "\(Hexadecimal.encode(objects.identifier))).")
         }
-        guard let point = try auditPublicPoint(objects) else {
+        guard let publicKey = try auditPublicKey(objects, usable.algorithm) else {
             return .refused(
-                "The audit key in the HSM token has no readable public key on P-256: it was removed.")
+                "The audit key in the HSM token has no readable public key of its type: it was removed.")
         }
-        return .success(AuditKeyEntry(privateKey: object, publicPoint: point))
+        return .success(AuditKeyEntry(privateKey: usable.object, publicKey: publicKey))
     }
 }
 

@@ -1,4 +1,3 @@
-import Crypto
 import Encodings
 import PKCS11
 import Synchronization
@@ -69,18 +68,10 @@ extension TokenTrial {
     func signsAsAuditKey(_ hsmToken: OpenToken, _ session: inout Session) throws(CallError) -> Line {
         let identifier = (0..<AuditKeyDescription.identifierByteCount).map { _ in UInt8.random(in: .min ... .max) }
         let objects = AuditKeyObjects(identifier: identifier, label: TrialObjects.label)
-        let pair = try session.generateKeyPair(
-            .ecKeyPairGeneration, in: [KeyProfile(), KeyProfile(forbidsByName: false)]
-        ) { objects.templates($0) }
-        defer { session.destroy([pair.privateKey, pair.publicKey]) }
-        if let fault = try session.auditKeyFault(pair.privateKey) {
-            return Line(works: false, reason: "the audit key that the HSM token made \(fault)")
+        if let fault = try hsmToken.makeAuditKey(objects, &session) { return Line(works: false, reason: fault) }
+        for search in [objects.privateKeys, objects.publicKeys] {
+            session.destroy(try session.findObjects(matching: search))
         }
-        let message = Array("paytokend tries an audit key".utf8)
-        let signature = try session.sign(Array(SHA256.hash(data: message)), .ecdsa, key: pair.privateKey)
-        guard let point = try session.auditPublicPoint(objects),
-            SubjectPublicKeyInfo.verifiedECDSA(signature, of: message, point: point) != nil
-        else { return Line(works: false, reason: "the signature does not verify under the audit key's public key") }
         return Line()
     }
 

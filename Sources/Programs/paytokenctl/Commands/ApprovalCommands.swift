@@ -33,7 +33,7 @@ struct ApprovalListCommand: AsyncParsableCommand {
                     ])
             for item in list.items {
                 let asked = [
-                    item.approval, item.operation, item.status,
+                    item.approval, item.operation + (item.token.map { " (\($0))" } ?? ""), item.status,
                     item.publicKeyHash.map(KeyReference.short(base64:)) ?? "-",
                     item.merchantIdentifier ?? "-", Self.requester(item),
                 ]

@@ -133,7 +133,9 @@ extension StatusCommand {
         }
         let archived = ledger.archivedSequence.map { "archived to \($0)" }
         let parts = ["to \(last)", sealed ?? "not sealed", archived]
+        let sealing = ledger.sealingToken.map { [($0, ledger.sealingAlgorithm)] } ?? []
         return [("Record", parts.compactMap(\.self).joined(separator: ", "))]
+            + sealing.map { ("Sealed by", $0 + ($1.map { ", \($0)" } ?? "")) }
     }
 
     /// The address of a ledger on a server, and this daemon's lease on its name.

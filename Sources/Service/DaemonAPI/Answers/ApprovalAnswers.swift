@@ -33,6 +33,9 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var merchantIdentifier: String?
     /// The key's state at the time of the request. The approval is valid only while the key is in this state.
     public var keyState: String?
+    /// The HSM token that would seal the record. Present only in lists, for an open request for another audit key on the
+    /// answering node.
+    public var token: String?
     public var reason: String
     /// The name of the access rule that matched the requester.
     public var requestedBy: String

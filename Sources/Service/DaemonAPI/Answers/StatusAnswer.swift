@@ -138,6 +138,11 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     /// checkpoint.
     public var sealedSequence: Int?
     public var sealedAt: Date?
+    /// The configured name of the HSM token that seals this node's record; absent in answers of earlier daemons.
+    public var sealingToken: String?
+    /// The algorithm of this node's last audit checkpoint: `ecdsa_secp256r1_sha256`, `rsa_pss_rsae_sha256` or
+    /// `rsa_pkcs1_sha256`. Absent if there is no audit checkpoint.
+    public var sealingAlgorithm: String?
     /// The database server; absent for SQLite, and while PostgreSQL does not answer.
     public var server: LedgerServerStatus?
     /// This daemon's node lease; absent for SQLite.
@@ -148,8 +153,8 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
 
     public init(
         engine: String, condition: String, message: String? = nil, schemaVersion: Int? = nil, lastSequence: Int? = nil,
-        archivedSequence: Int? = nil, sealedSequence: Int? = nil, sealedAt: Date? = nil,
-        server: LedgerServerStatus? = nil,
+        archivedSequence: Int? = nil, sealedSequence: Int? = nil, sealedAt: Date? = nil, sealingToken: String? = nil,
+        sealingAlgorithm: String? = nil, server: LedgerServerStatus? = nil,
         lease: NodeLeaseAnswer? = nil, nodes: [LedgerNodeStatus]? = nil
     ) {
         self.engine = engine
@@ -160,6 +165,8 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
         self.archivedSequence = archivedSequence
         self.sealedSequence = sealedSequence
         self.sealedAt = sealedAt
+        self.sealingToken = sealingToken
+        self.sealingAlgorithm = sealingAlgorithm
         self.server = server
         self.lease = lease
         self.nodes = nodes

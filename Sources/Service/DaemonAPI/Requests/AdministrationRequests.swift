@@ -14,6 +14,23 @@ public struct ReasonRequest: StrictRequest {
     public func validate() throws(Refusal) { try validate(reason: reason) }
 }
 
+/// The body of `POST /v1/audit/key`.
+public struct AuditKeyChangeRequest: StrictRequest {
+    /// The reason, which goes into the record: 1 to 200 characters.
+    public var reason: String
+    /// The configured name of the HSM token that seals from then on. Absent for the one that seals now.
+    public var token: String?
+
+    public init(reason: String, token: String? = nil) {
+        self.reason = reason
+        self.token = token
+    }
+
+    public enum CodingKeys: CodingKey, CaseIterable { case reason, token }
+
+    public func validate() throws(Refusal) { try validate(reason: reason) }
+}
+
 /// The body of `POST /v1/ledger/accept-restore`.
 public struct AcceptRestoreRequest: StrictRequest {
     /// The reason, which goes into the record. The daemon shortens a reason that is too long instead of refusing it, since

@@ -146,19 +146,21 @@ package struct RecordStatements {
 
     package func auditKeys(_ queries: any StoredQueries) throws -> [StoredAuditKey] {
         try queries.run(
-            "SELECT identifier, public_key FROM audit_key WHERE node = $1 ORDER BY ordinal", [.text(node.name)]
+            "SELECT identifier, public_key, hsm_token FROM audit_key WHERE node = $1 ORDER BY ordinal",
+            [.text(node.name)]
         ).map(Self.auditKey)
     }
 
     package func auditKey(_ identifier: [UInt8], _ queries: any StoredQueries) throws -> StoredAuditKey? {
         try queries.run(
-            "SELECT identifier, public_key FROM audit_key WHERE node = $1 AND identifier = $2",
+            "SELECT identifier, public_key, hsm_token FROM audit_key WHERE node = $1 AND identifier = $2",
             [.text(node.name), .bytes(identifier)]
         ).first.map(Self.auditKey)
     }
 
     package static func auditKey(_ row: any StoredRow) throws -> StoredAuditKey {
-        StoredAuditKey(identifier: try row.bytes(0), publicKey: try row.bytesIfAny(1))
+        StoredAuditKey(
+            identifier: try row.bytes(0), publicKey: try row.bytesIfAny(1), hsmToken: try row.textIfAny(2))
     }
 
     package static func record(_ row: any StoredRow) throws -> StoredRecord {

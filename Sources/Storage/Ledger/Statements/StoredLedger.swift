@@ -210,10 +210,18 @@ extension StoredLedger {
         try await read { [records] in try records.auditKeys($0) }
     }
 
-    public func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {
+    public func planAuditKey(identifier: [UInt8], in hsmToken: String?) async throws(LedgerFailure) {
         try await administer(
-            excludingReleases: false, { try $0.planAuditKey(identifier, at: Date()) },
+            excludingReleases: false, { try $0.planAuditKey(identifier, in: hsmToken, at: Date()) },
             readBack: { [records] _, queries in try records.auditKey(identifier, queries) == nil ? nil : () })
+    }
+
+    public func update(auditKey identifier: [UInt8], foundIn hsmToken: String) async throws(LedgerFailure) {
+        try await administer(
+            excludingReleases: false, { try $0.update(auditKey: identifier, foundIn: hsmToken) },
+            readBack: { [records] _, queries in
+                try records.auditKey(identifier, queries)?.hsmToken == hsmToken ? () : nil
+            })
     }
 
     @discardableResult

@@ -100,10 +100,14 @@ extension MoveDestination {
 
     private static func put(auditKey: any StoredRow, of node: AuditNode) throws -> PostgreSQLStatement {
         PostgreSQLStatement(
-            "INSERT INTO audit_key (node, ordinal, identifier, public_key, planned_at) VALUES ($1, $2, $3, $4, $5)",
+            """
+            INSERT INTO audit_key (node, ordinal, identifier, public_key, planned_at, hsm_token)
+            VALUES ($1, $2, $3, $4, $5, $6)
+            """,
             [
                 .text(node.name), .integer(try auditKey.integer(0)), .bytes(try auditKey.bytes(1)),
                 .bytes(try auditKey.bytesIfAny(2)), .integer(try auditKey.integer(3)),
+                .text(try auditKey.textIfAny(4)),
             ])
     }
 

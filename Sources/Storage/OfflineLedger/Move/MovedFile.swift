@@ -110,12 +110,14 @@ final class MovedFile {
 
     func approvals() throws -> [Approval] { try read { db in try ApprovalRow.all(limit: .max, db) } }
 
-    /// Returns the ordinals, identifiers, public keys and planning times of the audit keys.
+    /// Returns the ordinals, identifiers, public keys, planning times and HSM tokens of the audit keys.
     func auditKeys() throws -> [any StoredRow] {
         try read { db in
             try db.run(
-                "SELECT ordinal, identifier, public_key, planned_at FROM audit_key WHERE node = $1 ORDER BY ordinal",
-                [.text(node.name)])
+                """
+                SELECT ordinal, identifier, public_key, planned_at, hsm_token FROM audit_key
+                WHERE node = $1 ORDER BY ordinal
+                """, [.text(node.name)])
         }
     }
 
@@ -194,7 +196,7 @@ final class MovedFile {
     func verify(
         page: Int, reading: (AuditEntry) -> Void = { _ in }, reached: (Int) -> Void = { _ in }
     ) throws -> Int {
-        let points = try auditKeys().compactMap { try $0.bytesIfAny(2).flatMap(CheckpointKey.init(point:)) }
+        let points = try auditKeys().compactMap { try $0.bytesIfAny(2).flatMap(CheckpointKey.init(stored:)) }
         var verifier = ChainVerifier(keys: CheckpointKeys(points), beginning: .afterArchive)
         let others = try read { db in
             try db.run("SELECT sequence FROM audit_record WHERE node < $1 OR node > $1 LIMIT 1", [.text(node.name)])

@@ -42,7 +42,8 @@ struct ApprovalDecisionTests {
 
     private func keyChange(after seconds: Double = 0) -> AuditKeyChange {
         AuditKeyChange(
-            ledger: fixture.ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
+            ledger: fixture.ledger, sealing: SealingHSMToken(among: [hsmToken], keys: []),
+            checkpoints: fixture.checkpoints,
             gate: fixture.gate, rule: Self.rule, recorder: fixture.recorder, clock: clock(after: seconds),
             logger: RecordFixture.quiet)
     }

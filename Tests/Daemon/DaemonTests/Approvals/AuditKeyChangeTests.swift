@@ -18,26 +18,31 @@ struct AuditKeyChangeTests {
         directory = try FreshDirectory()
     }
 
-    private func fixture() async throws -> RecordFixture {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
+    private func fixture(sealing: SealingHSMToken? = nil) async throws -> RecordFixture {
+        let fixture = try await RecordFixture(
+            ledger: directory.path("ledger.sqlite"), hsmToken: sealing ?? hsmToken)
         await fixture.gate.compare()
         return fixture
     }
 
-    private func keyChange(_ fixture: RecordFixture, people: Int = 1) -> AuditKeyChange {
+    private func keyChange(
+        _ fixture: RecordFixture, people: Int = 1, sealing: SealingHSMToken? = nil
+    ) -> AuditKeyChange {
         let clock = WallClock { RecordFixture.noon }
         return AuditKeyChange(
-            ledger: fixture.ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
+            ledger: fixture.ledger, sealing: sealing ?? SealingHSMToken(among: [hsmToken], keys: []),
+            checkpoints: fixture.checkpoints,
             gate: fixture.gate, rule: TwoPersonRule(people: people, expire: .seconds(60)), recorder: fixture.recorder,
             clock: clock, logger: RecordFixture.quiet)
     }
 
-    private func change(_ change: AuditKeyChange, dryRun: Bool = false) async -> Result<AuditKeyChange.Outcome, Refusal>
-    {
+    private func change(
+        _ change: AuditKeyChange, to name: String? = nil, dryRun: Bool = false
+    ) async -> Result<AuditKeyChange.Outcome, Refusal> {
         do throws(Refusal) {
             return .success(
                 try await change.change(
-                    reason: AuditReason("yearly"), by: caller, dryRun: dryRun, draft: AuditDraft()))
+                    to: name, reason: AuditReason("yearly"), by: caller, dryRun: dryRun, draft: AuditDraft()))
         } catch {
             return .failure(error)
         }
@@ -97,6 +102,93 @@ struct AuditKeyChangeTests {
         try await next.append()
         #expect(try await next.checkpoints.seal()?.checkpoint.keyId == to.keyId)
         await next.ledger.close()
+    }
+
+    @Test("has another HSM token seal, also after the next start, and lets the former one keep its key and head")
+    func moved() async throws {
+        let second = SoftwareAuditToken(name: "second")
+        let sealing = SealingHSMToken(among: [hsmToken, second], keys: [])
+        let fixture = try await fixture(sealing: sealing)
+        let old = try #require(try await keyIds(fixture).first)
+        let head = hsmToken.heads
+        let keyChange = keyChange(fixture, sealing: sealing)
+        guard case .failure(let refusal) = await change(keyChange, to: "third") else {
+            Issue.record("an unknown HSM token was accepted")
+            return
+        }
+        #expect(refusal.code == .malformedRequest && second.keyCount == 0)
+        guard case .success(.changed(_, let to)) = await change(keyChange, to: "second") else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(sealing.name == "second" && hsmToken.keyCount == 1 && second.keyCount == 1)
+        // The former HSM token sealed the announcement; the new one seals and remembers the change.
+        #expect(hsmToken.heads != head && hsmToken.heads.count == 1 && second.heads.count == 1)
+        try await fixture.append(2)
+        try await fixture.checkpoints.seal()
+        #expect(try await signers(fixture).suffix(3) == [old, to.keyId, to.keyId])
+        guard case .intact = try await fixture.verdict() else {
+            Issue.record("\(try await fixture.verdict())")
+            return
+        }
+        #expect(
+            try await fixture.entries.filter { $0.event.hasPrefix("audit_key_") }.map(\.hsmToken)
+                == ["primary", "second", "second"])
+        let keys = try await fixture.ledger.auditKeys()
+        #expect(keys.map(\.hsmToken) == ["primary", "second"])
+        await fixture.ledger.close()
+
+        let next = try await self.fixture(sealing: SealingHSMToken(among: [hsmToken, second], keys: keys))
+        #expect(next.gate.position == .open && next.gate.hsmToken.name == "second")
+        await next.ledger.close()
+    }
+
+    @Test("lets a second person approve another HSM token, and names it in the list of requests")
+    func movedByTwo() async throws {
+        let second = SoftwareAuditToken(name: "second")
+        let sealing = SealingHSMToken(among: [hsmToken, second], keys: [])
+        let fixture = try await fixture(sealing: sealing)
+        let keyChange = keyChange(fixture, people: 2, sealing: sealing)
+        var approvals: [Approval] = []
+        for name in [nil, "primary", "second"] {
+            guard case .success(.pending(let approval)) = await change(keyChange, to: name) else {
+                Issue.record("it does not wait")
+                return
+            }
+            approvals.append(approval)
+        }
+        let successors = try await keyChange.successors()
+        #expect(approvals.map { successors[$0.parameters]?.name } == ["primary", "primary", "second"])
+        #expect(second.keyCount == 0 && sealing.name == "primary")
+        #expect(await carryOut(approvals[2], keyChange) == nil)
+        #expect(second.keyCount == 1 && hsmToken.keyCount == 1 && sealing.name == "second")
+        #expect(await carryOut(approvals[0], keyChange) == .approvalInvalid)
+        await fixture.ledger.close()
+    }
+
+    @Test("uses a planned key only in the HSM token for which it was planned")
+    func plannedElsewhere() async throws {
+        let second = SoftwareAuditToken(name: "second")
+        let sealing = SealingHSMToken(among: [hsmToken, second], keys: [])
+        let fixture = try await fixture(sealing: sealing)
+        second.fail(at: .sign)
+        guard case .failure = await change(keyChange(fixture, sealing: sealing), to: "second") else {
+            Issue.record("it was not refused")
+            return
+        }
+        #expect(second.keyCount == 1 && sealing.name == "primary")
+        guard case .success(.changed) = await change(keyChange(fixture, sealing: sealing)) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(Set(hsmToken.identifiers).isDisjoint(with: second.identifiers) && hsmToken.keyCount == 2)
+        second.fail(at: nil)
+        guard case .success(.changed) = await change(keyChange(fixture, sealing: sealing), to: "second") else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(second.keyCount == 1 && sealing.name == "second")
+        await fixture.ledger.close()
     }
 
     @Test("makes no key in a dry run")

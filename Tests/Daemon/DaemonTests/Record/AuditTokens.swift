@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import KeyTypes
 import Synchronization
 import TestSupport
 import WorkerProtocol
@@ -26,7 +27,10 @@ final class SoftwareAuditToken: AuditHSMToken {
         case list, create, sign, remember
     }
 
+    let name: String
     private let state = Mutex(State())
+
+    init(name: String = "primary") { self.name = name }
 
     /// Makes every later call of this kind fail; nil to let all calls succeed again.
     func fail(at step: Step?, with failure: WorkerFailure? = nil) {
@@ -96,7 +100,9 @@ final class SoftwareAuditToken: AuditHSMToken {
         }
     }
 
-    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+    func signCheckpoint(
+        _ message: [UInt8], identifier: [UInt8], algorithm: AuditSignatureAlgorithm
+    ) async throws(WorkerFailure) -> [UInt8] {
         try begin(.sign)
         let key = state.withLock { state in
             state.signatures += 1
@@ -129,7 +135,8 @@ final class SoftwareAuditToken: AuditHSMToken {
     ) -> AuditKeyDescription {
         AuditKeyDescription(
             identifier: entry.identifier,
-            publicPoint: state.replacedPoints[entry.identifier] ?? Array(entry.key.publicKey.x963Representation))
+            publicKey: state.replacedPoints[entry.identifier] ?? Array(entry.key.publicKey.x963Representation),
+            algorithm: .ecdsaP256)
     }
 }
 
@@ -137,14 +144,19 @@ final class SoftwareAuditToken: AuditHSMToken {
 final class HangingAuditToken: AuditHSMToken {
     private let hsmToken: SoftwareAuditToken
     let latch = Latch(isOpen: true)
+    let name: String
 
-    init(_ hsmToken: SoftwareAuditToken) {
+    /// - Parameter name: another name for the HSM token; nil for its own.
+    init(_ hsmToken: SoftwareAuditToken, name: String? = nil) {
         self.hsmToken = hsmToken
+        self.name = name ?? hsmToken.name
     }
 
-    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+    func signCheckpoint(
+        _ message: [UInt8], identifier: [UInt8], algorithm: AuditSignatureAlgorithm
+    ) async throws(WorkerFailure) -> [UInt8] {
         await latch.pass()
-        return try await hsmToken.signCheckpoint(message, identifier: identifier)
+        return try await hsmToken.signCheckpoint(message, identifier: identifier, algorithm: algorithm)
     }
 
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await hsmToken.auditKeys() }

@@ -150,7 +150,7 @@ import Testing
         let hanging = HangingAuditToken(hsmToken)
         let fixture = try await fixture()
         let checkpoints = Checkpoints(
-            ledger: fixture.ledger, hsmToken: hanging, hsmTokenName: "primary", clock: WallClock { RecordFixture.noon },
+            ledger: fixture.ledger, hsmToken: hanging, clock: WallClock { RecordFixture.noon },
             patience: .milliseconds(50),
             logger: RecordFixture.quiet)
         let description = try #require(try await hsmToken.auditKeys().first)

@@ -302,7 +302,7 @@ import WorkerProtocol
         try await served()
         let other = try await RecordFixture(ledger: path, hsmToken: SoftwareAuditToken())
         await other.gate.compare()
-        guard case .anotherHSMToken(let keyId) = other.gate.position.disagreement else {
+        guard case .anotherHSMToken(let keyId, nil) = other.gate.position.disagreement else {
             Issue.record("\(other.gate.position)")
             return
         }
@@ -332,7 +332,7 @@ import WorkerProtocol
     func madeAndNotRecorded() async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let identifier = Release.randomIdentifier()
-        try await first.ledger.planAuditKey(identifier: identifier)
+        try await first.ledger.planAuditKey(identifier: identifier, in: "primary")
         _ = try await hsmToken.createAuditKey(identifier: identifier)
         await first.gate.compare()
         #expect(first.gate.position == .open && hsmToken.keyCount == 1)
@@ -384,7 +384,7 @@ import WorkerProtocol
         try FileManager.default.removeItem(atPath: path)
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomIdentifier()
-        try await new.ledger.planAuditKey(identifier: planned)
+        try await new.ledger.planAuditKey(identifier: planned, in: "primary")
         // A holder of the PIN who reads the planned identifier in the ledger can create such a key.
         hsmToken.plant(planned)
         await new.gate.compare()
@@ -399,7 +399,7 @@ import WorkerProtocol
     func plannedWithoutProof() async throws {
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomIdentifier()
-        try await new.ledger.planAuditKey(identifier: planned)
+        try await new.ledger.planAuditKey(identifier: planned, in: "primary")
         hsmToken.plant(planned)
         hsmToken.replacePublicKey(of: planned)
         await new.gate.compare()

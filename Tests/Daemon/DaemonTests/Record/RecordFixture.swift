@@ -37,10 +37,10 @@ struct RecordFixture {
         let clock = clock ?? WallClock { time }
         check = RecordCheck(ledger: ledger, logger: Self.quiet)
         checkpoints = Checkpoints(
-            ledger: ledger, hsmToken: hsmToken, hsmTokenName: "primary", unsealed: unsealed, clock: clock,
+            ledger: ledger, hsmToken: hsmToken, unsealed: unsealed, clock: clock,
             check: check, logger: Self.quiet)
         gate = LedgerGate(
-            ledger: ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: checkpoints, clock: clock,
+            ledger: ledger, hsmToken: hsmToken, checkpoints: checkpoints, clock: clock,
             logger: Self.quiet, widestWindow: { widestWindow })
         faults = FaultLog(logger: Self.quiet)
         recorder = UsageRecorder(

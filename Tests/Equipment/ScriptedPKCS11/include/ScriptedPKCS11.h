@@ -22,7 +22,7 @@
 //                             HSM token ignored the request (C_CreateObject, C_GenerateKeyPair, C_CopyObject).
 //                             C_GetAttributeValue returns this byte as a stored object's attribute
 //     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit,
-//                             C_DecryptInit)
+//                             C_DecryptInit, C_GenerateKeyPair)
 //     refuse-attribute CALL CKA  CALL whose template has this attribute returns CKR_ATTRIBUTE_READ_ONLY (C_CopyObject,
 //                             C_SetAttributeValue); C_GetAttributeValue returns CKR_ATTRIBUTE_TYPE_INVALID;
 //                             C_CreateObject returns CKR_ATTRIBUTE_VALUE_INVALID, and C_GenerateKeyPair, for the private

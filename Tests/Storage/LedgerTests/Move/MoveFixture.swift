@@ -32,7 +32,7 @@ struct MoveFixture: Sendable {
         database = try await LedgerDatabases.shared.make()
         let ledger = file.ledger
         let identifier = [UInt8](repeating: 5, count: 16)
-        try await ledger.planAuditKey(identifier: identifier)
+        try await ledger.planAuditKey(identifier: identifier, in: "primary")
         try await ledger.confirmAuditKey(
             identifier: identifier, publicKey: Array(signer.key.publicKey.x963Representation), recording: nil)
         for number in 1...7 {

@@ -54,6 +54,8 @@ struct OlderLedgerTests {
 
         let auditKeys = try await ledger.auditKeys()
         #expect(auditKeys.count == 1)
+        let storesHSMToken = file.version >= (file.engine == .sqlite ? 7 : 8)
+        #expect((auditKeys.first?.hsmToken != nil) == storesHSMToken)
         let point = try #require(auditKeys.first?.publicKey)
         let publicKey = try #require(CheckpointKey(point: point))
         let checkpoint = try await ledger.latestCheckpoint()

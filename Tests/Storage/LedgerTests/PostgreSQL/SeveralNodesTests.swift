@@ -164,7 +164,7 @@ struct SeveralNodesTests {
         #expect(try await fixture.ledger.head().sequence == 1)
         #expect(try await other.head().sequence == 2)
         let identifier = [UInt8](repeating: 4, count: 16)
-        try await other.planAuditKey(identifier: identifier)
+        try await other.planAuditKey(identifier: identifier, in: "primary")
         #expect(try await fixture.ledger.auditKeys().isEmpty)
         #expect(try await other.auditKeys().map(\.identifier) == [identifier])
         #expect(try await fixture.ledger.usage(since: .distantPast)[fixture.key]?.count == 3)

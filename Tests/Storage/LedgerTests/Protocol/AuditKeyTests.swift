@@ -1,5 +1,6 @@
 import AuditChain
 import Crypto
+import CryptoExtras
 import Foundation
 import TestSupport
 import Testing
@@ -16,20 +17,44 @@ struct AuditKeyTests {
     func planned() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.auditKeys().isEmpty)
-        try await fixture.ledger.planAuditKey(identifier: first)
-        try await fixture.ledger.planAuditKey(identifier: first)
-        #expect(try await fixture.ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil)])
+        try await fixture.ledger.planAuditKey(identifier: first, in: "primary")
+        try await fixture.ledger.planAuditKey(identifier: first, in: "primary")
+        #expect(
+            try await fixture.ledger.auditKeys() == [
+                StoredAuditKey(identifier: first, publicKey: nil, hsmToken: "primary")
+            ])
         await fixture.ledger.close()
         let again = try await fixture.reopened()
-        #expect(try await again.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil)])
+        #expect(try await again.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil, hsmToken: "primary")])
         try await again.confirmAuditKey(identifier: first, publicKey: point, recording: nil)
-        try await again.planAuditKey(identifier: second)
-        try await again.planAuditKey(identifier: first)
+        try await again.planAuditKey(identifier: second, in: "primary")
+        try await again.planAuditKey(identifier: first, in: "primary")
         let both = [
-            StoredAuditKey(identifier: first, publicKey: point), StoredAuditKey(identifier: second, publicKey: nil),
+            StoredAuditKey(identifier: first, publicKey: point, hsmToken: "primary"),
+            StoredAuditKey(identifier: second, publicKey: nil, hsmToken: "primary"),
         ]
         #expect(try await again.auditKeys() == both)
         await again.close()
+    }
+
+    @Test("stores an RSA key, and the HSM token in which a key was found")
+    func hsmTokens() async throws {
+        let fixture = try await LedgerFixture()
+        let ledger = fixture.ledger
+        let key = Array(try _RSA.Signing.PrivateKey(keySize: .bits2048).publicKey.derRepresentation)
+        try await ledger.planAuditKey(identifier: first, in: nil)
+        try await ledger.confirmAuditKey(identifier: first, publicKey: key, recording: nil)
+        #expect(try await ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: key)])
+        try await ledger.update(auditKey: first, foundIn: "second")
+        #expect(
+            try await ledger.auditKeys() == [
+                StoredAuditKey(identifier: first, publicKey: key, hsmToken: "second")
+            ])
+        let large = Array(try _RSA.Signing.PrivateKey(keySize: .bits3072).publicKey.derRepresentation)
+        try await ledger.planAuditKey(identifier: second, in: "primary")
+        await #expect(throws: LedgerFailure.auditKeyConflict) {
+            try await ledger.confirmAuditKey(identifier: second, publicKey: large, recording: nil)
+        }
     }
 
     @Test("stores a confirmation with its record, and writes nothing when it is repeated")
@@ -38,7 +63,7 @@ struct AuditKeyTests {
         let record = AuditRecord(
             time: AuditTime(LedgerFixture.noon),
             event: .auditKeyChange(from: nil, to: .of(point), reason: nil, approval: nil))
-        try await fixture.ledger.planAuditKey(identifier: first)
+        try await fixture.ledger.planAuditKey(identifier: first, in: "primary")
         let sequence = try await fixture.ledger.confirmAuditKey(
             identifier: first, publicKey: point, recording: record)
         #expect(sequence == 1)
@@ -52,7 +77,7 @@ struct AuditKeyTests {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
         let record = AuditRecord(time: AuditTime(LedgerFixture.noon), event: .auditPublicKey())
-        try await ledger.planAuditKey(identifier: first)
+        try await ledger.planAuditKey(identifier: first, in: "primary")
         var offCurve = point
         offCurve[64] ^= 1
         for (identifier, publicKey) in [(second, point), (first, offCurve), (first, []), (first, [4] + point)] {
@@ -67,10 +92,11 @@ struct AuditKeyTests {
         }
         for size in [0, 15, 17] {
             await #expect(throws: LedgerFailure.auditKeyConflict) {
-                try await ledger.planAuditKey(identifier: [UInt8](repeating: 3, count: size))
+                try await ledger.planAuditKey(identifier: [UInt8](repeating: 3, count: size), in: "primary")
             }
         }
-        #expect(try await ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: point)])
+        #expect(
+            try await ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: point, hsmToken: "primary")])
         #expect(try await ledger.head().sequence == 0)
     }
 
@@ -78,7 +104,7 @@ struct AuditKeyTests {
     func acknowledgementLost() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         fixture.loseAcknowledgement()
-        try await fixture.ledger.planAuditKey(identifier: first)
+        try await fixture.ledger.planAuditKey(identifier: first, in: "primary")
         fixture.loseAcknowledgement()
         let sequence = try await fixture.ledger.confirmAuditKey(
             identifier: first, publicKey: point,
@@ -91,15 +117,20 @@ struct AuditKeyTests {
     func unavailable() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         try await fixture.breakCommits()
-        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.planAuditKey(identifier: first) }
+        await #expect(throws: LedgerFailure.self) {
+            try await fixture.ledger.planAuditKey(identifier: first, in: "primary")
+        }
         try await fixture.repairCommits()
         #expect(try await fixture.ledger.auditKeys().isEmpty)
-        try await fixture.ledger.planAuditKey(identifier: first)
+        try await fixture.ledger.planAuditKey(identifier: first, in: "primary")
         try await fixture.breakCommits()
         await #expect(throws: LedgerFailure.self) {
             try await fixture.ledger.confirmAuditKey(identifier: first, publicKey: point, recording: nil)
         }
         try await fixture.repairCommits()
-        #expect(try await fixture.ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil)])
+        #expect(
+            try await fixture.ledger.auditKeys() == [
+                StoredAuditKey(identifier: first, publicKey: nil, hsmToken: "primary")
+            ])
     }
 }

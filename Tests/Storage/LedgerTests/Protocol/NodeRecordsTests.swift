@@ -19,7 +19,7 @@ struct NodeRecordsTests {
         let chain = ledger.chain(of: node)
         #expect(try await chain.head() == ledger.head())
         #expect(try await chain.lines(1...3, limit: 10) == ledger.lines(1...3, limit: 10))
-        try await ledger.planAuditKey(identifier: [UInt8](repeating: 1, count: 16))
+        try await ledger.planAuditKey(identifier: [UInt8](repeating: 1, count: 16), in: "primary")
         #expect(try await ledger.auditKeysOfOtherNodes().isEmpty)
     }
 }
@@ -39,7 +39,7 @@ struct OtherNodesRecordsTests {
         _ = try await other.append(record)
         _ = try await fixture.ledger.append(record)
         let (identifier, point) = ([UInt8](repeating: 7, count: 16), Array(signer.key.publicKey.x963Representation))
-        try await other.planAuditKey(identifier: identifier)
+        try await other.planAuditKey(identifier: identifier, in: "primary")
         #expect(try await fixture.ledger.auditKeysOfOtherNodes().map(\.key.publicKey) == [nil])
         try await other.confirmAuditKey(identifier: identifier, publicKey: point, recording: nil)
 
@@ -47,7 +47,11 @@ struct OtherNodesRecordsTests {
         #expect(try await fixture.ledger.nodes() == [first, second])
         #expect(
             try await fixture.ledger.auditKeysOfOtherNodes()
-                == [NodeAuditKey(node: second, key: StoredAuditKey(identifier: identifier, publicKey: point))])
+                == [
+                    NodeAuditKey(
+                        node: second, key: StoredAuditKey(identifier: identifier, publicKey: point, hsmToken: "primary")
+                    )
+                ])
         #expect(try await other.auditKeysOfOtherNodes().isEmpty)
         let chain = fixture.ledger.chain(of: second)
         #expect(try await chain.head() == other.head())

@@ -335,7 +335,7 @@ struct LedgerFileRestoreTests {
         let killed = try await Killed { fixture in
             for number in 11...13 { _ = try await fixture.releasing(number)(fixture.ledger) }
             let identifier = [UInt8](repeating: 1, count: 16)
-            try await fixture.ledger.planAuditKey(identifier: identifier)
+            try await fixture.ledger.planAuditKey(identifier: identifier, in: "primary")
             try await fixture.ledger.confirmAuditKey(
                 identifier: identifier, publicKey: Array(signer.key.publicKey.x963Representation), recording: nil)
             try await signer.seal(fixture.ledger)

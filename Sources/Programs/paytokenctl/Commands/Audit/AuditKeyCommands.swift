@@ -67,14 +67,22 @@ struct AuditChangeKeyCommand: AsyncParsableCommand {
               paytokenctl audit change-key --reason "yearly change" --dry-run
               paytokenctl audit change-key --reason "yearly change"
               paytokenctl audit public-key > keys.pem
+
+            --token has another HSM token seal the record from then on. The present one must still be available, \
+            because its key signs the announcement of the new one.
+
+              paytokenctl audit change-key --token hsm2 --reason "the old HSM is replaced"
             """)
+
+    @Option(help: "The configured name of the HSM token that seals from then on. Default: the one that seals now.")
+    var token: String?
 
     @OptionGroup var why: ReasonOption
     @OptionGroup var change: ChangeOptions
 
     func run() async throws {
         let answer = try await change.post(
-            "/v1/audit/key", ReasonRequest(reason: why.reason), for: AuditKeyChangeAnswer.self,
+            "/v1/audit/key", AuditKeyChangeRequest(reason: why.reason, token: token), for: AuditKeyChangeAnswer.self,
             dryRunSays: "the audit key can be changed"
         ) { answer in
             Table(pairs: [

@@ -1,0 +1,50 @@
+import KeyTypes
+import Ledger
+import Synchronization
+import WorkerProtocol
+import WorkerSupervision
+
+/// The HSM token that seals this node's record: it has the audit key, and remembers the newest audit checkpoint.
+///
+/// For a new ledger it is the configuration's first HSM token. The ledger stores its name with the audit key, so neither
+/// the configuration's order nor an HSM token that is unavailable changes the choice. Only ``AuditKeyChange`` does.
+final class SealingHSMToken: AuditHSMToken {
+    /// All configured HSM tokens.
+    let all: [any AuditHSMToken]
+    private let chosen: Mutex<any AuditHSMToken>
+
+    /// - Parameters:
+    ///   - all: all configured HSM tokens, at least one, in the configuration's order.
+    ///   - keys: this node's audit keys in the ledger. The last one in service decides; before one is in service, the last
+    ///     planned one does. If no HSM token has its name, the first one is compared with the ledger, which shows whether
+    ///     that HSM token has the key under another name.
+    init(among all: [any AuditHSMToken], keys: [StoredAuditKey]) {
+        let name = (keys.last { $0.publicKey != nil } ?? keys.last)?.hsmToken
+        self.all = all
+        chosen = Mutex(all.first { $0.name == name } ?? all[0])
+    }
+
+    /// The HSM token that seals now.
+    var current: any AuditHSMToken { chosen.withLock { $0 } }
+    var name: String { current.name }
+
+    func use(_ hsmToken: any AuditHSMToken) { chosen.withLock { $0 = hsmToken } }
+
+    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await current.auditKeys() }
+
+    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+        try await current.createAuditKey(identifier: identifier)
+    }
+
+    func signCheckpoint(
+        _ message: [UInt8], identifier: [UInt8], algorithm: AuditSignatureAlgorithm
+    ) async throws(WorkerFailure) -> [UInt8] {
+        try await current.signCheckpoint(message, identifier: identifier, algorithm: algorithm)
+    }
+
+    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { try await current.rememberedHeads() }
+
+    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+        try await current.rememberHead(line, node: node)
+    }
+}
