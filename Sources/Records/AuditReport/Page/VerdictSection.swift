@@ -21,7 +21,7 @@ struct VerdictSection {
         page.paragraph("prints \(export.digest.hex).")
         page.paragraph(
             "Python and openssl follow every hash and check every signature; with --report they count all figures of this page "
-                + "again from the export. verify-audit and recount-report of the same version as paytokenctl above are in its package, "
+                + "again from the export. verify-audit and recount-report of the version that made this page are in its package, "
                 + "under /usr/share/doc/paytokend/examples. Take them from a signed release: a copy that came with these files proves "
                 + "nothing.")
         page.commands(commands)

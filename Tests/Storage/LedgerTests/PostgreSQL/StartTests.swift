@@ -11,7 +11,7 @@ struct StartTests {
         "names a missing right, and the remedy, before anything is written",
         arguments: [
             ("INSERT ON claim", "INSERT on claim"),
-            ("UPDATE (public_key) ON audit_key", "UPDATE of public_key on audit_key"),
+            ("UPDATE (public_key) ON audit_key", "UPDATE of public_key, hsm_token on audit_key"),
             ("UPDATE (guard) ON ledger_state", "UPDATE of guard on ledger_state"),
             ("EXECUTE ON FUNCTION prune_claims(bigint, bigint, bigint)", "EXECUTE on prune_claims"),
             ("SELECT ON checkpoint", "SELECT on all tables"),
