@@ -84,9 +84,9 @@ import TokenForge
 
     @Test("reports the HSM token as unavailable, with the reason, if every session is lost in every worker")
     func deadSessions() async throws {
-        let place = try await Place()
-        let harness = place.harness
-        try place.hsmToken.play(
+        let setup = try await Setup()
+        let harness = setup.harness
+        try setup.hsmToken.play(
             [
                 "C_DeriveKey", "C_DecryptInit", "C_SignInit", "C_CreateObject", "C_CopyObject", "C_GenerateKeyPair",
                 "C_FindObjectsInit",
@@ -104,9 +104,9 @@ import TokenForge
         let later = try await harness.decrypt(try SharedForge.paymentToken())
         #expect(later.status == 503 && later.code == "hsm_unavailable", "\(later)")
         #expect(try harness.daemon.error.contains("The HSM token does not decrypt any more"))
-        try place.hsmToken.play()
+        try setup.hsmToken.play()
         try await harness.waitUntilReady()
-        try await place.release(4)
+        try await setup.release(4)
         #expect(try await harness.stop().status == 0)
     }
 
