@@ -32,7 +32,7 @@ public struct AdministrativeChange: Sendable {
     }
 
     /// Accepts the current clock as correct. This node's earlier records no longer count as evidence of the time
-    /// (``LedgerTimes/newestRecord``), and the range of forgotten claims may be reduced.
+    /// (``LedgerTimes/newestRecord``), and ``LedgerTimes/forgottenBefore`` may become an earlier time.
     public struct ClockChange: Sendable, Equatable {
         /// The value of ``LedgerTimes/forgottenBefore`` when the change was planned. The change is refused if the value
         /// now differs.
@@ -52,7 +52,7 @@ public struct AdministrativeChange: Sendable {
         /// Stores a new request for approval.
         case request(Approval)
         /// Approves the request. The person must not be the requester, the request must not have expired, and the key's
-        /// state must be unchanged.
+        /// state must be unchanged. If `executes` is true, this change also carries out the operation.
         case approve(ApprovalIdentifier, by: PersonIdentities, executes: Bool)
         case reject(ApprovalIdentifier, by: PersonIdentities)
         /// Withdraws the request; only its requester can.

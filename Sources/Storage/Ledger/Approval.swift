@@ -30,7 +30,7 @@ public struct Approval: Sendable, Equatable {
     public let key: PublicKeyHash?
     public let keyState: KeyState?
     public let requester: ApprovalRequester
-    /// The node on which the operation was requested. The ledger sets it; nil until then.
+    /// The node on which the operation was requested. The ledger sets it when it stores the request; nil before.
     public internal(set) var node: String?
     /// The requester's reason, sanitised like all text in audit records.
     public let reason: AuditReason
@@ -61,8 +61,8 @@ public struct Approval: Sendable, Equatable {
         self.decidedAt = decidedAt
     }
 
-    /// Returns the status at `now`. An undecided approval whose time has passed is expired, even if the ledger has not
-    /// recorded that yet.
+    /// Returns the status at `now`. A pending or approved operation whose time has passed counts as expired, even if
+    /// the ledger has not recorded that yet.
     public func status(at now: Date) -> Status {
         switch status {
         case .pending, .approved: now < expires ? status : .expired
@@ -80,8 +80,8 @@ extension ApprovalOperation {
 }
 
 extension Approval {
-    /// The maximum number of open requests of one account, under all its login uids. Without it, one account could hide
-    /// the requests of others among its own.
+    /// The maximum number of open requests of one uid on one node. Without it, one account could hide the requests of
+    /// others among its own.
     static let openLimit = 20
 
     /// Returns the reason why the step is impossible now; nil if it is possible.
@@ -154,11 +154,11 @@ extension Approval {
     }
 }
 
-/// The account that requested an operation, as the kernel reported it. The access rules are applied to it again when
-/// the operation is approved.
+/// The account that requested an operation, as the kernel reported it. When the operation is approved, the access rules
+/// are applied to this account again.
 public struct ApprovalRequester: Sendable, Equatable {
     public let person: PersonIdentities
-    /// The access rule's name, for display.
+    /// The access rule's name, or the uid if the rule has no name; for display.
     public let name: String
     public let gid: UInt32
     /// Supplementary groups.
@@ -183,7 +183,7 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     case expired
     /// The approval was already decided, withdrawn or used.
     case notPending(Approval.Status)
-    /// The import has not been approved yet.
+    /// The operation has not been approved yet.
     case notApproved
     case samePerson
     /// The approver is on a different node and has an account of the same name as an account of the requester. They may
@@ -196,11 +196,11 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     case requestersAccountUnknown(node: String)
     /// The requester's account already has this number of open requests, which is the maximum.
     case tooMany(Int)
-    /// Only the requester can withdraw or use the approval.
+    /// The caller is not the requester, who alone can withdraw or use the approval.
     case anotherPerson
     /// The key's state has changed since the request.
     case keyChanged(from: KeyState?, to: KeyState?)
-    /// The approval was given for a different operation.
+    /// The operation's parameters differ from those that were approved.
     case otherParameters
 
     public var description: String {

@@ -4,8 +4,8 @@ import AuditChain
 /// audit checkpoint before its first record. If the beginning of the chain is archived, the section can begin with the
 /// archive's last audit checkpoint.
 ///
-/// Records never change once written. Memory use is therefore constant, no snapshot stays open while the export's
-/// reader is slow, and the writer never waits.
+/// Each page is read separately. Since records never change once written, the pages need no common snapshot, memory use
+/// is constant, and a slow reader of the export does not delay the writer.
 public struct AuditLinePages: AsyncSequence, Sendable {
     public struct Page: Sendable, Equatable {
         public let lines: [StoredLine]

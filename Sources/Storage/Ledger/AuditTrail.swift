@@ -31,11 +31,11 @@ public protocol ChainReading: Sendable {
     /// archive. The ledger keeps the archive's last record; earlier records can be removed.
     func lastArchive() async throws(LedgerFailure) -> RecordArchive?
 
-    /// Returns a page of the records that match the filter. Archived records are left out.
+    /// Returns a page of the records that match the filter. Archived records, except the last one, are left out.
     ///
     /// - Parameters:
     ///   - filter: the filter; its own limit is ignored.
-    ///   - cursor: the sequence of the previous page's last record, in the order of the filter; nil for the first page.
+    ///   - cursor: the sequence of the previous page's last record; nil for the first page.
     ///   - limit: the page size in records, 1 to 1,000.
     func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
@@ -96,7 +96,7 @@ public struct StoredRecord: Sendable, Equatable {
     public let line: [UInt8]
 }
 
-/// A page of the records that match a filter, in the filter's order.
+/// A page of the records that match a filter, in the requested order.
 public struct AuditPage: Sendable, Equatable {
     public let records: [StoredRecord]
     /// The cursor of the next page; nil if this page is the last.

@@ -6,8 +6,8 @@ public struct ClaimRetention: Sendable, Equatable {
     /// The age, counted from the claim, after which a claim is no longer needed.
     public let age: Duration
 
-    /// Computes the age. A claim must outlive every way in which its payment token could be accepted again: the
-    /// configured retention, the repeat period and the signing-time windows. A window admits signing times in the
+    /// Computes the age. A claim is kept for the configured retention, and for as long as its payment token could be
+    /// accepted again, within the repeat period or the signing-time windows. A window admits signing times in the
     /// future as well as in the past. A payment token released now may therefore be accepted for up to twice the
     /// window.
     ///
@@ -28,7 +28,7 @@ public struct ClaimRetention: Sendable, Equatable {
 }
 
 extension ClaimRetention {
-    /// Returns the retention for a shared ledger in which another node has this signing-time window, in milliseconds.
+    /// Returns the retention for a ledger shared with a node whose signing-time window is `window` milliseconds.
     package func covering(window: Int64) -> ClaimRetention { ClaimRetention(age: max(age, .milliseconds(window * 2))) }
 
     private init(age: Duration) { self.age = age }
@@ -120,7 +120,7 @@ public struct LedgerTimes: Sendable, Equatable {
     /// The time of this node's newest record since the clock was last accepted; nil if there is none.
     public var newestRecord: Date?
     /// Payment tokens signed before this time are refused if no claim is found, since their claims may have been
-    /// pruned. Nil if none were pruned.
+    /// pruned. Nil if no claims were pruned.
     public var forgottenBefore: Date?
     /// The fence. Payment tokens signed before this time are refused if no claim is found, since a restored ledger may
     /// lack their claims. Nil if no restored ledger was accepted.

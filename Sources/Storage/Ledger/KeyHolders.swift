@@ -6,7 +6,7 @@ import Synchronization
 /// A node whose HSM tokens contain a certain key.
 public struct KeyHolder: Sendable, Equatable {
     public let node: String
-    /// The time of the node's last report, according to the ledger's clock.
+    /// The time at which the node last reported the key, according to the ledger's clock.
     public let seenAt: Date
 
     public init(node: String, seenAt: Date) {
@@ -57,8 +57,8 @@ extension SingleNodeLedger {
 
     public func update(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
-    /// Does nothing. A stored hold would only stop other nodes, and there are none. At every start,
-    /// the daemon again compares the ledger with the remembered head.
+    /// Does nothing. A stored hold would only stop other nodes, and a single-node ledger has none. At every start, the
+    /// daemon again compares the ledger with the remembered head.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }

@@ -5,27 +5,27 @@
 // transaction claims a payment, checks the key's state and writes the audit record, and is durable before the caller
 // receives an answer.
 //
-// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then an engine, each a target of its
-// own: SQLiteLedger for one host, PostgreSQLLedger for several. This target has the parts that both engines share:
-// types, SQL statements, the queue to the single writer, deadlines, and the rules for claims, approvals, changes and
-// pruning. Every engine passes the same tests (Tests/Storage/LedgerTests/Protocol). The target OfflineLedger restores a
-// ledger's file, and moves a file's content to a server.
+// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then one of the two engines. Each
+// engine is a target: SQLiteLedger for one host, PostgreSQLLedger for several. This target has the parts that both
+// engines share: types, SQL statements, the queue to the single writer, deadlines, and the rules for claims, approvals,
+// changes and pruning. Both engines pass the same tests (Tests/Storage/LedgerTests/Protocol). The target OfflineLedger
+// restores a ledger's file, and moves a file's content to a server.
 
 public import AuditChain
 public import Foundation
 public import MerchantKeys
 public import PaymentToken
 
-/// The daemon's only store: released transactions and their callers, permitted uses of keys, and the audit record.
+/// The daemon's only store: the claims of released transactions, key records, approvals and the key-usage record.
 ///
 /// Each engine is one target that implements this protocol. All calls are safe from any task and do not block Swift's
 /// task threads. ``release(_:recording:)`` prevents a payment from being credited twice. It checks the key's state and
 /// writes the claim in one transaction, which is durable before the verdict is returned. Calls that arrive during a
 /// commit share the next commit.
 ///
-/// Every call returns within `ledger.timeout`, even if the disk or server never responds, and then throws `timedOut`. A
-/// backup (``backup(to:)``) times out only after it made no progress for that time. Every call throws `overloaded` if
-/// too many calls are queued.
+/// Every call ends within `ledger.timeout`: if the disk or server has not responded by then, it throws `timedOut`. A
+/// backup (``backup(to:)``) times out only after it has made no progress for that long. Every call throws `overloaded`
+/// if too many calls are queued.
 public protocol Ledger: AuditTrail {
     /// This node's name. The ledger stores it in every row that this node writes.
     var node: String { get }
@@ -33,20 +33,20 @@ public protocol Ledger: AuditTrail {
     /// The engine's name for display, `sqlite` or `postgresql`.
     var engine: String { get }
     var schemaVersion: Int { get }
-    /// The permitted but insecure settings of the ledger's server; empty for a file.
+    /// The permitted but insecure settings of the ledger's server; empty for a ledger in a file.
     var insecureSettings: Set<InsecureLedgerSetting> { get }
-    /// This daemon's lease of its node's name; nil for a file, which has no leases.
+    /// This daemon's lease of its node's name; nil for a ledger in a file, which has no leases.
     var lease: NodeLeaseStatus? { get }
 
-    /// Reads the status of the ledger's server and of the nodes that share it; nil for a file.
+    /// Reads the status of the ledger's server and of the nodes that share it; nil for a ledger in a file.
     func serverStatus() async throws(LedgerFailure) -> LedgerServer?
 
-    /// Returns the number of synchronous standbys to which the ledger's server streams; nil for a file, and if the
-    /// daemon's role lacks `pg_read_all_stats`.
+    /// Returns the number of synchronous standbys to which the ledger's server streams. Nil for a ledger in a file, or
+    /// if the daemon's role lacks `pg_read_all_stats`.
     func synchronousStandbys() async throws(LedgerFailure) -> Int?
 
     /// Returns the bytes that are free for the daemon's account on the file system of the ledger's file; nil for a
-    /// server.
+    /// ledger on a server.
     func freeBytes() async throws(LedgerFailure) -> UInt64?
 
     /// Claims a transaction for release, or returns why it must not be released.
@@ -57,22 +57,22 @@ public protocol Ledger: AuditTrail {
     ///   exist; the caller should repeat with the same reference.
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
 
-    /// The counter of requests that may soon call ``release(_:recording:)``. The writer may delay a commit to include
-    /// them.
+    /// The counter of requests that may soon call ``release(_:recording:)``. The writer may delay a commit so that it
+    /// includes their claims.
     var releasesUnderWay: ReleasesUnderWay { get }
 
-    /// Returns the repeatability that ``release(_:recording:)`` would determine now. This call changes nothing and
-    /// reads only the claim.
+    /// Determines whether the transaction may be released again, as ``release(_:recording:)`` would decide now. This
+    /// call changes nothing and reads only the claim.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
 
     /// Returns true if this process remembers that all repeats of a transaction are used up. It reads memory only, so
-    /// it is cheap enough for every request. After a start, it returns false until a used-up transaction is requested
-    /// again.
+    /// it is cheap enough for every request. After a restart, it returns false for such a transaction until the ledger
+    /// refuses a repeat of it.
     func isUsedUp(_ transaction: TransactionIdentifier) -> Bool
 
-    /// Counts a repeat that was decrypted and then refused because of its content, which ``release(_:recording:)``
-    /// therefore does not count. Does nothing if the transaction has not been released, or if `release` is not a repeat
-    /// of it.
+    /// Counts a repeat that was decrypted and then refused because of the payment data. Such a repeat does not reach
+    /// ``release(_:recording:)``, which counts all other repeats. Does nothing if the transaction has not been
+    /// released, or if `release` is not a repeat of it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
     /// Records a signature made with an identity key, if the key may sign. The check of the key's state and the record
@@ -110,12 +110,12 @@ public protocol Ledger: AuditTrail {
     /// Returns the times that this ledger records, for checking the clock.
     func times() async throws(LedgerFailure) -> LedgerTimes
 
-    /// Returns the time of the latest first release, according to claims and records; nil if there is none. It may scan
-    /// the records.
+    /// Returns the time of the newest release that is not a repeat, according to claims and records; nil if there is
+    /// none. The call may scan the records.
     func newestRelease() async throws(LedgerFailure) -> Date?
 
-    /// Returns the time of the first release to each uid among this node's records of these sequences. Repeats do not
-    /// count. It reads every record in the range: ten thousand take about ten milliseconds.
+    /// Returns, for each caller's uid, the time of its first release in this node's records of these sequences. Repeats
+    /// do not count. The call reads every record in the range: ten thousand take about ten milliseconds.
     func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
 
     /// Makes a consistent copy while the ledger is in use. The copy can later replace the ledger.
@@ -137,13 +137,14 @@ public protocol Ledger: AuditTrail {
     ///   - `approval` if the change's approval is not valid for it.
     ///   - `auditKeyConflict` if the audit key was not planned.
     ///   - `timesConflict` if ``LedgerTimes/forgottenBefore`` differs from the value in the change.
-    ///   - `holdsConflict` and `windowOff` if a restored ledger cannot be accepted in this way.
+    ///   - `holdsConflict` if the holds of a restored ledger differ from those in the change.
+    ///   - `windowOff` if a restored ledger cannot be accepted because a node's signing-time window is off or unknown.
     ///   - `archive` if the archive is not the next one.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 
-    /// Returns at most `limit` approvals: open ones first, then the newest first. Ended approvals are kept until
-    /// ``forgetApprovals(expiredBefore:keeping:)`` removes them.
+    /// Returns at most `limit` approvals. Open approvals come before ended ones, and within each group the newest come
+    /// first. Ended approvals are kept until ``forgetApprovals(expiredBefore:keeping:)`` removes them.
     func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
 
     /// Returns the approval with this identifier; nil if there is none.
@@ -155,8 +156,8 @@ public protocol Ledger: AuditTrail {
     @discardableResult
     func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
 
-    /// Removes ended approvals whose time to decide passed before `time`. Of the other ended approvals it removes the
-    /// oldest beyond `count`. The audit record keeps the outcome of each.
+    /// Removes ended approvals whose time to decide passed before `time`. Of the other ended approvals, it keeps only
+    /// the `count` newest. The audit record keeps the outcome of each.
     ///
     /// - Returns: the number of removed approvals.
     @discardableResult
@@ -167,8 +168,9 @@ public protocol Ledger: AuditTrail {
     // No release depends on these updates, since each release is decided from the store's current rows.
 
     /// Reports changes of keys and approvals within about a second, including this node's own. In the first element,
-    /// and in the first after the store was unreachable, anything may have changed. The stream ends when the ledger is
-    /// closed, and immediately if a single node uses the ledger. Only one task may iterate it.
+    /// and in the first after the store was unreachable, ``AdministrativeUpdates/keys`` is nil: any key may have
+    /// changed. The stream ends when the ledger is closed, and immediately if a single node uses the ledger. Only one
+    /// task may iterate it.
     func administrativeUpdates() -> AsyncStream<AdministrativeUpdates>
 
     // MARK: Restored ledgers
@@ -187,8 +189,8 @@ public protocol Ledger: AuditTrail {
     func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)
 
     /// Compares this node's chain, on the server that accepts writes, with the head that its HSM token remembers. If
-    /// the chain continues from the head, the call records that this node has compared its chain on that server.
-    /// Returns nil if `remembered` is nil.
+    /// the chain continues from the head, the call records that this node has compared its chain on that server. If
+    /// `remembered` is nil, the chain counts as continuing.
     func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
 
     /// Sets the widest of this node's signing-time windows; nil while a window is off. Before the first call, no
@@ -209,11 +211,11 @@ public protocol Ledger: AuditTrail {
     /// - Parameters:
     ///   - identifier: 16 bytes.
     ///   - hsmToken: the configured name of the HSM token that has the key, or will make it.
-    /// - Throws: `auditKeyConflict` for any other size.
+    /// - Throws: `auditKeyConflict` if the identifier is not 16 bytes long.
     func planAuditKey(identifier: [UInt8], in hsmToken: String?) async throws(LedgerFailure)
 
-    /// Stores the configured name of the HSM token in which a key was found: for keys of earlier versions, and after the
-    /// HSM token was given another name.
+    /// Stores the configured name of the HSM token in which an audit key was found. The name is missing for keys of
+    /// earlier versions, and outdated after the HSM token was given another name.
     func update(auditKey identifier: [UInt8], foundIn hsmToken: String) async throws(LedgerFailure)
 
     /// Records the public key of a planned key.
@@ -248,7 +250,7 @@ public protocol Ledger: AuditTrail {
     /// know the node.
     func chain(of node: AuditNode) -> any ChainReading
 
-    /// Returns the keys that seal other nodes' records, including planned ones, by node and in the order of planning.
+    /// Returns the audit keys of other nodes, including planned ones, ordered by node and then by the time of planning.
     func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey]
 
     /// Returns a node's records about audit keys (prepared, trusted on first use, conflicting), oldest first.
@@ -259,16 +261,16 @@ public protocol Ledger: AuditTrail {
     // The oldest records of this node can be written to archive files and then removed here.
     //
     // ``apply(_:)`` records an archive with ``AdministrativeChange/archive``. The archive takes effect when an audit
-    // checkpoint seals its record. Until then no record is removed, and exports begin where they did. The archive's
-    // last record and its audit checkpoint stay, since the rest of the chain begins with them.
+    // checkpoint seals its record. Until then no record is removed, and exports still begin at the previous archive's
+    // end. The archive's last record and its audit checkpoint stay, since the rest of the chain begins with them.
 
-    /// Returns this node's archive that has not taken effect, since its record is not sealed yet; nil if there is none.
+    /// Returns this node's archive that has no effect yet because its own record is not sealed; nil if there is none.
     func unsealedArchive() async throws(LedgerFailure) -> RecordArchive?
 
     /// Removes records and audit checkpoints before the last record of ``ChainReading/lastArchive()``, oldest first.
     ///
-    /// - Parameter limit: the maximum number of records to remove in this one transaction, so that releases can run in
-    ///   between.
+    /// - Parameter limit: the maximum number of records to remove in this call's transaction. Releases wait for it, so
+    ///   callers should remove many records in several calls.
     /// - Returns: the number of removed records; 0 if none is left.
     func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
 }
@@ -294,14 +296,14 @@ public enum LedgerEvent: Sendable, Equatable {
     case recorded(upTo: Int)
     /// A batch was not acknowledged. Writes of the batch that are then found in the store still succeed.
     case failed(writes: Int, reason: String)
-    /// Notes were dropped because the ledger could not record them. The ledger records their number once it can write
-    /// again.
+    /// Audit records that no caller waits for (``AuditTrail/note(_:)``) were dropped because the ledger could not store
+    /// them. The ledger records their number once it can write again.
     case dropped(notes: Int)
     /// The number of round trips that a batch made to its server, for engines that have one.
     case exchanged(roundTrips: Int)
     /// The result of reading back a commit whose acknowledgement was lost.
     case readBack(ReadBackOutcome)
-    /// The store lacks data that this process has written. From now on, all nodes are on hold.
+    /// The store lacks data that this process has written. The process has now put all nodes on hold.
     case held(LedgerHold.Finding)
     /// The store is being opened, and waits for another daemon's lease of this node's name. That daemon may have ended
     /// without returning the lease.

@@ -27,14 +27,14 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case foreignCheckpoint
     /// The audit key was never planned, already has another public key, or its identifier or public key is malformed.
     case auditKeyConflict
-    /// The archive does not follow the last archive of this node's records.
+    /// The archive cannot be recorded.
     case archive(ArchiveConflict)
     /// ``LedgerTimes/forgottenBefore`` differs from the value for which the acceptance of the clock was planned.
     case timesConflict
     /// The nodes' findings differ from those for which the acceptance of a restored ledger was planned.
     case holdsConflict
-    /// A signing-time window of these nodes is off or not known yet, so nothing limits the releases that a restored
-    /// ledger may lack.
+    /// A signing-time window of these nodes is off or not known yet. The ledger can then compute no fence, so it
+    /// refuses the acceptance of a restore.
     case windowOff(nodes: [String])
 
     public var description: String {
@@ -135,7 +135,8 @@ extension KeyRecord {
     }
 }
 
-/// The reason why a ledger was not opened. The description has the fault, the affected file or server, and the remedy.
+/// The reason why a ledger was not opened. The description names the fault, the affected file or server, and the
+/// remedy.
 public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConvertible {
     case noDirectory(path: String)
     /// The owner, mode or type of the directory or file lets other accounts change or read the ledger.

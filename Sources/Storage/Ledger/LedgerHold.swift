@@ -75,10 +75,10 @@ public struct LedgerReleaseStatus: Sendable, Equatable {
     public var holds: [LedgerHold] = []
     /// This node's own hold, if another node has accepted it and this node has not processed the acceptance yet.
     public var accepted: LedgerHold?
-    /// True if this node has compared its chain on the current server.
+    /// True if this node has compared its chain, on the current server, with the head that it remembers.
     public var hasCompared = true
     /// Live nodes, possibly including this one, that have not yet compared their chains on the current server. Nothing
-    /// is released until they have.
+    /// is released until they have done so.
     public var comparing: [String] = []
     /// True if the ledger's server was replaced, promoted or restored, and not all nodes have compared their chains on
     /// it.
@@ -124,15 +124,16 @@ extension AdministrativeChange {
     ///
     /// The change's record of ``AuditChain/AuditEvent/ledgerAcceptRestore(_:)`` contains the fence. From then on, every
     /// node refuses payment tokens that were signed before the fence and have no claim. The fence is the acceptance
-    /// time, according to the ledger's clock, plus the widest signing-time window of any node. A forgotten release was
-    /// claimed before the acceptance, and its payment token was signed at most one window after the claim.
+    /// time, according to the ledger's clock, plus the widest signing-time window of any node. A release that the
+    /// restored ledger lacks was claimed before the acceptance, and its payment token was signed at most one window
+    /// after the claim. Such a payment token was therefore signed before the fence.
     public enum Restore: Sendable, Equatable {
         /// Ends all holds. The ledger's holds must be exactly those in the first value; otherwise the change throws
         /// `holdsConflict`.
         ///
         /// - Parameters:
-        ///   - newestRelease: the latest release that is known to the ledger or remembered outside it. If this time is
-        ///     later than the acceptance, the fence is computed from it instead of from the acceptance.
+        ///   - newestRelease: the time of the latest release that is known to the ledger or remembered outside it. If
+        ///     this time is later than the acceptance, the fence is computed from it instead of from the acceptance.
         ///   - approval: the approval that permits the acceptance; nil if one person alone may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
         /// Ends this node's hold after an acceptance on another node. That acceptance has already set the fence.

@@ -1,6 +1,7 @@
 public import Foundation
 
-/// Permitted but insecure settings of a ledger on a server; they cause a warning and `paytokend_insecure_settings`.
+/// The permitted but insecure settings of a ledger on a server. Each causes a warning and sets
+/// `paytokend_insecure_settings`.
 public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, CustomStringConvertible {
     /// The connection uses TCP, and TLS does not verify the server's identity.
     case databaseTLS = "database_tls"
@@ -91,7 +92,7 @@ public struct LedgerServer: Sendable, Equatable {
 public struct NodeLeaseStatus: Sendable, Equatable {
     /// The fencing number. Each daemon that takes the node's name increments it, so an earlier daemon's commits fail.
     public let fencingNumber: Int64
-    /// The time since the last commit that renewed the lease; `paytokend_node_lease_age_seconds`.
+    /// The time since the last commit that renewed the lease, exported as `paytokend_node_lease_age_seconds`.
     public let age: Duration
     /// True if another daemon has taken the name. This daemon can no longer commit anything and must be stopped.
     public let isLost: Bool
@@ -103,7 +104,7 @@ public struct NodeLeaseStatus: Sendable, Equatable {
     }
 }
 
-/// The holder of a node's name, as far as the server knows.
+/// The daemon that has, or may still have, the lease of a node's name, as far as the server knows.
 public struct NodeNameHolder: Sendable, Equatable {
     public let node: String
     /// The daemon's version.

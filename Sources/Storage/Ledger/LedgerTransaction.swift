@@ -31,7 +31,7 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
     /// Returns the earliest signing time, in milliseconds, from which payment tokens may be released after a clock was
-    /// accepted. Nil if only the daemon's own clock and windows limit it.
+    /// accepted. Nil if the engine requires no such limit.
     func earliestServed() throws -> Int64?
     /// - Parameter sequence: the sequence of the acceptance's audit record. Earlier records no longer count for
     ///   ``LedgerTimes/newestRecord``.
@@ -50,7 +50,7 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
 extension LedgerTransaction {
     private var records: RecordStatements { RecordStatements(node: node) }
 
-    /// Makes the approval's step and the key changes, and writes their records.
+    /// Makes every part of the change, and returns the lines of its audit records in order.
     package func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
         let known = try change.key.flatMap { try KeyRecordRow.find($0.publicKeyHash, self) }
         if let step = change.approval { try take(step, at: change.at) }

@@ -31,8 +31,8 @@ extension CommitQueue where Write.Failure == LedgerFailure {
 ///
 /// A commit costs the same for one release as for many. Under load, the next releases arrive almost immediately, so the
 /// writer waits for them before a commit. It waits 40 µs for each counted release that is not queued yet, and 5 ms at
-/// most. Each release has already waited more than ten times as long for the HSM. A release without others does not
-/// wait.
+/// most. Each release has already waited more than ten times as long for the HSM. If no other release is counted, the
+/// writer commits at once.
 public final class ReleasesUnderWay: Sendable {
     private static let waitForEach = Duration.microseconds(40)
     private static let maximumWait = Duration.milliseconds(5)

@@ -1,7 +1,7 @@
 public import AuditChain
 
-/// A key that seals a node's records, as listed in the ledger. It is not authenticated: any account that can write to
-/// the ledger can change the list.
+/// A key that seals a node's records, as listed in the ledger. The list is not authenticated: any account that can
+/// write to the ledger can change it.
 public struct NodeAuditKey: Sendable, Equatable {
     public let node: AuditNode
     public let key: StoredAuditKey

@@ -19,7 +19,7 @@ public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible
 
 extension LedgerTransaction {
     /// Records an archive and the states of all keys. A restore checks the keys' rows against the record. Without these
-    /// states, it could not check changes whose records are archived.
+    /// states, the restore could not check changes whose records are archived.
     package func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)
         // The sequence of the last archived record, including archives whose own record is not sealed yet.

@@ -30,8 +30,8 @@ public struct Release: Sendable {
     /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. If nil,
     /// neither limit applies.
     public var signedAt: Date?
-    /// False if the signing time is outside the window. A repeat is then still possible. A transaction without a claim
-    /// is not claimed, and the verdict is ``ReleaseVerdict/replayed``.
+    /// False if the signing time is outside the window. A repeat is then still possible, but a transaction without a
+    /// claim gets the verdict ``ReleaseVerdict/replayed`` and is not claimed.
     public var allowsFirstRelease = true
 
     public init(
@@ -55,7 +55,7 @@ public struct Release: Sendable {
     /// Returns 16 bytes from the system's random number generator.
     public static func randomIdentifier() -> [UInt8] { random(words: 2) }
 
-    /// Returns 8 random bytes for each word. Drawing whole words takes one system call for each instead of eight.
+    /// Returns 8 random bytes for each word. One system call draws a whole word; drawing single bytes would take eight.
     package static func random(words: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<words).map { _ in generator.next() }.flatMap { (word: UInt64) in
@@ -68,7 +68,7 @@ public struct Release: Sendable {
 public struct Recorded<Verdict: Sendable & Equatable>: Sendable, Equatable {
     public let verdict: Verdict
     /// The audit record's sequence in this node's chain. Nil if no record was requested, and for a refusal whose record
-    /// could not be written; the caller then uses ``AuditTrail/note(_:)``.
+    /// could not be written. The caller then records that refusal with ``AuditTrail/note(_:)``.
     public let sequence: Int?
 
     public init(_ verdict: Verdict, sequence: Int?) {
@@ -90,26 +90,26 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case replayed
     /// The ledger has no record of the key, or the key's state does not permit decryption. Nothing was claimed.
     case keyNotActive
-    /// A repeat, but ``Release/maximumRepeats`` were already released.
+    /// A repeat, but ``Release/maximumRepeats`` repeats were already released.
     case repeatedTooOften
-    /// A repeat, but the last release was by an attempt that this one does not name (``NamedAttempt/after``).
+    /// A repeat, but the last release was by an attempt that this attempt does not name (``NamedAttempt/after``).
     case releasedByOther
-    /// No claim was found, but one may have existed: claims of payment tokens signed before this time are forgotten.
+    /// No claim was found, but one may have been pruned, since the payment token was signed before this time.
     case forgotten(before: Date)
-    /// No claim was found, but one may have existed: a restored ledger was accepted. The restored ledger may lack
-    /// releases of payment tokens signed before this time.
+    /// No claim was found, but one may have existed. The payment token was signed before this time, and a restored
+    /// ledger may lack the claims of such payment tokens.
     case beforeRestore(until: Date)
     /// No node releases anything at present (``LedgerReleaseStatus``).
     case held
 }
 
-/// States whether a transaction that was released before may be released again to the same caller.
+/// The answer to whether a released transaction may be released again to the same caller.
 public enum Repeatability: Sendable, Equatable {
     case no
     case yes
-    /// A repeat, but ``Release/maximumRepeats`` were already released.
+    /// A repeat, but ``Release/maximumRepeats`` repeats were already released.
     case tooOften
-    /// A repeat, but the last release was by an attempt that this one does not name.
+    /// A repeat, but the last release was by an attempt that this attempt does not name.
     case byOther
 
     package var verdict: ReleaseVerdict {
@@ -122,8 +122,8 @@ public enum Repeatability: Sendable, Equatable {
     }
 }
 
-/// A stored claim of a released transaction. Its method decides for every engine whether a further ``Release`` is a
-/// repeat.
+/// A stored claim of a released transaction. ``repeatability(of:within:)`` decides for every engine whether a further
+/// ``Release`` is a repeat.
 package struct Claim: Sendable {
     package let caller: String
     package let referenceDigest: [UInt8]?
@@ -148,8 +148,8 @@ package struct Claim: Sendable {
     /// True if no further repeat is possible.
     package var isUsedUp: Bool { repeats >= Release.maximumRepeats }
 
-    /// Returns the repeatability. A repeat has the same caller, reference and signed content, and arrives at most
-    /// `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
+    /// Determines whether `release` is a permitted repeat. A repeat has the same caller, reference and signed content,
+    /// and arrives at most `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
     package func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
         guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
             caller == release.caller, contentDigest == release.contentDigest,
@@ -162,8 +162,8 @@ package struct Claim: Sendable {
     private func follows(_ release: Release) -> Bool {
         guard let named = release.named else { return true }
         let last = repeatAttempt ?? attempt
-        // The last release may be this attempt itself, if its commit was not acknowledged. No other attempt then
-        // precedes it.
+        // This attempt may itself have made the last release, if the commit was not acknowledged. It then follows no
+        // other attempt and need not name one.
         if last == release.attempt { return true }
         return StoredAttempt.name(in: last).map(named.after.contains) ?? false
     }
@@ -187,7 +187,7 @@ package struct KeyEligibility: Sendable {
 extension Release {
     /// Returns the reason why a transaction without a claim must not be claimed now; nil if it may be claimed.
     ///
-    /// - Parameter limits: called only if needed.
+    /// - Parameter limits: returns the release limits; called only if the verdict depends on them.
     package func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
         guard allowsFirstRelease else { return .replayed }
         guard let signedAt else { return nil }
@@ -256,7 +256,8 @@ package typealias ReleaseDecision = Decision<ReleaseVerdict>
 package final class UsedUpRepeats: Sendable {
     private struct State {
         var known: Set<TransactionIdentifier> = []
-        /// The transactions in the order of insertion; the oldest is forgotten first.
+        /// The transactions in a ring of ``capacity`` entries. Once the ring is full, `next` is the index of the oldest
+        /// entry, which is overwritten first.
         var order: [TransactionIdentifier] = []
         var next = 0
     }
@@ -312,7 +313,7 @@ public struct AttemptName: Sendable, Hashable {
 
 /// A request's name, and the names of the attempts that it may follow.
 ///
-/// A caller that lost an answer cannot know whether that attempt was released. After a restore of its own store from a
+/// A caller that lost an answer cannot know whether its attempt was released. After it restored its own store from a
 /// copy, it does not even know all its attempts. It therefore names in advance the attempts that it knows, and asserts
 /// that none of them led to a payment. A transaction whose last release was by any other attempt is not released.
 public struct NamedAttempt: Sendable {
@@ -331,8 +332,8 @@ public struct NamedAttempt: Sendable {
 /// others are random. All 16 identify a release whose commit was not acknowledged, so two attempts with the same name
 /// remain distinct.
 ///
-/// Versions before attempts had names wrote 16 random bytes. The first 8 match no caller's name, so a named attempt may
-/// not follow a release of such a version.
+/// Earlier versions, in which attempts had no names, wrote 16 random bytes. The first 8 match no caller's name, so a
+/// named attempt may not follow a release of such a version.
 enum StoredAttempt {
     package static func make(_ name: AttemptName?) -> [UInt8] {
         guard let name else { return [UInt8](repeating: 0, count: AttemptName.length) + Release.random(words: 1) }

@@ -32,8 +32,8 @@ package struct RecordStatements {
         ).first?.digest(0)
     }
 
-    /// Returns true if exactly this line is stored. The sequence and the hash are compared, since no other line has the
-    /// same.
+    /// Returns true if exactly this line is stored. Comparing the sequence and the hash suffices, since no other line
+    /// has this hash.
     package func holds(_ line: AuditLine, _ queries: any StoredQueries) throws -> Bool {
         try hash(of: line.sequence, queries) == line.hash
     }
@@ -115,9 +115,9 @@ package struct RecordStatements {
         return Dictionary(releases) { first, _ in first }
     }
 
-    /// Returns the time of the newest claim or the newest record of a release, whichever is later. Claims may have been
-    /// pruned, and a ledger of version 1 had no records. Repeats do not count, since the signing-time window does not
-    /// apply to them.
+    /// Returns the time of the newest claim or the newest record of a release, whichever is later. Neither source is
+    /// complete: claims may have been pruned, and ledgers of version 1 had no records. Repeats do not count, since the
+    /// signing-time window does not apply to them.
     package func newestRelease(_ queries: any StoredQueries) throws -> Date? {
         let recorded = try queries.number(
             """

@@ -174,8 +174,9 @@ extension StoredLedger {
 }
 
 extension AdministrativeChange {
-    /// Returns the lines if they are found in the ledger after an unacknowledged commit, and nil if not. The change was
-    /// made if and only if its records are stored.
+    /// Returns the lines if the change is found in the ledger after an unacknowledged commit, and nil if not. A change
+    /// with records was made if and only if its last record is stored. A change without records is found by its key's
+    /// state and cut-off.
     fileprivate func committedDecision(
         _ lines: [AuditLine], _ records: RecordStatements, _ queries: any StoredQueries
     ) throws -> [AuditLine]? {

@@ -100,7 +100,7 @@ package enum ApprovalRow {
         ).map(read)
     }
 
-    /// - Parameter lock: the row lock, inside a transaction.
+    /// - Parameter lock: the clause that locks the row (``LedgerTransaction/rowLock``); empty outside a transaction.
     package static func find(
         _ identifier: ApprovalIdentifier, lock: String = "", _ queries: any StoredQueries
     ) throws -> Approval? {
