@@ -13,8 +13,8 @@ package enum LedgerPlace: Equatable {
     /// ledger's file name, followed by this suffix.
     package static let linkEnding = ".restoring"
 
-    /// Determines what exists at a path. Returns nil if the path has a directory, another link or anything else that is
-    /// not listed here.
+    /// Determines what exists at a path. Returns nil for anything else, such as a directory or a symbolic link of
+    /// another kind.
     package init?(of path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {

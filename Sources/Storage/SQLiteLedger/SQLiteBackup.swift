@@ -8,7 +8,7 @@ import Ledger
 import SQLiteFiles
 
 /// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
-/// log, and other connections can read and write in the meantime.
+/// log. Other connections can read and write while it is made.
 ///
 /// A backup is marked as a copy (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger releases
 /// nothing until the restore is accepted, since the copy lacks later releases.

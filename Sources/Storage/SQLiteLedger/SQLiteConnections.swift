@@ -14,7 +14,7 @@ package final class SQLiteConnections: Sendable {
     let checkpointing: WALCheckpointing
     /// The connection for short reads, on which decisions and requests depend.
     package let reader: SQLiteReader<LedgerFailure>
-    /// The connection for reads that may take long. They delay only each other.
+    /// The connection for reads that may take long. Such reads delay only each other.
     package let searcher: SQLiteReader<LedgerFailure>
 
     /// Opens the connections; blocks. Throws GRDB's errors and ``LedgerOpeningError``.

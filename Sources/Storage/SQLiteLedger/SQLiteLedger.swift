@@ -11,7 +11,7 @@ import Synchronization
 /// The ledger in one SQLite file, for one host.
 ///
 /// Concurrent writes share one commit, in WAL mode with `synchronous = FULL`: each write is on disk before it is
-/// answered. One process uses the file at a time, which the lock file next to it (`.lock`) enforces.
+/// answered. The lock file next to the ledger's file (`.lock`) lets only one process use the ledger at a time.
 public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public let node: String
     public let path: String
@@ -41,8 +41,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         public var path: String
         /// The node's name. If nil, a new ledger takes the host name, and an existing ledger keeps its recorded name.
         public var node: String?
-        /// The period after a transaction's release within which the same caller and reference can receive it again;
-        /// zero to permit no repeat.
+        /// The period after a transaction's release within which the same caller can receive the payment data again
+        /// with the same reference; zero to permit no repeat.
         public var repeatFor: Duration
         /// The maximum wait for a lock that another program, such as a backup or a shell, has on the file.
         public var busyTimeout: Duration
@@ -67,7 +67,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     /// Opens the ledger. A missing file is created, and a file with an older schema is upgraded. An upgrade may take
     /// any length of time; any other delay ends with `notNow` after ``Settings/timeout``.
     ///
-    /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
+    /// - Parameter observe: receives the ledger's events (``LedgerEvent``), on the writer's thread; it must not block.
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
@@ -232,8 +232,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         try await connections.searcher.read(fromUnmovedFile(body))
     }
 
-    /// Returns a read that throws if the file was replaced or moved, and otherwise runs `body`. The open connection
-    /// would still read the former file.
+    /// Returns a read that throws if the file was replaced or moved, and otherwise runs `body`. Without this check, the
+    /// open connection would continue to read the former file.
     private func fromUnmovedFile<T>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) -> @Sendable (Database) throws -> T {
@@ -306,7 +306,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes. The probe's commit records it before the process ends.
+        // Only this process knows the number of dropped notes. The probe's commit records that number before the
+        // process ends.
         if writer.writes.hasDropped { try? await probe() }
         writer.writes.close()
         guard let held = takeLock() else { return }

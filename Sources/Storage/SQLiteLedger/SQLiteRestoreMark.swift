@@ -2,7 +2,8 @@ package import DatabaseKit
 import Foundation
 public import Ledger
 
-/// The mark of a copy of a ledger's file, and of a ledger restored from it until the restore is accepted.
+/// The mark that makes a ledger's file release nothing, because it is a copy or was restored from one. The mark is
+/// removed when the restore is accepted.
 ///
 /// A restored ledger lacks the releases that were made after the copy. An HSM token reveals this if it remembers a
 /// later record than the copy has, unless the HSM token was itself restored. Therefore the file is marked, also in its

@@ -124,8 +124,8 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
     }
 }
 
-/// The tables. Types and STRICT are specific to SQLite. Everything else here, and nearly all statements elsewhere, is
-/// SQL that has the same meaning in PostgreSQL. Times are milliseconds since 1970.
+/// The tables. Types and STRICT are specific to SQLite. All other SQL here, and nearly all SQL elsewhere, has the same
+/// meaning in PostgreSQL. Times are milliseconds since 1970.
 package enum SQLiteTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing files were made with them.
@@ -134,8 +134,8 @@ package enum SQLiteTables {
     /// The current version, which rises with every change of a table.
     package static let version = steps.count
 
-    /// Returns true if the database has exactly the tables, indexes and triggers that this version defines. A foreign
-    /// trigger, for example, could delete claims.
+    /// Returns true if the database has exactly the tables, indexes and triggers that this version defines. A trigger
+    /// from elsewhere, for example, could delete claims.
     package static func match(_ db: Database) throws -> Bool {
         // The text of a table after ALTER TABLE depends on the SQLite version, so its name and columns are compared.
         // For all other objects the text is compared.
@@ -171,7 +171,7 @@ package enum SQLiteTables {
             value TEXT NOT NULL
         ) STRICT
         """,
-        // The permitted uses of each key.
+        // The merchant keys. A key's state determines whether the key may be used.
         """
         CREATE TABLE merchant_key (
             public_key_hash     BLOB    NOT NULL PRIMARY KEY CHECK (length(public_key_hash) = 32),
@@ -312,8 +312,8 @@ package enum SQLiteTables {
     ]
 
     private static let version6 = [
-        // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
-        // requests made by earlier versions.
+        // The account names of `requester_uid` and `requester` on the requesting node. NULL for a uid without an
+        // account, and in requests made by earlier versions.
         "ALTER TABLE approval ADD COLUMN requester_account TEXT",
         "ALTER TABLE approval ADD COLUMN requester_login_account TEXT",
     ]

@@ -9,7 +9,7 @@ final class SQLiteTransaction: LedgerTransaction {
     let db: Database
     /// The end of the chain, including the records that this transaction has appended.
     private(set) var head: ChainHead
-    /// The widest of this node's signing-time windows; nil while one is off.
+    /// The widest of this node's signing-time windows; nil while any of them is off.
     private let widestWindow: Duration?
     private var times: SQLiteTimes { SQLiteTimes(node: node.name) }
 

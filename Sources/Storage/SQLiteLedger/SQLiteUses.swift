@@ -62,7 +62,7 @@ struct SQLiteUses {
         ).map { ReleaseDecision(verdict: $0, line: nil) }
     }
 
-    /// Counts a repeat that was decrypted and then refused before it reached a decision.
+    /// Counts a repeat that was decrypted and then refused because of the payment data.
     ///
     /// - Returns: true if no further repeat is possible.
     func countRefusedRepeat(_ release: Release, _ db: Database) throws -> Bool {
@@ -150,8 +150,8 @@ final class TransactionReads: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// Returns the key's state and use, which decide whether it may be used now; nil if the ledger does not know the
-    /// key.
+    /// Returns the key's state and use, which decide whether the key may be used now; nil if the ledger does not know
+    /// the key.
     fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyEligibility? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }
@@ -205,8 +205,8 @@ package struct SQLiteTimes {
     func times(_ db: any StoredQueries) throws -> LedgerTimes {
         let accepted = try clockAcceptedAfter(db)
         // The plus sign keeps SQLite from using the index by sequence. SQLite instead reads the index by time from its
-        // end, where it usually needs one record. Only after a wrong clock was corrected does it skip the records that
-        // were written with that clock.
+        // end, where it usually needs one record. After the correction of a fast clock, it skips the records that were
+        // written with that clock.
         let newest = try db.number(
             "SELECT time FROM audit_record WHERE node = $1 AND +sequence > $2 ORDER BY time DESC LIMIT 1",
             [.text(node), .integer(accepted)])
@@ -227,14 +227,14 @@ package struct SQLiteTimes {
         try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
     }
 
-    /// Records that claims of payment tokens signed before `time` may be missing. A later configuration may accept such
-    /// old payment tokens again, and the ledger could not tell whether they were released.
+    /// Records that claims of payment tokens signed before `time` may be missing, so that such payment tokens are
+    /// refused. Otherwise a later configuration with a wider window could accept one that was already released.
     func forget(signedBefore time: Int64, _ db: any StoredQueries) throws {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }
 
-    /// - Parameter sequence: the sequence of the acceptance's record. Earlier records are ignored when the newest time
-    ///   is determined.
+    /// - Parameter sequence: the sequence of the acceptance's record. Earlier records no longer count for
+    ///   ``LedgerTimes/newestRecord``.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: any StoredQueries) throws {
         guard try forgottenBefore(db).map(StoredTime.date) == change.forgottenBefore else {
             throw LedgerFailure.timesConflict

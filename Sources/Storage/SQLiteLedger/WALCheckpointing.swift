@@ -13,8 +13,8 @@ import Synchronization
 /// added in the meantime. The writer copies the few remaining pages between two batches. SQLite restarts the log only
 /// if all of it is copied and nothing is added in between.
 ///
-/// A failed copy loses nothing, since the log keeps the pages, and is retried after the next ``interval``. A long read
-/// prevents the log from restarting, as with SQLite's default.
+/// A failed copy loses nothing, since the log keeps the pages. The copy is retried after the next ``interval``. A long
+/// read prevents the log from restarting, as with SQLite's default.
 package final class WALCheckpointing: Sendable {
     /// The log's length in pages before it is copied: 16 MiB instead of SQLite's 4, so that pages changed by many
     /// commits are copied once. On a full disk this leaves 12 MiB less for records.
