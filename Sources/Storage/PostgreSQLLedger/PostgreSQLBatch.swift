@@ -166,7 +166,7 @@ struct PostgreSQLBatch {
     }
 }
 
-/// The keys and claims that a batch has read, and the batch's changes to the claims.
+/// The rows of keys and claims that a batch has read, and the batch's changes to the claims.
 private struct BatchClaims {
     private let transaction: PostgreSQLTransaction
     private let repeatFor: Duration
@@ -264,8 +264,8 @@ private struct BatchClaims {
                 ], prepared: "repeats"))
     }
 
-    /// Requires that `holds` is true: the statement must have inserted exactly the claims that this program's release
-    /// rules permit. Otherwise nothing is committed.
+    /// Throws if `holds` is false, so that nothing is committed. The statement must have inserted exactly the claims
+    /// that the release rules of this program permit.
     private func require(_ holds: Bool) throws {
         guard holds else {
             throw LedgerFailure.unavailable(

@@ -8,8 +8,8 @@ import PostgreSQLClient
 
 /// The writes of one transaction, with the data that is needed to answer them if its commit is not acknowledged.
 final class PostgreSQLWriteGroup {
-    /// 16 random bytes that the transaction writes into the node's row. If the commit's acknowledgement is lost, they
-    /// show whether it was made.
+    /// 16 random bytes that the transaction writes into the node's row. If the commit's acknowledgement is lost, these
+    /// bytes show whether the commit was made.
     let identifier = Release.randomIdentifier()
     let writes: [PostgreSQLWrite]
     let deadline: ContinuousClock.Instant
@@ -19,12 +19,12 @@ final class PostgreSQLWriteGroup {
     /// The index of the statement that waits for other nodes' claims, among all statements sent at the beginning of the
     /// transaction. Nil if the batch inserts no claims.
     private(set) var claims: Int?
-    /// The results of the batch's opening, until it is decided.
+    /// The results of ``PostgreSQLBatch/opening``; empty if the writes are not batched.
     private var opened: [PostgreSQLResult] = []
     private(set) var decisions: [BatchedDecision] = []
     /// The server on which the transaction began.
     private var server: ServerIdentity?
-    /// True once the outcome of a commit in doubt has been reported. Later attempts to read it back report nothing.
+    /// True once the outcome of a commit in doubt has been reported. Later reads of that outcome report nothing.
     private var isReadBackObserved = false
 
     init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
@@ -137,7 +137,8 @@ extension PostgreSQLWriter {
                 // The commit remains in doubt, and the next session reads it back again.
                 session.drop()
                 guard .now + pause < deadline else {
-                    // The callers receive no other answer, even if the outcome is found later.
+                    // Report the outcome as unresolved. The callers receive no other answer, even if the outcome is
+                    // found later.
                     group.observe(readBack: .unresolved, observe)
                     return false
                 }

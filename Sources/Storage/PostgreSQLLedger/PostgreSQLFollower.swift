@@ -18,7 +18,7 @@ final class PostgreSQLFollower: Sendable {
     private let session: LedgerSession
     private let node: String
     private let timeout: Duration
-    /// True if the follower's session listens for notifications; false in tests of the check once a second.
+    /// True if the session listens for notifications. Tests of the check once a second set it to false.
     private let listens: Bool
     private let isClosed = Atomic(false)
 

@@ -9,8 +9,9 @@ import Synchronization
 
 /// The ledger in a PostgreSQL database that several hosts share; a transaction is released once across all of them.
 ///
-/// It has four sessions with the primary, each on its own thread. One writes, one reads what decisions need, one reads
-/// for searches, and one follows other nodes' changes. A session that ends is reopened without a restart.
+/// It has four sessions with the primary, each on its own thread. The first writes, the second reads the data that
+/// decisions need, the third runs searches, and the fourth follows other nodes' changes. A session that ends is
+/// reopened without a restart.
 ///
 /// Start with PostgreSQLWriter.swift (how writes share a commit), PostgreSQLBatch.swift (how releases are
 /// decided), PostgreSQLDoubt.swift (commits that were not acknowledged), PostgreSQLNodeLease.swift (why no other daemon
@@ -42,22 +43,23 @@ public final class PostgreSQLLedger: StoredLedger {
         public var node: String
         /// The daemon's version, which other nodes' status shows.
         public var version: String
-        /// The period after a transaction's release within which the same caller and reference can receive it again;
-        /// zero to permit no repeat.
+        /// The period after a transaction's release within which the same caller can receive the payment data again
+        /// with the same reference; zero to permit no repeat.
         public var repeatFor: Duration
         /// The maximum number of writes queued for the writer; further writes throw `overloaded`.
         public var waiting: Int
         /// The maximum duration of a call, after which it throws `timedOut`.
         public var timeout: Duration
-        /// The time for which other daemons cannot take the name of a daemon that ended without returning its lease.
+        /// The duration of the node's lease. If a daemon ends without returning the lease, no other daemon can take the
+        /// node's name for this long.
         public var lease: Duration
         /// True to make ``Ledger/probe()`` fail while the server names no synchronous standby.
         public var requiresStandby: Bool
         /// The time that a statement waits for another session's lock. Nil sets a quarter of ``timeout``, which leaves
         /// time to answer the callers.
         var lockTimeout: Duration?
-        /// True if the follower's session listens for notifications of other nodes' changes. It also checks for changes
-        /// every second.
+        /// True if the follower's session listens for notifications of other nodes' changes. The follower checks for
+        /// changes every second in any case.
         var listens = true
 
         public init(
@@ -81,7 +83,7 @@ public final class PostgreSQLLedger: StoredLedger {
     /// lease of the name, the call waits until that lease ends. If the other daemon renews its lease, the call throws
     /// `nodeInUse`.
     ///
-    /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
+    /// - Parameter observe: receives the ledger's events (``LedgerEvent``), on the writer's thread; it must not block.
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
@@ -129,8 +131,8 @@ public final class PostgreSQLLedger: StoredLedger {
         }
         let reading = [
             ("default_transaction_read_only", "on"),
-            // Read pages in an index's order, even if the server's statistics of a table that has just grown are out of
-            // date. With a plan that sorts the remaining rows, each page would cost as much as the whole table.
+            // Read pages of results in an index's order, even if the server's statistics of a table that has just grown
+            // are out of date. A plan that sorts the remaining rows would read all of them for each page.
             ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
         ]
         reader = PostgreSQLReader(
@@ -178,8 +180,8 @@ public final class PostgreSQLLedger: StoredLedger {
         }
     }
 
-    /// The timeline from the name of the log's file; the control file shows a promotion only after PostgreSQL's next
-    /// checkpoint.
+    /// The SQL expression for the server's timeline, from the name of the current WAL file. The control file would show
+    /// a promotion only after PostgreSQL's next checkpoint.
     private static let timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::bigint"
 
     private static func milliseconds(_ duration: Duration) -> String {
@@ -244,7 +246,8 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes. The probe's commit records it before the process ends.
+        // Only this process knows the number of dropped notes. The probe's commit records that number before the
+        // process ends.
         if writer.writes.hasDropped { try? await probe() }
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             writer.close { caller.resume(.success(())) }

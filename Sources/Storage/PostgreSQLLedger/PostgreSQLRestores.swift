@@ -180,8 +180,8 @@ enum HoldRow {
     }
 }
 
-// The process that writes a chain knows the chain's last record. The HSM token knows only the last audit checkpoint,
-// which may be a minute older.
+// Each batch is compared with the last record that this process wrote. The HSM token alone would not suffice, since it
+// knows only the last audit checkpoint, which may be a minute older.
 extension PostgreSQLWriter {
     /// - Throws: ``DatabaseRolledBack`` if the database's chain differs from the one that this process has written.
     func checked(_ transaction: PostgreSQLTransaction) throws {

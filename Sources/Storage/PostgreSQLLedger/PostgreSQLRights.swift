@@ -1,7 +1,7 @@
 package import PostgreSQLClient
 
-/// The rights of the daemon's role. They do not permit deleting records, audit checkpoints or claims, nor changing
-/// anything in a claim except its repeats.
+/// The rights of the daemon's role. The role can delete no records, audit checkpoints or claims. In a claim, it can
+/// change only the columns about repeats.
 extension PostgreSQLSchema {
     /// The tables that this version knows. Other tables in the schema are ignored.
     package static let tables = [

@@ -19,7 +19,7 @@ extension PostgreSQLTables {
         CREATE TRIGGER keep_ended BEFORE UPDATE ON merchant_key
         FOR EACH ROW EXECUTE FUNCTION keep_key_ended()
         """,
-        // Repeats are counted, and the count never decreases.
+        // The number of a claim's repeats never decreases.
         """
         CREATE FUNCTION keep_repeats() RETURNS trigger LANGUAGE plpgsql SET search_path = paytokend, pg_temp AS $$
         BEGIN

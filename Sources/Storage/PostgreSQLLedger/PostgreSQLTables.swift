@@ -42,7 +42,7 @@ package enum PostgreSQLTables {
             clock_accepted_after bigint      NOT NULL DEFAULT 0
         ) WITH (fillfactor = 10)
         """,
-        // The permitted uses of each key.
+        // The merchant keys. A key's state determines whether the key may be used.
         """
         CREATE TABLE merchant_key (
             public_key_hash     bytea  NOT NULL PRIMARY KEY CHECK (octet_length(public_key_hash) = 32),

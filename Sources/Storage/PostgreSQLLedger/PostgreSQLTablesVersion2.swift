@@ -49,8 +49,8 @@ extension PostgreSQLTables {
             PRIMARY KEY (node, public_key_hash)
         )
         """,
-        // This server. The timeline is that of the log's file; the control file shows a promotion only after
-        // PostgreSQL's next checkpoint.
+        // Identifies this server. The timeline comes from the name of the current WAL file, since the control file
+        // shows a promotion only after PostgreSQL's next checkpoint.
         """
         CREATE FUNCTION this_server(OUT system_identifier text, OUT timeline bigint) LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$
@@ -81,7 +81,7 @@ extension PostgreSQLTables {
             ON CONFLICT (node, public_key_hash) DO UPDATE SET seen_at = excluded.seen_at;
         END $$
         """,
-        // Puts all nodes on hold. The daemon's role may do this at any time; only an acceptance ends it.
+        // Puts all nodes on hold. The daemon's role may do this at any time; only an acceptance ends a hold.
         """
         CREATE FUNCTION put_hold(named text, finding text, ends_with bigint, remembered bigint, hash bytea, moment bigint,
             key bytea) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$

@@ -4,8 +4,8 @@ extension PostgreSQLTables {
     /// Account names, which identify people across hosts, and limits on the pruning of claims that hold even if the
     /// server's clock is wrong.
     static let version7 = [
-        // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
-        // requests made by earlier versions.
+        // The account names of `requester_uid` and `requester` on the requesting node. NULL for a uid without an
+        // account, and in requests made by earlier versions.
         "ALTER TABLE approval ADD COLUMN requester_account text, ADD COLUMN requester_login_account text",
         // The greatest lead of a released payment token's signing time over the time of its claim. Nodes do not record
         // leads of up to 30 seconds.

@@ -11,9 +11,9 @@ package import PostgreSQLClient
 /// One transaction of this node, with the state that it read at its beginning and the statements that are sent with its
 /// commit.
 ///
-/// It begins by locking the node's row, comparing its fencing number, and taking a shared lock on `ledger_state`. The
-/// node's chain and the release limits thus cannot change until the commit. Records are collected and inserted together
-/// with the commit.
+/// The transaction begins by locking the node's row, comparing its fencing number, and taking a shared lock on
+/// `ledger_state`. The node's chain and the release limits thus cannot change until the commit. Records are collected
+/// and inserted together with the commit.
 package final class PostgreSQLTransaction: LedgerTransaction {
     let node: AuditNode
     let limits: ReleaseLimits

@@ -26,7 +26,8 @@ struct PostgreSQLWrite: QueuedWrite {
 }
 
 extension PostgreSQLWrite {
-    /// - Parameter refusals: the refusals, by the attempts of the releases.
+    /// - Parameter refusals: the verdicts of releases that the database alone suffices to refuse, by the releases'
+    ///   attempts.
     fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
         guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
             return fail(failure)
@@ -122,7 +123,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
     }
 
-    /// Queues a probe. The batch with the probe renews the lease, as every batch does.
+    /// Renews the lease by queueing a probe, since every batch renews the lease and the probe makes a batch necessary.
     func renew() {
         if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
     }
@@ -212,8 +213,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
             }
             let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == group.claims)
             if isOneRow, group.writes.count > 1 {
-                // Repeat each write alone: one row that cannot be written, or a claim locked by another node's session
-                // in doubt, must not fail the others.
+                // Repeat each write alone. Otherwise one row that cannot be written, or one claim that another node's
+                // session in doubt keeps locked, would make all writes fail.
                 for write in group.writes { perform(PostgreSQLWriteGroup([write], until: group.deadline)) }
                 return
             }
@@ -229,8 +230,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
 
     private func rollBack() { session.rollBack(until: .now + min(timeout, .seconds(1))) }
 
-    /// Answers writes after a failure. If the database alone suffices to refuse a release, the release gets that
-    /// refusal; the others fail.
+    /// Answers writes after a failure. A release that the database's content suffices to refuse gets that refusal; all
+    /// other writes fail.
     func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
         var releases: [Release] = []
         for write in writes {

@@ -13,7 +13,7 @@ package enum LedgerPlace: Equatable {
     /// ledger's file name, followed by this suffix.
     package static let linkEnding = ".restoring"
 
-    /// Determines what exists at a path. Returns nil for anything else, such as a directory or a symbolic link of
+    /// Determines what exists at a path. Returns nil if no case describes it, such as a directory or a symbolic link of
     /// another kind.
     package init?(of path: String) {
         var status = stat()

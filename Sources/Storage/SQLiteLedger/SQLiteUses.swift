@@ -227,8 +227,9 @@ package struct SQLiteTimes {
         try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
     }
 
-    /// Records that claims of payment tokens signed before `time` may be missing, so that such payment tokens are
-    /// refused. Otherwise a later configuration with a wider window could accept one that was already released.
+    /// Records that claims of payment tokens signed before `time` may be missing. Payment tokens of that age without a
+    /// claim are then refused. Otherwise a later configuration with a wider window could accept one that was already
+    /// released.
     func forget(signedBefore time: Int64, _ db: any StoredQueries) throws {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }
