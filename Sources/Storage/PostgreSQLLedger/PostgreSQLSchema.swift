@@ -12,13 +12,12 @@ package enum PostgreSQLSchema: StoreSchema {
     package static let steps = PostgreSQLTables.steps
     package static let finishing = [PostgreSQLTables.firstServer]
     package static let creator = "paytokenctl"
-    /// Upgrading large tables may take long.
+    /// The maximum duration of a creation or an upgrade. Upgrading large tables may take long.
     package static let creationLimit = Duration.seconds(600)
     package static let users = "the daemons"
 
-    /// Requires that no daemon holds a lease. A daemon that supports only the older schema releases nothing after the
-    /// upgrade. A daemon that needs the newer schema does not serve before it. An upgrade would thus cut off every
-    /// leased node.
+    /// Requires that no daemon holds a lease. A daemon with a lease uses the older schema, since a daemon that needs
+    /// the newer one does not serve before the upgrade. After the upgrade, that daemon would release nothing.
     package static func prepareUpgrade(server: String, _ run: (String) throws -> [PostgreSQLRow]) throws {
         let nodes = try run(
             """

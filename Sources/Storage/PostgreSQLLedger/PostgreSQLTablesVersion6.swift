@@ -50,7 +50,7 @@ extension PostgreSQLTables {
         END $$
         """,
         // Removes some of the node's archived records, oldest first, and the audit checkpoints that precede the
-        // remaining ones.
+        // remaining records.
         """
         CREATE FUNCTION remove_archived(named text, held bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
