@@ -1,11 +1,11 @@
 /// An amount of money as a whole number of its currency's minor units. It is never a floating-point number, since 0.1
-/// has no binary representation.
+/// has no exact binary representation.
 ///
-/// Apple's payment data also contain such a number (`transactionAmount`). For currencies with two decimals, that number
-/// is known to count minor units of ISO 4217. For others, the unit is unknown, since Apple's reference has no example
-/// with zero or three decimals (``isAppleUnitVerified``).
+/// Apple's payment data also contain the amount as a whole number (`transactionAmount`). For currencies with two
+/// decimals, that number is known to count minor units of ISO 4217. For other currencies, its unit is unknown, since
+/// Apple's reference has no example with zero or three decimals (``isAppleUnitVerified``).
 public struct Amount: Sendable, Hashable {
-    /// From 0 to ``most``.
+    /// The number of minor units, from 0 to ``most``.
     public let minorUnits: Int64
     public let currency: Currency
 

@@ -7,7 +7,7 @@ public struct Currency: Sendable, Hashable {
     /// Decimals of the minor unit, 0 to 4: 2 for the cents of a dollar.
     public let decimals: Int
 
-    /// Finds a currency by its letters; nil if the table does not have it.
+    /// Finds a currency by its letters. Returns nil if ``CurrencyTable`` has no such currency.
     ///
     /// - Parameter letters: upper case, as in the standard.
     public init?(letters: String) {
@@ -15,7 +15,7 @@ public struct Currency: Sendable, Hashable {
         self = known
     }
 
-    /// Finds a currency by its number; nil if the table does not have it.
+    /// Finds a currency by its number. Returns nil if ``CurrencyTable`` has no such currency.
     ///
     /// - Parameter number: three digits, with leading zeros.
     public init?(number: String) {
@@ -23,7 +23,7 @@ public struct Currency: Sendable, Hashable {
         self = known
     }
 
-    /// All currencies of the table.
+    /// All currencies of ``CurrencyTable``.
     public static let all: [Currency] = CurrencyTable.lines.split { $0 == ";" || $0 == "\n" }.map { entry in
         let fields = entry.split(separator: " ").map(String.init)
         guard fields.count == 3, let decimals = Int(fields[2]) else { preconditionFailure("the table of currencies") }

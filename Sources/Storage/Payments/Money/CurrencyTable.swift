@@ -1,8 +1,9 @@
 /// ISO 4217, Table A.1, without funds codes and without codes that have no minor unit (metals, test codes): letters,
 /// numeric code, decimals of the minor unit.
 ///
-/// Source: SIX, the maintenance agency, list one, in the form of github.com/datasets/currency-codes,
-/// `data/codes-all.csv` of 2026-02-01 without withdrawn codes; funds codes according to list one's `IsFund`.
+/// The source is list one of SIX, the maintenance agency of ISO 4217, as `data/codes-all.csv` of
+/// github.com/datasets/currency-codes contains it (2026-02-01). Withdrawn codes are left out. A code is a funds code if
+/// list one marks it with `IsFund`.
 enum CurrencyTable {
     static let lines = """
         AED 784 2; AFN 971 2; ALL 008 2; AMD 051 2; AOA 973 2; ARS 032 2; AUD 036 2; AWG 533 2; AZN 944 2; BAM 977 2

@@ -5,9 +5,9 @@ import Synchronization
 /// unavailable standby, long after the gateway has dropped it.
 ///
 /// After such a commit, the gateway commits no further change until a probe's commit is acknowledged. Otherwise each
-/// change would leave one more session on the server, until no program could connect. Changes that are already in
-/// progress leave one session each, and one probe leaves another. Later probes wait for that probe's lock and send no
-/// commit.
+/// change would leave one more waiting session on the server, until no program could connect. Only changes that were
+/// already in progress, and the first probe, can leave a session each. Later probes wait for the first probe's lock and
+/// send no commit.
 final class CommitDoubt: Sendable {
     private struct State {
         var isOpen = false

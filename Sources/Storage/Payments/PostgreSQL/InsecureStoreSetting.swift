@@ -2,8 +2,8 @@ public import PostgreSQLClient
 
 /// Permitted but insecure settings of a store in PostgreSQL.
 public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringConvertible {
-    /// The gateway logs in as a superuser or as a role that can act as the tables' owner: privileges do not restrict
-    /// it.
+    /// The gateway logs in as a superuser, or as a role that can act as the tables' owner. Privileges do not restrict
+    /// such a role.
     case databaseOwner = "database_owner"
     /// The server names no synchronous standby.
     case databaseStandby = "database_standby"

@@ -19,8 +19,10 @@ extension PostgreSQLSession<PostgreSQLPaymentSchema> {
         }
     }
 
-    /// An acknowledged commit has reached the disk, and the standby's disk if one is named, regardless of the settings
-    /// of the role or the database (`remote_write` waits only for the standby's memory). A stricter setting is kept.
+    /// Sets `synchronous_commit` to `on` unless it is `on` or the stricter `remote_apply` already. The server then
+    /// acknowledges a commit only after it has reached the server's disk, and the disk of the synchronous standby if
+    /// there is one. Weaker defaults of the role or the database have no effect (`remote_write` waits only for the
+    /// standby's memory).
     private static var synchronous: PostgreSQLStatement {
         PostgreSQLStatement(
             """

@@ -3,9 +3,9 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// A few sessions, each on its own thread because libpq blocks, and their job queue.
+/// A few sessions with one queue of jobs. Each session has its own thread, because libpq blocks.
 ///
-/// A caller waits no longer than the time-out. A job that has not begun by then is not run.
+/// A caller waits no longer than the time-out. A job that has not begun when the time-out ends is never run.
 final class PostgreSQLPaymentSessions: Sendable {
     /// The maximum number of waiting jobs. A longer queue would form only while the server does not respond.
     static let capacity = 1024
@@ -49,7 +49,8 @@ final class PostgreSQLPaymentSessions: Sendable {
         return try await deadlines.answer { (caller: Call<Value, PaymentStoreError>) in
             let refusal = enter { session in
                 guard caller.begin() else { return }
-                // From here on the body ends by `deadline`, and then knows what may have been committed.
+                // `body` ends by `deadline` itself, and its error tells if the change may have been committed. The
+                // queue's time-out could not tell.
                 caller.removeDeadline()
                 caller.resume(Result { try body(session, deadline) }.mapError { PaymentStoreError($0) })
             }
@@ -80,9 +81,9 @@ final class PostgreSQLPaymentSessions: Sendable {
         ended.signal()
     }
 
-    /// Accepts no further jobs; threads and sessions end after the queued ones.
+    /// Refuses further jobs. The threads and sessions end after the queued jobs.
     ///
-    /// - Returns: the number of threads that end; 0 the second time.
+    /// - Returns: the number of threads that end; 0 if this method was called before.
     @discardableResult
     func end() -> Int {
         let threads = state.withLock { state in

@@ -4,8 +4,9 @@ public import PostgreSQLClient
 
 /// Payments in PostgreSQL, for several gateways.
 ///
-/// Gateways that change one payment at the same time wait for its row's lock. Because other gateways may be running, a
-/// gateway that opens the store leaves payments in progress to their owners or to their deadlines.
+/// Gateways that change one payment at the same time wait for the lock of the payment's row. Opening the store changes
+/// no payment that is in progress, because another gateway may be working on it. Such a payment is taken over only
+/// after its attempt's deadline.
 public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public let engine = "postgresql"
     /// The limit of a store's connections to the server.
@@ -40,9 +41,9 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
 
     deinit { sessions.end() }
 
-    /// A long history does not slow this query down, because only the index by payment and number has the requested
-    /// order. With `=` for the digest, the primary key would have that order as well. The planner would then choose it
-    /// for a payment token that has a large part of the whole history.
+    /// The query stays fast with a long history. `BETWEEN` makes the planner use the index by payment and number, since
+    /// no other index has the requested order. With `=` for the digest, the primary key would have that order too. The
+    /// planner would then choose the primary key for a payment token with a large part of all history lines.
     static func unsentAttempts(at arrival: PaymentArrival) -> StoredStatement {
         func newest(at digest: String) -> String {
             """
@@ -79,8 +80,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
         }
     }
 
-    /// Another arrival of the same payment token waits until this transaction has ended, even if no row exists yet that
-    /// could be locked.
+    /// Locks the payment token until the transaction ends. Another arrival of the same payment token waits for this
+    /// lock, even if the payment has no row yet that could be locked.
     private static func lock(_ key: Payment.Key) -> StoredStatement {
         let number = key.tokenDigest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return StoredStatement(
@@ -99,7 +100,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     }
 
     public func prune() async throws(PaymentStoreError) -> Int {
-        // The statement is a transaction of its own. If its commit is in doubt, the next call prunes again.
+        // The statement is a transaction of its own. Its commit may be in doubt, since the next call removes whatever
+        // remains.
         try await read(StoredStatement("SELECT prune_payments(1000)", prepared: "prune_payments")) { rows in
             Int(try rows.first?.integer(0) ?? 0)
         }

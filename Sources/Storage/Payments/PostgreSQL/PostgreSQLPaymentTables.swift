@@ -144,9 +144,9 @@ enum PostgreSQLPaymentTables {
         CREATE TRIGGER keep_deleted_change BEFORE DELETE ON payment_change
         FOR EACH ROW EXECUTE FUNCTION keep_deleted_change()
         """,
-        // Removes the oldest `most` removable payments, at most a thousand, with their history. It skips those that
-        // another gateway is removing. One call removes at most three times as many rows in total. A longer history is
-        // therefore removed in several calls, and its payment in the last one.
+        // Removes the oldest `most` removable payments, at most a thousand, with their history. Payments that another
+        // gateway is removing are skipped. One call removes at most 3 × `most` rows, payments and history lines
+        // together. A longer history is therefore removed in several calls, and its payment in the last one.
         """
         CREATE FUNCTION prune_payments(most bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytoken_gateway, pg_temp AS $$

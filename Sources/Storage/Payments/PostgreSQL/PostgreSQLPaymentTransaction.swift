@@ -4,9 +4,9 @@ import PostgreSQLClient
 
 /// One change of the store: it reads rows and locks them, decides, and sends the writes together with the commit.
 ///
-/// It takes two round trips. A failure before the commit was sent changes nothing, and the transaction is repeated if
-/// that may help. After a later failure the commit is in doubt: the session is dropped, and the server may still
-/// commit.
+/// A change takes two round trips. A failure before the commit was sent changes nothing. After a conflict with another
+/// transaction, the change is tried again. After a failure of the commit itself, the commit is in doubt: the session is
+/// dropped, and the server may still commit.
 struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     let reading: [StoredStatement]
     /// Decides on the change, from the rows of each statement of `reading`.
@@ -26,7 +26,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             do {
                 return try once(in: session, doubt, until: deadline)
             } catch is Doubtful where number < Self.maximumTries {
-                // Transactions that only read continue in the meantime.
+                // Transactions that write nothing succeed without this probe.
                 _ = try doubt.resolve(in: session, until: deadline)
             } catch PostgreSQLFailure.refused(let state, _)
                 where state.isConflict && number < Self.maximumTries && ContinuousClock.now < deadline
@@ -35,7 +35,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         preconditionFailure("The last try returns or throws.")
     }
 
-    /// Another commit is in doubt. Nothing was changed.
+    /// The reason why a transaction was not committed: an earlier commit is in doubt. Nothing was changed.
     private struct Doubtful: Error {}
 
     /// Runs the transaction once.
@@ -77,8 +77,8 @@ extension PostgreSQLPaymentTransaction<Void> {
     /// A transaction that proves that the server, and the standby if one is named, acknowledge commits. It changes no
     /// row: its log record is empty.
     ///
-    /// Only one gateway probes at a time. If its commit waits on the server, it keeps the lock until the wait ends. The
-    /// next probe is refused after the lock's time-out, before it sends a commit.
+    /// Only one gateway probes at a time. A probe whose commit waits on the server keeps its advisory lock until the
+    /// wait ends. The next probe is then refused after the lock's time-out, before it sends a commit.
     static var probe: Self {
         Self(
             reading: [
@@ -101,8 +101,8 @@ extension PostgreSQLPaymentTransaction<Void> {
 }
 
 extension SQLState {
-    /// True for an error that another transaction caused: a unique violation, a deadlock or a serialization failure. A
-    /// repeated transaction sees the other one's changes.
+    /// True for an error that a concurrent transaction caused: a unique violation, a deadlock or a serialization
+    /// failure. If the transaction is repeated, it sees the changes of the concurrent one.
     fileprivate var isConflict: Bool {
         self == .deadlock || self == .serializationFailure || code == "23505"
     }

@@ -61,8 +61,8 @@ final class SQLitePaymentConnections: Sendable {
                     try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
                 }
             } catch let error as DatabaseError where error.isLackOfRoom {
-                // If there is no room for this change, the attempts keep their deadlines, and count as abandoned only
-                // later.
+                // Without room for this change, the attempts keep their deadlines, and count as abandoned only after
+                // these deadlines.
                 try db.leaveTransaction()
             }
         }
@@ -161,8 +161,8 @@ struct PaymentBatches: SQLiteBatches {
 }
 
 extension DatabaseError {
-    /// True if a full disk may be the cause. A full disk also causes an I/O error if SQLite cannot enlarge its shared
-    /// memory.
+    /// True if a full disk may have caused the error. If SQLite cannot enlarge its shared memory on a full disk, it
+    /// reports an I/O error.
     fileprivate var isLackOfRoom: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(resultCode)
     }

@@ -73,7 +73,8 @@ public final class SQLitePaymentStore: StoredPaymentStore {
                 for statement in writing { try db.run(statement) }
                 return (value, writing.isEmpty ? nil : db.lastInsertedRowID)
             },
-            // Each history line has a unique number. If the transaction's last line exists, its change was committed.
+            // Each history line has a unique number. If the last line that the transaction wrote exists, the
+            // transaction was committed.
             readBack: { decided, db in
                 guard let line = decided.line else { return nil }
                 let found = try db.number("SELECT count(*) FROM payment_change WHERE number = $1", [.integer(line)])
@@ -104,8 +105,8 @@ public final class SQLitePaymentStore: StoredPaymentStore {
             { db, _ in try Self.removeRemovable(before: latest, db) }, readBack: { _, _ in nil })
     }
 
-    /// Selects the oldest removable payments. Without the named index, SQLite would choose the index by transaction,
-    /// and read every payment that has no transaction.
+    /// Selects the oldest removable payments. The query names its index, because SQLite would otherwise choose the
+    /// index by transaction and read every payment without a transaction.
     private static func removable(before time: Int64, limit: Int) -> StoredStatement {
         StoredStatement(
             """

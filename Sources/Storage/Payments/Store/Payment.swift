@@ -79,9 +79,9 @@ public struct Payment: Sendable, Equatable {
     /// ``maximumFreeAttempts``.
     public static let attemptInterval: TimeInterval = 60
 
-    /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days. A
-    /// payment token remains usable for less: within paytokend's signing-time window (by default, minutes), and while
-    /// paytokend repeats a release (by default, a day).
+    /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days.
+    /// paytokend refuses a payment token sooner: after its signing-time window (5 minutes by default), or, for a
+    /// repeat, after `ledger.repeat_for` (a day by default).
     public static let retention: TimeInterval = 7 * 86_400
 }
 
@@ -117,7 +117,7 @@ public struct PaymentAttempt: Sendable, Hashable {
 
 /// The data of a payment that are known once paytokend has released its payment token.
 public struct PaymentTransaction: Sendable, Equatable {
-    /// The payment token's transaction identifier, 32 bytes. It is the payment's name in the whole store.
+    /// The payment token's transaction identifier, 32 bytes. No two payments in the store have the same.
     public let identifier: [UInt8]
     public let merchantIdentifier: String
     /// The amount in Apple's payment data; nil if it is missing or cannot be represented.

@@ -2,8 +2,8 @@ public import Foundation
 
 /// The result that ended an attempt, or a payment.
 ///
-/// Its texts come from a processor, which may include a card's account number. The initialiser masks every text that
-/// has the form of an account number, so that no such number reaches the store, a client or the log.
+/// The texts come from a processor and may contain a card's account number. The initialiser masks every text that
+/// contains digits in the form of an account number, so that no account number reaches the store, a client or the log.
 public struct PaymentOutcome: Sendable, Equatable {
     /// The reason, as a word from a closed list or from the processor's documentation: 1 to 100 printable ASCII
     /// characters; nil for a payment that needs no reason.
@@ -70,7 +70,8 @@ public struct PaymentOutcome: Sendable, Equatable {
             .filter { ($0.1?.utf8.count { $0 == UInt8(ascii: "*") } ?? 0) >= 8 }.map(\.0)
     }
 
-    /// A processor's text made safe for display, since it may be long, unprintable, or contain account numbers.
+    /// Makes a processor's text safe for display: keeps at most 100 printable ASCII characters, and masks account
+    /// numbers.
     private static func shown(_ text: String?) -> String? {
         guard let text else { return nil }
         let scalars = text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) }

@@ -13,7 +13,8 @@ struct PaymentRows {
         "processor_reference", "processed_at", "received_at", "changed_at", "account_digest",
     ]
     private static let list = columns.joined(separator: ", ")
-    /// The columns that a change of a payment may update. Its key and the time when it was first received never change.
+    /// The columns that a change of a payment may update. A payment's key and the time of its first receipt never
+    /// change.
     static let changing = columns.filter { !["client", "token_digest", "received_at"].contains($0) }
 
     /// Selects and locks the payment.

@@ -2,7 +2,7 @@ import Foundation
 
 // The permitted changes, for every engine: an engine reads the row, applies these rules, and writes the result.
 
-/// The engine's reaction to a client's payment token.
+/// The result of a client's payment token: an attempt begins, or the client gets another response.
 enum ArrivalRule {
     case begin
     case answer(PaymentBeginning)
@@ -82,8 +82,8 @@ extension PaymentArrival {
         found.first { $0.transaction != nil } ?? found.first { $0.key == key } ?? found.first
     }
 
-    /// Returns the payment at the beginning of this attempt. It keeps the key of the found row. Otherwise one payment
-    /// token in two forms would become two payments.
+    /// Returns the payment at the beginning of this attempt. The payment keeps the key of `found`. Otherwise a payment
+    /// token that a client sends in two spellings would become two payments.
     func begun(_ found: Payment?, at now: Date) -> Payment {
         Payment(
             key: found?.key ?? key, purpose: purpose, requestDigest: requestDigest, orderId: orderId, state: .received,
@@ -92,7 +92,7 @@ extension PaymentArrival {
 }
 
 extension Payment {
-    /// Whole seconds until the next attempt may begin; nil if it may begin now.
+    /// Returns the whole seconds until the next attempt may begin; nil if it may begin now.
     ///
     /// Each attempt adds lines of history, and an attempt that sent nothing may be followed by another. Without this
     /// limit, a repeated payment token, even a forged one, would make the history grow without bound.
@@ -158,7 +158,7 @@ extension Payment {
     /// failover. This attempt, which has the response, then writes the claim again.
     ///
     /// - Parameters:
-    ///   - row: this payment's row; nil if its arrival was lost as well.
+    /// - row: this payment's row; nil if the database has lost the payment's arrival as well.
     ///   - other: the payment with this transaction identifier; nil if there is none.
     func settled(
         in row: Payment?, nameOwner other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date

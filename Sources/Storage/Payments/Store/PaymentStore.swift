@@ -2,9 +2,9 @@ public import Foundation
 
 /// The store of payments. When a call returns, its change has reached the disk.
 ///
-/// If two writers change one payment, the first wins. Every change names the attempt and the state that it follows. A
-/// change that finds another attempt fails as ``PaymentStoreError/superseded``. Every change and its line of history
-/// are one transaction.
+/// If two writers change one payment, the first wins. A writer's change fails with ``PaymentStoreError/superseded`` if
+/// another attempt has the payment by then, or if the payment's state no longer permits the change. Every change and
+/// its line of history are one transaction.
 ///
 /// There are two engines: ``SQLitePaymentStore`` for one gateway, `PostgreSQLPaymentStore` for several.
 /// PaymentStoreConformance in the tests defines what both must do.
@@ -37,8 +37,8 @@ public protocol PaymentStore: Sendable {
     /// Stores the processor's response: `authorized`, `captured`, `declined` or `error`; or `pending` if the processor
     /// gave no response.
     ///
-    /// The payment may be `submitting` or `pending`. It is `pending` if the response is late, or if it answers a later
-    /// query about the payment. Storing an outcome a second time changes nothing.
+    /// The payment may be `submitting` or `pending`. It is already `pending` if the response arrives late, or if the
+    /// response answers a later query about the payment. Storing an outcome a second time changes nothing.
     ///
     /// - Returns: the payment as it is stored. If a different outcome was stored before, for example by a person, it is
     ///   kept, and the response becomes a line of the history (``PaymentChange/isContradiction``).
@@ -62,7 +62,7 @@ public protocol PaymentStore: Sendable {
 
     /// Removes payments that cannot have a result, with their history: those that are `received`, `notSent` or
     /// `refused`, have no transaction, and were last changed more than ``Payment/retention`` ago by the store's clock.
-    /// It removes at most 1,000 at a time. A long history is removed in several calls, before its payment.
+    /// One call removes at most 1,000 payments. A long history is removed in several calls, before its payment.
     ///
     /// If the payment token arrives again later, the store treats it as new, and lists none of its earlier attempts.
     /// paytokend therefore does not repeat a release that it made to a removed attempt.
@@ -75,7 +75,7 @@ public protocol PaymentStore: Sendable {
     /// - Parameter transaction: the transaction identifier, 32 bytes.
     func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment?
 
-    /// Returns the payments that match the filter, newest first unless the filter says otherwise.
+    /// Returns the payments that match the filter, newest first unless ``PaymentFilter/oldestFirst`` is true.
     func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment]
 
     /// Returns the lines of a payment's history in chronological order.
@@ -84,8 +84,9 @@ public protocol PaymentStore: Sendable {
     /// Returns the number of pending payments, and the time at which the oldest one was received.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Checks that the store accepts changes. A store in a file makes and syncs the same writes as a payment's arrival,
-    /// and undoes them in the same commit. A database server commits and acknowledges a log record that changes no row.
+    /// Checks that the store accepts changes. A store in a file makes the same writes as a payment's arrival, undoes
+    /// them in the same transaction, and syncs the commit. A database server commits and acknowledges a log record that
+    /// changes no row.
     func probe() async throws(PaymentStoreError)
 
     /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows contain values

@@ -6,8 +6,7 @@ import SQLiteFiles
 
 /// The reason why the store did not carry out a request.
 public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The store can be neither written nor read now. Nothing was changed. The reason is for the log and contains no
-    /// row's value.
+    /// The store cannot be used now. Nothing was changed. The reason is for the log and contains no row's value.
     case unavailable(reason: String)
     /// A commit was not acknowledged, but may have been made. Nothing that depends on it is sent.
     case inDoubt(reason: String)
@@ -60,7 +59,7 @@ extension PaymentStoreError: StoreFailure {
         if case .unavailable(let reason) = self { .inDoubt(reason: reason) } else { self }
     }
 
-    /// The reason alone, without its consequence.
+    /// The reason without the introductory words of ``description``.
     var reason: String {
         switch self {
         case .unavailable(let reason), .inDoubt(let reason): reason

@@ -6,17 +6,17 @@ protocol StoredPaymentStore: PaymentStore {
     static var rows: PaymentRows { get }
     var unreadable: UnreadablePayments { get }
 
-    /// Selects the attempts that ended without sending anything, each with its payment token's digest. They are
-    /// attempts with the client's payment token under either digest, or attempts at the payment that has the stated
-    /// transaction. For each of these payments, at most the newest ``Payment/maximumFreeAttempts`` are selected. Each
+    /// Selects the client's earlier attempts that ended without sending anything, each with the digest of its payment.
+    /// These are attempts at the payments that have either digest of the payment token, or the transaction that the
+    /// payment token states. For each payment, at most the newest ``Payment/maximumFreeAttempts`` are selected. Each
     /// such attempt has one line in the history.
     static func unsentAttempts(at arrival: PaymentArrival) -> StoredStatement
 
     /// Runs one transaction, which is durable when this returns.
     ///
     /// - Parameters:
-    ///   - arriving: the key of a payment token that a client sent; nil for any other change. Until the transaction
-    ///     ends, no other arrival of the payment token is read, even if it has no row yet.
+    /// - arriving: the key of a payment token that a client sent; nil for any other change. Another arrival of the same
+    ///   payment token waits until the transaction ends, even if the payment has no row yet.
     ///   - decide: receives the rows of each statement of `reading`, and returns the value to return once `writing` is
     ///     durable. Nothing is written if `writing` is empty; otherwise its last statement must be a history line.
     func change<Value: Sendable>(

@@ -15,7 +15,7 @@ final class UnreadablePayments: Sendable {
 
     private let keys = Mutex<Set<Payment.Key>>([])
 
-    /// The number of rows that were found and have not become readable since.
+    /// The number of rows that were found unreadable and have not been read successfully since.
     var count: Int { keys.withLock { $0.count } }
 
     /// Returns the payments of the readable rows, and counts the other rows.
