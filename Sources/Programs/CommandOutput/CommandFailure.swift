@@ -19,8 +19,8 @@ package struct CommandFailure: CommandEnding, Equatable {
         self.more = more + (hint.map { ["See: \($0)"] } ?? [])
     }
 
-    /// Makes the failure for a refusal: `code: message (details)` from the daemon's response, and the commands that may
-    /// help.
+    /// Makes the failure for a request that the daemon or the gateway refused. The message is `code: message (details)`
+    /// from the response. The commands that may help follow.
     ///
     /// - Parameter target: the refused request's path and query, which determine the commands.
     package init(refusal: RefusalAnswer, httpStatus: Int, to target: String) {
@@ -40,7 +40,7 @@ package struct CommandFailure: CommandEnding, Equatable {
                 + pending.approval, more: note.map { [$0] } ?? [])
     }
 
-    /// Makes the failure for a request that failed on the socket.
+    /// Makes the failure for a request that got no response on the socket.
     ///
     /// - Parameter program: the name of the program that owns the socket, for the text.
     package init(_ error: UnixSocketClientError, of program: String) {

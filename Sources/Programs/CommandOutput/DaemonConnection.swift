@@ -2,7 +2,7 @@ package import DaemonAPI
 import Encodings
 import Foundation
 
-/// The socket that a command uses: one of the daemon's two sockets, or the gateway's administration socket.
+/// A socket that a command can use: one of the daemon's two sockets, or the gateway's administration socket.
 package struct DaemonSocket: Sendable {
     /// The environment variable that may contain the socket's path; nil if no variable does.
     let variable: String?
@@ -69,7 +69,7 @@ package struct DaemonConnection: Sendable {
 
     /// Sends a request and decodes the response. Throws a ``CommandFailure`` if the change waits for a second person.
     ///
-    /// - Parameter note: returns further lines for the requester if the change waits; nil for none.
+    /// - Parameter note: returns a further line for the requester if the change waits, or nil.
     package func send<Answer: Decodable>(
         _ request: ClientRequest, for type: Answer.Type, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws -> (answer: Answer, bytes: [UInt8]) {

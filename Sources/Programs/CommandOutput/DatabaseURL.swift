@@ -4,7 +4,7 @@ package import PostgreSQLClient
 extension PostgreSQLURL {
     /// Parses a URL from the command line. Messages do not repeat the URL, which may contain a password.
     ///
-    /// - Parameter options: the options that accept a password, for the message.
+    /// - Parameter options: the options to use instead of a password in the URL, for the message.
     package init(argument: String, insteadOfPassword options: String) throws {
         do {
             try self.init(argument)

@@ -22,7 +22,7 @@ package struct GrantOptions: ParsableArguments {
         }
         guard let connections else { return }
         guard grant != nil else { throw ValidationError("--connections needs --grant.") }
-        // The largest value of PostgreSQL's max_connections.
+        // 262,143 is the largest value of PostgreSQL's max_connections.
         guard (1...262_143).contains(connections) else {
             throw ValidationError("--connections must be from 1 to 262143.")
         }

@@ -34,9 +34,9 @@ extension ParsableCommand {
     /// ArgumentParser's errors, the text is help, the version or a usage error. Any other error is reported as a defect
     /// of the program.
     ///
-    /// For an unknown command, the message contains that command and the one that was probably meant. If help or the
-    /// version cannot be written to standard output, the process fails. ArgumentParser's own `exit(withError:)` would
-    /// exit with 0.
+    /// For an unknown command, the message contains that command and the command that was probably meant. If help or
+    /// the version cannot be written to standard output, the exit status reports the failure. ArgumentParser's own
+    /// `exit(withError:)` would exit with 0.
     package static func endProcess(_ error: any Error) -> Never {
         if let ending = error as? any CommandEnding { end(ending.failure) }
         let code = exitCode(for: error)
@@ -68,16 +68,18 @@ extension ParsableCommand {
     }
 }
 
-/// The first word on a command line that is in the position of a command but is not one.
+/// The first word on a command line that should be a command or subcommand but is unknown.
 enum UnknownCommand {
-    /// A sentence that names the word and the command that was probably meant; nil if all words are commands.
+    /// Returns a sentence that names the unknown word and the command that was probably meant. Returns nil if no word
+    /// is unknown.
     ///
     /// - Parameter arguments: the command line without the program's name; `help` may be its first word.
     static func message(_ arguments: [String], root: any ParsableCommand.Type) -> String? {
         var path = name(root)
         var subcommands = root.configuration.subcommands
         for word in arguments.first == "help" ? arguments.dropFirst() : arguments[...] {
-            // The next word may be the value of an option, or an argument of the last command.
+            // After an option, a word may be the option's value. After a command without subcommands, a word is an
+            // argument.
             guard !word.hasPrefix("-"), !subcommands.isEmpty else { return nil }
             guard let next = subcommands.first(where: { name($0) == word }) else {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { name($0) }

@@ -11,7 +11,7 @@ package struct OutputOptions: ParsableArguments {
 
     package init() {}
 
-    /// Writes a result to standard output: the daemon's JSON with `--output json`, otherwise the text.
+    /// Writes a result to standard output: `json` with `--output json`, otherwise `text`.
     package func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
         switch output {
         case .json: try Console.output(json: json)

@@ -63,7 +63,7 @@ package enum Descriptor {
             }
             switch errno {
             case EINTR: continue
-            // Another process that shares the terminal or pipe has made it non-blocking.
+            // Another process that shares the terminal or pipe has made the descriptor non-blocking.
             case EAGAIN: waitUntilWritable(descriptor)
             default: throw DescriptorFailure(number: errno)
             }
@@ -88,9 +88,9 @@ package struct DescriptorFailure: Error, Equatable {
     /// True if the other end of a pipe is closed (EPIPE).
     package var isReaderGone: Bool { number == EPIPE }
 
-    /// The exit status of the command. A full disk is temporary, so the user can repeat the command later (a decryption
-    /// with the same reference). Any other reason means that the file cannot be used. The programs have no status for
-    /// EX_IOERR of sysexits.h.
+    /// The exit status of the command. A full disk is temporary: the user can repeat the command later, a decryption
+    /// with the same reference. Any other reason means that the file cannot be used, for which `unreadable` is the
+    /// nearest status. The programs do not use EX_IOERR of sysexits.h.
     package var exitStatus: ExitStatus { [ENOSPC, EDQUOT].contains(number) ? .tryAgainLater : .unreadable }
 
     /// The text of strerror(3).

@@ -33,9 +33,10 @@ package struct Table {
     /// The text with lines of at most `width` terminal columns, as far as the table's columns allow.
     ///
     /// Cells are shortened first, beginning with those of less important columns, and only as much as necessary. If
-    /// that is not enough, the least important column is left out, and the others are tried again at full width.
-    /// Columns that always stay are shortened only after all others have been left out, and at most to the length that
-    /// still distinguishes their values. In a table of names and values, the values are wrapped.
+    /// that is not enough, the least important column is left out, and the remaining columns are tried again at full
+    /// width. Columns without an importance are never left out. They are shortened only after all other columns have
+    /// been left out, and keep a length that still distinguishes their values. In a table of names and values, the
+    /// values are wrapped.
     ///
     /// - Returns: the text, and the names of the columns that were left out.
     package func fitted(to width: Int) -> (text: String, omitted: [String]) {
@@ -181,7 +182,8 @@ extension Table {
 
         package init(stringLiteral name: String) { self.init(name) }
 
-        /// The smallest widths to which identifiers and words are shortened, in terminal columns with the ellipsis.
+        /// The smallest widths to which identifiers and words are shortened, in terminal columns. The ellipsis is
+        /// included.
         private static let (leastBeginning, leastWords) = (9, 16)
 
         /// Returns the smallest width to which the column's values can be shortened, and the end at which they are cut.

@@ -7,7 +7,7 @@ import Synchronization
 /// and a deadline bounds every wait.
 ///
 /// Only one thread at a time may use a session. Statements are never cancelled, because both of libpq's functions for
-/// that can block without a limit. A session that does not respond is abandoned.
+/// cancelling a statement can block without a limit. A session that does not respond is abandoned.
 @safe package final class PostgreSQLConnection: @unchecked Sendable {
     private let handle: OpaquePointer
     private let warnings: Warnings
@@ -48,7 +48,8 @@ import Synchronization
         var words = parameters.flatMap { [CString(Array($0.key.utf8)), CString(Array($0.value.utf8))] }
         if let passwordFile {
             do throws(SecretFileError) {
-                // libpq keeps a copy of the password until the connection is closed. The copies made here are wiped.
+                // libpq keeps its own copy of the password until the connection is closed. The copies that this method
+                // makes are wiped.
                 let secret = try SecretBytes(contentsOfFile: passwordFile)
                 words += [CString(Array("password".utf8)), unsafe secret.withUnsafeBytes { unsafe CString(Array($0)) }]
             } catch {
@@ -82,8 +83,8 @@ import Synchronization
         }
     }
 
-    /// Returns the reason why the connection failed, which libpq reports only as text. The method searches the text for
-    /// an SQLSTATE or a known phrase. It does not pass the text on.
+    /// Returns the reason why the connection failed. libpq reports the reason only as text, which this method searches
+    /// for an SQLSTATE or a known phrase. The text itself is not passed on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
     }
@@ -238,8 +239,8 @@ import Synchronization
             guard unsent >= 0 else { throw lost() }
             while unsafe PQisBusy(handle) == 0 {
                 guard let result = unsafe PQgetResult(handle) else {
-                    // Null ends the results of one command. After the connection is lost, libpq returns null without
-                    // end.
+                    // Null means that the command has no further results. After the connection is lost, libpq returns
+                    // null at every call, and the loop would not end.
                     guard unsafe PQstatus(handle) == CONNECTION_OK else { throw lost() }
                     command += 1
                     continue
@@ -260,7 +261,8 @@ import Synchronization
                     let state = unsafe Self.state(of: result)
                     // FATAL and PANIC end the session, even if libpq has not noticed yet.
                     guard unsafe Self.severity(of: result) == "ERROR", let state else { throw .lost(state) }
-                    // Only the first refusal counts. Its statement's position is the number of results before it.
+                    // Only the first refusal is reported. The number of results before it is the position of the
+                    // refused statement.
                     refusal = refusal ?? .refused(state, statement: results.count)
                 }
             }

@@ -5,8 +5,8 @@ import Synchronization
 /// The hosts of a URL. Opens sessions with the host that accepts writes.
 ///
 /// libpq's asynchronous calls ignore `connect_timeout`, so one host that does not respond would use up all the time.
-/// This type tries one address at a time and gives each a share of the time. It tries the host of the newest session
-/// first. It tries hosts that did not respond last.
+/// This type tries one address at a time and gives each a share of the time. The host of the newest session is tried
+/// first. Hosts that did not respond when they were last tried come at the end.
 package final class PostgreSQLHosts: Sendable {
     /// A host in the URL's list, or one address of a host. libpq uses its default in place of a member that is nil.
     struct Place: Hashable, Sendable {
@@ -17,8 +17,8 @@ package final class PostgreSQLHosts: Sendable {
         var address: String?
         var port: String?
 
-        /// The name to resolve. Nil if the address is known, and for a Unix socket, whose `host` begins with `/`, or
-        /// with `@` if the socket is abstract.
+        /// The name to resolve. Nil if the address is known, or if `host` is a Unix socket. A Unix socket begins with
+        /// `/`, or with `@` if it is abstract.
         fileprivate var name: String? {
             guard address == nil, let host, !host.hasPrefix("/"), !host.hasPrefix("@") else { return nil }
             return host
@@ -65,13 +65,13 @@ package final class PostgreSQLHosts: Sendable {
         parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
     }
 
-    /// Opens a session with the host that accepts writes. Must be called on a thread that no caller waits for, because
-    /// the resolver may block beyond `deadline`.
+    /// Opens a session with the host that accepts writes. Must run on a separate thread, for which callers wait only
+    /// until `deadline`, because the resolver may block longer.
     package func connect(
         until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) -> PostgreSQLConnection {
         let deadline = min(deadline, .now + timeout)
-        // A service file may change, so the parameters are read each time.
+        // The parameters are read for each session, because the service file may have changed.
         let inForce = PostgreSQLConnection.parametersInForce(parameters)
         let limit = inForce["connect_timeout"].flatMap { Int64($0) }.map { $0 > 0 ? Duration.seconds($0) : timeout }
         var places = ordered(Self.places(inForce))
@@ -89,8 +89,8 @@ package final class PostgreSQLHosts: Sendable {
                 places = ordered(addresses) + places
                 continue
             }
-            // The remaining time is divided equally among this place, the places after it, and the statements that
-            // follow. If there is only one place, it gets all the time.
+            // This place, each place after it, and the first statements of the new session get equal shares of the
+            // remaining time. A single place gets all the time.
             let isOnly = places.isEmpty && failures.isEmpty
             let share = now.duration(to: deadline) / (isOnly ? 1 : places.count + 2)
             do throws(PostgreSQLOpeningFailure) {
@@ -135,8 +135,8 @@ package final class PostgreSQLHosts: Sendable {
             (parameters[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
         }
         let count = max(lists[0].count, lists[1].count)
-        // libpq refuses lists whose lengths do not match. If libpq refused the parameters, `parameters` is empty and
-        // has no port.
+        // libpq refuses lists of hosts, addresses and ports whose lengths do not match. If libpq refused the URL's
+        // parameters, `parameters` is empty and has no port.
         guard parameters["port"] != nil, [1, count].contains(lists[2].count),
             lists[...1].allSatisfy({ $0.count == count || $0 == [""] })
         else { return [Place()] }
@@ -177,8 +177,8 @@ package final class PostgreSQLHosts: Sendable {
 extension PostgreSQLOpeningFailure {
     /// Returns the reason to report after all hosts have failed.
     static func combined(_ failures: [Self]) -> Self {
-        // A host that does not respond may be the one that accepts the login. A refusal by another host is then not
-        // reported.
+        // If one host does not respond and another refuses the login, the refusal is not reported: the silent host may
+        // be the one that accepts the login.
         let isSilent = failures.contains { [.unreachable, .late].contains($0) }
         let logins: [Self] = isSilent ? [] : [.login, .noDatabase]
         let order: [Self] = [.tls, .tooManyConnections] + logins + [.oldServer, .readOnly, .late]

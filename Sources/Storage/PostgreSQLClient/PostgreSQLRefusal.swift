@@ -1,6 +1,6 @@
 /// The reason why a store on a server cannot be opened, created or upgraded. Each store converts it to its own error.
 package enum PostgreSQLRefusal: Error {
-    /// The tables are not those of this store.
+    /// The schema contains tables or other objects that are not this store's.
     case notOurs
     /// The database contains no tables of this store.
     case noTables
@@ -12,7 +12,7 @@ package enum PostgreSQLRefusal: Error {
     /// No later attempt can succeed until the operator has corrected the cause. `reason` says what to do.
     case cannot(reason: String)
 
-    /// Converts an error of the client; nil for other errors.
+    /// Converts an error that this module throws; nil for other errors.
     ///
     /// - Parameter setting: the name of the configuration setting that contains the URL, such as `ledger.url`.
     package init?(of error: any Error, url setting: String) {

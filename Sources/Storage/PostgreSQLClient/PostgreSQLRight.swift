@@ -5,7 +5,8 @@ package enum PostgreSQLRight {
     case select
     case insert(table: String)
     case update(table: String, columns: [String])
-    /// EXECUTE on a function, which is named with its parameters' types, as in `present()`.
+    /// EXECUTE on a function. The value is the function's name with its parameters' types in parentheses, such as
+    /// `prune_payments(bigint)`.
     case execute(String)
 
     /// The right's name for display.
@@ -20,7 +21,7 @@ package enum PostgreSQLRight {
 }
 
 extension StoreSchema {
-    /// Returns the statements that give a role these rights and no others in the schema.
+    /// Returns the statements that give a role the rights in ``rights`` and no others in the schema.
     ///
     /// - Parameter role: the role, quoted as an identifier.
     static func grants(to role: String) -> [String] {

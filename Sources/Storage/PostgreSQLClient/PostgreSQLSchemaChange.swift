@@ -24,7 +24,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
         _ = try run("SET search_path = pg_catalog, pg_temp")
         _ = try run("SET lock_timeout = '30s'")
         _ = try run("BEGIN")
-        // Wait until no other session changes this schema.
+        // Only one session at a time may change this schema. Other sessions wait for this lock.
         _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(Schema.name)'))")
         let (owner, found) = try explaining(
             .insufficientPrivilege,

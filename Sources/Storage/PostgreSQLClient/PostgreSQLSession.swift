@@ -9,8 +9,8 @@ package struct PostgreSQLSessionFacts: Sendable {
     package var database = ""
     package var role = ""
     package var serverVersion = ""
-    /// True unless `synchronous_commit` of the role, the database or the server lets commits skip the disk of the
-    /// standby: `off` and `local` do not wait for it, and `remote_write` waits only for its memory.
+    /// False if the role, the database or the server sets `synchronous_commit` to a value with which a commit does not
+    /// wait for the standby's disk: `off`, `local` or `remote_write`.
     package var reachesStandby = true
     package var isStandbyNamed = true
     /// True for a superuser, and for a role that can act as the owner of the store's schema.
@@ -26,9 +26,9 @@ package struct PostgreSQLSessionFacts: Sendable {
 /// A session with a store's server, which is opened when needed and reopened after it was dropped. Only one thread at a
 /// time uses it.
 ///
-/// Opening a session resolves names, which can block for as long as the resolver takes. Each attempt therefore runs on
-/// its own thread, and callers wait for it until a deadline. There is one attempt at a time; if it ends too late, the
-/// next call uses its connection.
+/// Opening a session resolves names, which can block for as long as the resolver takes. Each attempt to open one
+/// therefore runs on its own thread, and callers wait for the attempt until a deadline. There is one attempt at a time.
+/// If an attempt succeeds after its caller's deadline, the next call uses the connection.
 package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable {
     private final class Attempt: Sendable {
         let ended = DispatchSemaphore(value: 0)
@@ -76,8 +76,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         }
     }
 
-    /// Returns the connection as ``open(until:)`` does, but throws the error for a call of a store that is already in
-    /// use.
+    /// Returns the connection as ``open(until:)`` does, but throws `unavailable`, the error of a store that was opened
+    /// before.
     package func current(until deadline: ContinuousClock.Instant) throws(Schema.Failure) -> PostgreSQLConnection {
         do throws(Schema.OpeningError) { return try open(until: deadline) } catch {
             throw .unavailable(reason: error.description)
@@ -120,7 +120,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         guard let facts = results[1].rows.first, let version = try results[2].rows.first?.integer(0) else {
             throw PostgreSQLRefusal.notOurs
         }
-        // A pooler has its own sessions with the server and returns a different process number, which reveals it.
+        // A connection pooler has its own sessions with the server, so the process ID that it reports differs from that
+        // of the server's session.
         guard try facts.integer(0) == connection.serverProcess else {
             throw PostgreSQLRefusal.cannot(
                 reason:
@@ -145,13 +146,13 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
             """)
     }
 
-    /// Runs `body`, which changes nothing that a repetition would change again. If the session has ended, for example
-    /// because its server was restarted, `body` is called once more with a new one.
+    /// Runs `body`. If the session has ended, for example because the server was restarted, `body` is called once more
+    /// with a new connection. `body` must therefore be idempotent.
     package func reading<Value>(
         until deadline: ContinuousClock.Instant, _ body: (PostgreSQLConnection) throws -> Value
     ) throws -> Value {
-        // Before the call, the session may have had a connection, or an attempt to open one that outlived an earlier
-        // deadline. Either connection may have ended unnoticed, so its loss permits one repetition.
+        // A connection that this call did not open itself may have ended unnoticed before the call. Its loss therefore
+        // permits one repetition. The connection of an attempt that an earlier call began counts as well.
         let isOld = connection != nil || attempt != nil
         do { return try body(current(until: deadline)) } catch let failure as PostgreSQLFailure {
             switch failure {
@@ -172,13 +173,13 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         do { _ = try connection.exchange([statement], until: deadline) } catch { drop() }
     }
 
-    /// Abandons the session in any state, without waiting for its end on the server.
+    /// Closes the connection in any state, without waiting until the server has ended the session.
     package func drop() { connection = nil }
 }
 
 extension SQLState {
-    /// True if another session may succeed where this one was refused: its server has a temporary problem, or is no
-    /// longer the primary.
+    /// True if another session may succeed after this refusal: the server of the refused session has a temporary
+    /// problem, or is no longer the primary.
     package var endsUse: Bool { isTransient || self == .readOnly }
 }
 

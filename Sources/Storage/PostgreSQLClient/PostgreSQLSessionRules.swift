@@ -9,8 +9,8 @@ package enum PostgreSQLSessionRules {
     ) -> [String: String] {
         let milliseconds = timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000
         var parameters = [
-            // TCP must give up on an unreachable host while there is time to try another. The minimum is two seconds,
-            // in which TCP can retransmit lost packets.
+            // TCP must give up on an unreachable host while there is still time to try another host. The limit is at
+            // least two seconds, so that TCP can retransmit lost packets.
             "tcp_user_timeout": String(min(milliseconds, max(2000, milliseconds / 4))),
             "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3",
         ]

@@ -17,7 +17,7 @@ package protocol StoreSchema: SendableMetatype {
     static var versionTable: String { get }
     /// The statements that lead from each version to the next; the first list creates version 1.
     static var steps: [[String]] { get }
-    /// The statements that follow every creation or upgrade.
+    /// The statements that run at the end of every creation or upgrade.
     static var finishing: [String] { get }
     /// The `application_name` of the program that creates the schema.
     static var creator: String { get }
@@ -27,10 +27,10 @@ package protocol StoreSchema: SendableMetatype {
     static var users: String { get }
 
     static var tables: [String] { get }
-    /// The complete set of rights that these programs need.
+    /// The complete set of rights that the programs need to use the store.
     static var rights: [PostgreSQLRight] { get }
 
-    /// Throws an error if tables of an older version must not be upgraded now.
+    /// Runs before the tables of an older version are upgraded. Throws an error if they must not be upgraded now.
     ///
     /// - Parameter run: runs a statement in the transaction of the upgrade.
     static func prepareUpgrade(server: String, _ run: (String) throws -> [PostgreSQLRow]) throws
@@ -44,7 +44,7 @@ extension StoreSchema {
     package static var version: Int { steps.count }
 
     /// An SQL expression that is true if the session's role owns the schema, or if the schema does not exist. A
-    /// schema's owner can drop its tables, so the owner must be the role that maintains them.
+    /// schema's owner can drop its tables, so the owner must be the role that creates and upgrades them.
     package static var isOwner: String {
         """
         coalesce((SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
@@ -90,9 +90,10 @@ package struct SchemaOutcome: Sendable, Equatable {
     package let owner: String
     /// The previous version; nil if there was no schema.
     package let found: Int?
-    /// The version after the call; after a dry run, the version that a call would lead to.
+    /// The version after the call; after a dry run, the version to which the call would have created or upgraded the
+    /// schema.
     package let version: Int
-    /// The role that received the programs' rights; nil if none was given.
+    /// The role that received the programs' rights; nil if the caller named no role.
     package let granted: String?
     /// True if the connection did not authenticate the server.
     package let isUnverified: Bool
