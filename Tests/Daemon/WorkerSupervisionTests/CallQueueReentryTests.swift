@@ -4,8 +4,8 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// An executor that resumes tasks inside `enqueue`. The queue's function that answers a call therefore returns only
-/// after the caller has continued.
+/// An executor that resumes a task inside `enqueue`. When the queue answers a call, the caller therefore continues on
+/// the queue's thread, before the queue's function returns.
 private final class InlineExecutor: TaskExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
@@ -13,8 +13,8 @@ private final class InlineExecutor: TaskExecutor {
     }
 }
 
-/// Calls to the queue by callers that it answers and workers that it closes, on the same thread. The queue would
-/// deadlock if it held its lock while it answers or closes them.
+/// Callers and workers that use the queue again, on the same thread, while the queue answers the caller or closes the
+/// worker. The queue would deadlock if it held its lock at that time.
 @Suite struct CallQueueReentryTests {
     enum Answer: CaseIterable {
         case answered, failed, workerEnded, refused, givenUp, expired, callerLeft

@@ -37,7 +37,7 @@ import WorkerProtocol
                 return kind
             }
         }
-        // A single caller may use half of the queue's room, so two of its calls wait and three are refused.
+        // A single caller may use half of the queue's places, so two of the caller's calls wait and three are refused.
         try await wait { refused.current == 3 }
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         var kinds: [WorkerFailure.Kind?] = []

@@ -26,10 +26,10 @@ import WorkerProtocol
             #expect(failure.kind == .hsmTokenUnavailable)
             stages.append(failure.stage)
         }
-        // The worker received two of the four calls. The order of the tasks decides which two.
+        // The worker received two of the four calls. Which two depends on the order in which the tasks ran.
         let received = stages.filter { $0 == .endedWorker }.count
         #expect((1...2).contains(received) && stages.filter { $0 == .queue }.count == 3 - received)
-        // The last call has no other HSM token, so it waits for the next worker.
+        // The last call cannot go to another HSM token, so it waits for the next worker.
         let second = FakeWorker(2)
         queue.add(second.connected)
         _ = queue.serve(with: 2)
@@ -145,7 +145,8 @@ import WorkerProtocol
         let calls = (1...4).map { queue.start(.input($0)) }
         try await wait { first.count == 2 && queue.waitingCount == 2 }
         queue.ended(1)
-        // The callers repeat their calls at once, long before another worker has opened the HSM token.
+        // The two calls that the worker had are queued again at once, long before another worker has opened the HSM
+        // token.
         try await wait { queue.waitingCount == 4 }
         queue.add(second.connected)
         _ = queue.serve(with: 2)

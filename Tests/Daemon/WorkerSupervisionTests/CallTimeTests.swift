@@ -12,7 +12,7 @@ import WorkerProtocol
     }
 
     /// Starts `calls` calls. Once all of them wait, adds a worker, which must receive `sent` of them. The time limits
-    /// of these calls count from the returned `began`.
+    /// of the sent calls begin at the returned `began`.
     private func load(
         _ queue: CallQueue, calls: Int, sent: Int
     ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>], began: ContinuousClock.Instant) {
@@ -31,7 +31,7 @@ import WorkerProtocol
         let queue = Self.queue()
         let (worker, calls, began) = try await load(queue, calls: 4, sent: 3)
         let sent = try worker.requests
-        // The worker has two sessions, so its third call waits until the first is answered.
+        // The worker has two sessions, so its third call waits until one of the first two is answered.
         for call in sent[..<2] {
             #expect(queue.received(.plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(4)))
         }
@@ -64,7 +64,7 @@ import WorkerProtocol
         let hung = try worker.requests[0].identifier
         for second in 1...20 where worker.killed == nil {
             let now = began + .seconds(second)
-            // The oldest call without an answer, except the hanging one.
+            // This is the oldest unanswered call apart from the call that hangs.
             let next = try worker.requests[second].identifier
             #expect(next != hung && queue.received(.plaintext([], tier: .c), for: next, from: 1, now: now))
             queue.expire(now: now)
@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(worker.killed == .timeout)
         queue.ended(1)
         try await wait { queue.waitingCount == 8 }
-        // No worker serves now, so the calls keep waiting, although the time limit of a call has passed.
+        // No worker serves now, so the calls keep waiting, although more time than `call_timeout` has passed.
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
         let next = FakeWorker(2)
@@ -171,7 +171,7 @@ import WorkerProtocol
                 queue.received(.plaintext([], tier: .c), for: try worker.requests[number].identifier, from: 1, now: at))
             queue.expire(now: at)
         }
-        // After 12 s, the worker received the fourth call, and the other four had waited for more than 10 s.
+        // After 12 s, the worker has received the fourth call, and the last four calls have waited for more than 10 s.
         var kinds: [WorkerFailure.Kind?] = []
         try await wait { queue.load == 1 }
         #expect(

@@ -4,7 +4,8 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Fair shares of an HSM token. A caller's flood delays other callers by one round, and not by the whole flood.
+/// Fair shares of an HSM token. The queue takes one call of each caller in turn, so a caller's flood does not delay
+/// other callers by the whole flood.
 @Suite struct FairSharesTests {
     private static let window = 3
 

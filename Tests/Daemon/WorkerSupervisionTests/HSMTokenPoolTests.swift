@@ -161,7 +161,8 @@ import WorkerProtocol
         let north = pair.pool.all[0]
         let began = ContinuousClock.now
         _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
-        // The directory is away for a moment. All calls succeed in this time, even if the worker ends.
+        // The directory is moved away for about 300 ms, and then moved back. All calls succeed throughout, even if the
+        // worker ends.
         for (from, to) in [("tokens", "away"), ("away", "tokens")] {
             try FileManager.default.moveItem(atPath: directory.path(from), toPath: directory.path(to))
             let moved = ContinuousClock.now
@@ -254,7 +255,7 @@ import WorkerProtocol
         let south = pair.directories[1].directory
         try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
         try await wait(for: "the HSM token to be open", within: 60) { pair.pool.all[1].isServing }
-        // An HSM token that serves has the condition `ready` from the first moment, so calls are accepted.
+        // As soon as `isServing` is true, the condition must be `ready`, so that the pool accepts calls.
         guard case .ready = pair.pool.all[1].condition else {
             Issue.record("\(pair.pool.all[1].condition)")
             return

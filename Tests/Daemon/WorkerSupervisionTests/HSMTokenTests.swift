@@ -265,7 +265,7 @@ import WorkerProtocol
         let first = worker.processIdentifier
         try hsmToken.directory.write("31415926\n", to: "pin")
         for _ in 0..<10 { try await worker.probe() }
-        // The pause leaves time for the successor to be refused.
+        // The pause is long enough for the successor to start and for its login to be refused.
         try await Task.sleep(for: .seconds(3))
         try await worker.probe()
         #expect(worker.processIdentifier == first)

@@ -21,8 +21,8 @@ import WorkerProtocol
         #expect(try await other.value.get() == .done)
         let innocent = queue.start(.input(1))
         try await wait { worker.count == 3 }
-        // The answer to the later probe shows that a session works on the optional call. The optional call's time limit
-        // begins at the first `expire` after this answer.
+        // The worker has answered the later probe, so it must have begun the optional call before. The optional call's
+        // time limit begins at the first `expire` after that answer.
         queue.expire()
         queue.expire(now: .now + .seconds(31))
         #expect(worker.killed == .timeout)

@@ -136,13 +136,14 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: path) == nil)
         try mode(0o775, path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
-        // The program is also refused through a link that other users cannot change.
+        // The program is also refused if its path is a link in a directory that other users cannot change.
         let own = try FreshDirectory()
         try FileManager.default.createSymbolicLink(atPath: own.path("uses"), withDestinationPath: path)
         #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
         #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
-        // A link on the path is in the directory `open`, which other users can write to after the change of its mode.
+        // The path leads through a link in the directory `open`. Other users can replace the link after the change of
+        // that directory's mode.
         let (open, safe) = (try FreshDirectory(), try FreshDirectory())
         try FileManager.default.createSymbolicLink(atPath: open.path("link"), withDestinationPath: directory.path)
         try FileManager.default.createSymbolicLink(

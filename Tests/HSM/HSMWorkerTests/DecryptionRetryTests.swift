@@ -106,7 +106,8 @@ import WorkerProtocol
         let harness = try OpenTokenHarness()
         var payment = try harness.payment()
         payment.keyMaterial[64] ^= 1
-        // In a closed session, every call to the HSM token would fail.
+        // In a closed session, every call to the HSM token fails. `decryptionFailed` therefore shows that the worker
+        // made no call.
         var session = Session(closedIn: harness.softHSM.slot)
         #expect(kind(harness.decrypt(payment, in: &session)) == .decryptionFailed)
         let isOpen = session.isOpen

@@ -58,7 +58,8 @@ import WorkerProtocol
         let (first, description) = try await opened(hsmToken)
         try await first.mustImport(SharedForge.ecMerchant, description)
         let identifier = try #require(try await first.keys().first).identifier
-        // Another program's key, without a public key: the CKA_ID is two bytes, with which the RSA key's begins.
+        // The test makes another program's private key, without a public key. Its CKA_ID has two bytes, the first two
+        // of the RSA key's CKA_ID.
         let hash = try EncryptedPayment.rsa().publicKeyHash
         let changed = try await directory.tool([
             "--set-id", Array(hash.prefix(2)).hexadecimal, "--type", "privkey", "--id", identifier.hexadecimal,

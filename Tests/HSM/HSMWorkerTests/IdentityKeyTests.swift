@@ -228,7 +228,7 @@ import WorkerProtocol
         if NSSSoftoken.isInstalled { try NSSSoftoken.alone(body) }
     }
 
-    /// Makes session objects of the test key pair, with the attributes for a use.
+    /// Makes session objects of the test key pair, with the attributes that the key's use requires.
     private func pair(
         _ use: KeyUse, _ scheme: RestorationScheme = .rsaV1, in session: inout Session
     ) throws -> (TestKeyPair, PrivateKeyEntry) {

@@ -74,7 +74,8 @@ struct KeyPagesTests {
             FalteringTier { _, _ in meeting.waitForOthers() ? nil : .input }, callTimeout: 0)
         var session = try harness.softHSM.openSession()
         for _ in 0..<5 { try OpenTokenHarness.store(Self.third(), in: &session) }
-        // The harness has already tested one key. After the cached keys are dropped, the listing tests all six.
+        // The harness has already tested the EC merchant's key. Without the cached keys, the listing tests all six
+        // keys.
         harness.hsmToken.dropKeys()
         guard case .keyPage(let first, let number) = try harness.hsmToken.listKeys(nil, in: &session) else {
             Issue.record("six keys on one page")

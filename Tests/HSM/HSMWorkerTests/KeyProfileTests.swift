@@ -19,8 +19,8 @@ import WorkerProtocol
         arguments: [
             "private-key-first", "refuse-attribute C_CreateObject \(unwrap)",
             "refuse-attribute C_CreateObject \(signRecover)",
-            // The first object is the certificate, the second the first form's public key. CKR_DATA_INVALID and
-            // CKR_DEVICE_ERROR, by which the YubiHSM's library refuses attributes.
+            // The first object is the certificate, and the second is the public key in the first form of the template.
+            // The YubiHSM's library refuses attributes with CKR_DATA_INVALID (0x20) and CKR_DEVICE_ERROR (0x30).
             "fault C_CreateObject nth=2 return=0x20", "fault C_CreateObject nth=2 return=0x30",
         ])
     func imports(instruction: String) async throws {

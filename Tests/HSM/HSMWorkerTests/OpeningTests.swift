@@ -25,7 +25,8 @@ import WorkerProtocol
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken)
-        // Short reads are usual in /proc. Foundation would mistake one for the end of the file, so `cat` reads the file.
+        // Short reads are usual in /proc. Foundation would mistake a short read for the end of the file, so `cat` reads
+        // the file.
         let maps = try await Program.run(
             Program.installed("cat"), ["/proc/\(worker.processIdentifier)/maps"], environment: [:]
         ).output

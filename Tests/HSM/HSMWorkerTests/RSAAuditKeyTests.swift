@@ -15,7 +15,8 @@ import WorkerProtocol
     private static let noECKeys = "refuse-mechanism C_GenerateKeyPair 0x1040"
     /// An HSM token that makes EC keys but does not sign with them (CKM_ECDSA).
     private static let noECSignatures = "refuse-mechanism C_SignInit 0x1041"
-    /// An HSM token that makes no PSS signatures, and no bare RSA operation with which the worker could.
+    /// An HSM token that makes no PSS signatures. It also refuses the bare RSA operation, with which the worker could
+    /// make them after padding the message itself.
     private static let noPSS = ["0xD", "0x43", "0x3"].map { "refuse-mechanism C_SignInit \($0)" }
 
     private func signature(
@@ -30,7 +31,7 @@ import WorkerProtocol
         arguments: [
             ([noECKeys], AuditSignatureAlgorithm.rsaPSS), ([noECSignatures], .rsaPSS),
             ([noECKeys] + noPSS, .rsaPKCS1), ([noECSignatures] + noPSS, .rsaPKCS1),
-            // The HSM token does the bare operation, and the worker pads.
+            // The HSM token permits the bare RSA operation, so the worker pads the message itself.
             ([noECKeys] + noPSS.dropLast(), .rsaPSS),
         ])
     func made(instructions: [String], algorithm: AuditSignatureAlgorithm) async throws {
@@ -104,7 +105,7 @@ import WorkerProtocol
     func interrupted() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Self.noECKeys)
         let key = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
-        // Only the public key is left.
+        // The private key is deleted, so that only the public key remains.
         let removed = try await Program.run(
             Program.installed("pkcs11-tool"),
             [

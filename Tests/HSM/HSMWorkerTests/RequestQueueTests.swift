@@ -31,7 +31,7 @@ import Testing
             for _ in 0..<2 {
                 group.addTask {
                     await onThread {
-                        // Each thread continues only when the other has a request too.
+                        // Each thread continues only when the other thread has a request too.
                         if queue.take()?.identifier == 0 {
                             second.wait()
                             first.signal()

@@ -54,7 +54,7 @@ import WorkerProtocol
 
     @Test("tests RSA_v1 with a pair that decrypts alone if the HSM token unwraps with no such pair")
     func withoutUnwrap() async throws {
-        // CKA_UNWRAP.
+        // The attribute 0x107 is CKA_UNWRAP.
         let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "stored-keys-only", "refuse-attribute C_GenerateKeyPair 0x107")
         let (_, description) = try await opened(hsmToken)

@@ -208,7 +208,7 @@ struct VendorBehaviourTests {
         try hsmToken.play(vendor.instructions)
         let payment = try EncryptedPayment.ec()
         #expect(try await worker.call(payment.request).failureKind == .hsmTokenUnavailable)
-        // After such a failure, the supervisor starts another worker. The test does so in its place.
+        // After such a failure, the daemon's supervisor starts another worker. Here the test starts it instead.
         try hsmToken.play()
         let next = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await next.call(payment.request) == .plaintext(payment.plaintext, tier: .c))

@@ -44,7 +44,7 @@ struct VendorObjectsTests {
         #expect(searches > 2)
     }
 
-    /// With a search for each key, the time grows with the square of the number of keys
+    /// Separate searches for each key would take a time that grows with the square of the number of keys
     /// (https://github.com/opendnssec/opendnssec/pull/834: 13 minutes for 311 keys).
     @Test("makes as many searches to open, list and import with twelve keys as with two")
     func searchesByNumberOfKeys() async throws {
@@ -79,9 +79,10 @@ struct VendorObjectsTests {
 
     // MARK: Attributes
 
-    /// CKA_SENSITIVE and CKA_EXTRACTABLE. The CryptoAuthentication library of Microchip returns
-    /// CKR_ATTRIBUTE_TYPE_INVALID for the second (https://github.com/MicrochipTech/cryptoauthlib/issues/133), AWS
-    /// CloudHSM for an attribute that the report does not name (https://github.com/letsencrypt/pkcs11key/issues/20).
+    /// The attributes are CKA_SENSITIVE (0x103) and CKA_EXTRACTABLE (0x162). Microchip's CryptoAuthentication library
+    /// returns CKR_ATTRIBUTE_TYPE_INVALID for CKA_EXTRACTABLE
+    /// (https://github.com/MicrochipTech/cryptoauthlib/issues/133). AWS CloudHSM returns it for an attribute that the
+    /// report does not name (https://github.com/letsencrypt/pkcs11key/issues/20).
     @Test(
         "refuses a key whose protection cannot be read, says so, and does not advise to destroy it",
         arguments: ["0x103", "0x162"])
