@@ -113,7 +113,7 @@ import WorkerProtocol
         #expect(try await worker.keys() == [key])
         #expect(try await usage(softHSM).contains("sign"))
         let request = try await request(for: key, worker)
-        // From here on, the HSM token permits the worker to remove the right.
+        // From here on, the HSM token permits the worker to remove the key's right to sign.
         try hsmToken.play(Self.noCopy)
         #expect(try await store(request, of: key, worker) == .done)
         #expect(try await usage(softHSM) == decryptionUses(algorithm))

@@ -107,7 +107,7 @@ import WorkerProtocol
         }
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.heads().sorted() == (1...3).map { line($0) })
-        // A line that is already stored is kept.
+        // If the line is stored already, the worker keeps that object and destroys the others of the node.
         #expect(try await worker.remember(line(2), node: "backend-1") == .done)
         #expect(try await worker.heads() == [line(2)])
         #expect(try await dataObjects(hsmToken).count == 1)

@@ -99,7 +99,8 @@ import WorkerProtocol
         // The worker repeats a call within three quarters of the timeout, which is 1.5 s.
         let worker = try await serving(hsmToken, callTimeout: 2000)
         let (first, second) = (try EncryptedPayment.ec(), try EncryptedPayment.ec())
-        // The second call waits longer than 1.5 s for the only session. The HSM token is then busy once.
+        // The first call takes 2.5 s, so the second call waits longer than 1.5 s for the only session. The HSM token
+        // then refuses the second call once as busy.
         try hsmToken.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
         worker.send(try first.request.encoded(identifier: 1001) + second.request.encoded(identifier: 1002))
         for (identifier, payment) in [(UInt64(1001), first), (1002, second)] {
