@@ -50,14 +50,14 @@ struct AccessPolicy: Sendable, Equatable {
 
 /// One entry of the configuration's `access`: the peers that it matches, and their permissions.
 struct AccessRule: PeerRule, Sendable, Equatable {
-    /// The caller's name in audit records. A repeat must come from a caller of the same name. If it is nil, the peer's
-    /// uid serves as the name.
+    /// The caller's name in audit records. A repeat must come from a caller of the same name. If the rule has no name,
+    /// the peer's uid serves as the caller's name.
     var name: String?
     var user: Account?
     /// The peer's primary or a supplementary group. If `user` is set too, the peer must match both.
     var group: Account?
     var roles: Set<Role>
-    /// The merchants whose keys the caller may use. Nil allows all merchants, an empty array none.
+    /// The merchants whose keys the caller may use. Nil allows all merchants. An empty array allows no merchant.
     var merchants: [MerchantPattern]?
     /// The members of `expected` that each decrypt request of the caller must contain.
     var requireExpected: Set<String> = []

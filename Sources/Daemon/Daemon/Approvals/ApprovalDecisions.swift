@@ -71,8 +71,8 @@ struct ApprovalDecisions: Sendable {
         throw conflict.refusal
     }
 
-    /// Refuses the approval unless another person requested it, and still has the role `admin`. The transaction repeats the
-    /// first check.
+    /// Refuses the approval unless another person requested it and the requester still has the role `admin`. The
+    /// transaction checks again that the two persons differ.
     private func requireOtherPerson(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
         if let conflict = approval.requesterConflict(with: person, on: ledger.node) { throw conflict.refusal }

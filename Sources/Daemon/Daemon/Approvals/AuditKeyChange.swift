@@ -64,7 +64,8 @@ struct AuditKeyChange: Sendable {
                 for: draft))
     }
 
-    /// Returns the HSM tokens that may seal next, by the parameters of the request for each.
+    /// Returns the HSM tokens to which the audit key can change. The dictionary's key is the digest
+    /// (``parameters(from:to:)``) that an approval of the change to that HSM token covers.
     func successors() async throws(Refusal) -> [AuditDigest: any AuditHSMToken] {
         let current = try await storedKeys().current
         let (all, sealing) = (sealing.all, sealing.name)
@@ -83,9 +84,9 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// Replaces the audit key. The ledger stores the new key's identifier as planned, and the HSM token generates the
-    /// key. The record announces the new key, and the former key seals that announcement. Then one transaction puts the
-    /// new key into service and records the change.
+    /// Replaces the audit key. The ledger stores the identifier of a planned key, and the HSM token generates the key
+    /// with this identifier. The record announces the new key, and the former key seals that announcement. Then one
+    /// transaction puts the new key into service and records the change.
     ///
     /// An auditor who has the former key can therefore verify that the new one is its successor. If an interruption ends
     /// these steps early, the former key continues to sign, and the next change uses the planned key.
@@ -97,7 +98,8 @@ struct AuditKeyChange: Sendable {
         defer { lock.release() }
         guard let hsmToken = try await successors()[parameters] else { throw ApprovalConflict.otherParameters.refusal }
         let (current, unused) = try await storedKeys()
-        // A planned key without a name is from an earlier version.
+        // Earlier versions stored a planned key without the name of its HSM token. Such a key counts as one of the HSM
+        // token that seals.
         let planned = unused.last { $0.hsmToken ?? sealing.name == hsmToken.name }?.identifier
         let next = try await hsmToken.makeAuditKey(
             planned ?? AuditKeyIdentifier.random(of: ledger.node), plannedIn: ledger)

@@ -26,8 +26,8 @@ struct ClockAcceptance: ClockAccepting {
         /// The time of the newest record, if the clock is earlier. After the acceptance the daemon disregards that time.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence, which replaces ``forgottenBefore``; nil if that limit does not change. A shared ledger may set a
-        /// later fence.
+        /// The fence, which replaces ``forgottenBefore``; nil if ``forgottenBefore`` stays in force. A shared ledger
+        /// may set a later fence.
         var servedFrom: Date?
     }
 

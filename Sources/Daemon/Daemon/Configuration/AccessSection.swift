@@ -46,8 +46,9 @@ extension AccessPolicy {
         gateway.map { warn(ofExpectationsOf: $0, sections) }
     }
 
-    /// Warns if the rule that matches the gateway has `require_expected`. The documents of Radial's interface cannot
-    /// contain these members, so the gateway would answer such payments with 500.
+    /// Warns if the rule that matches the gateway has `require_expected`. The gateway cannot send the members that this
+    /// setting requires, since the documents of Radial's interface cannot contain them. The gateway would therefore
+    /// answer such payments with 500.
     private func warn(ofExpectationsOf gateway: Accounts.User, _ sections: [ConfigurationSection]) {
         let peer = PeerCredentials(uid: gateway.uid, gid: gateway.gid, groups: Accounts.groups(of: gateway))
         guard let place = rules.firstIndex(where: { $0.matches(peer, overflow: overflow) }),

@@ -4,7 +4,7 @@ import Encodings
 import Glibc
 import HostSystem
 
-/// The section `approvals`: the second person for critical operations.
+/// The section `approvals`: the settings of the second person's approval for critical operations.
 struct ApprovalSettings: Sendable, Equatable {
     /// The number of persons that a critical operation needs, including the requester: 2, or 1 if no second person is
     /// needed.

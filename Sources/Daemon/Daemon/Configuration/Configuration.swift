@@ -23,7 +23,8 @@ struct Configuration: Sendable {
     /// The SHA-256 of the configuration file, by which the record identifies the configuration.
     var fileDigest: AuditDigest
     var listener: ListenerSettings
-    /// The HSM tokens, 1 to 16 with unique names. The first one holds the audit key and remembers the end of the record.
+    /// The HSM tokens, 1 to 16 with unique names. In a new ledger, the first HSM token gets the audit key and seals the
+    /// record. Afterwards the ledger names the HSM token that seals.
     var hsmTokens: [HSMTokenSettings]
     var trust: TrustSettings
     /// The value of `verification.signing_time_window`, for callers whose rule sets no window.

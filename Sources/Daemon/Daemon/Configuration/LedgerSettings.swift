@@ -102,7 +102,8 @@ extension LedgerSettings {
     /// True if other hosts may write the same ledger.
     var isShared: Bool { path == nil }
 
-    /// Returns true if `url` begins like a PostgreSQL URL, even if the rest of it is invalid.
+    /// Returns true if the key `url` of the section begins like a PostgreSQL URL, even if the rest of the URL is
+    /// invalid.
     static func namesServer(_ section: ConfigurationSection) -> Bool {
         section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false
     }

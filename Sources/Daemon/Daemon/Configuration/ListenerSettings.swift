@@ -5,10 +5,11 @@ import HostSystem
 
 /// The section `listener`: the two sockets and their limits.
 struct ListenerSettings: Sendable, Equatable {
-    /// The absolute path of the payments socket. ``adminSocket`` is that of the administration socket.
+    /// The absolute path of the payments socket. ``adminSocket`` is the path of the administration socket.
     var socket: String
     var adminSocket: String
-    /// The permission bits of the payments socket's file. ``adminMode`` has those of the administration socket's.
+    /// The permission bits of the payments socket's file. ``adminMode`` has the bits for the administration socket's
+    /// file.
     var mode: UInt32 = 0o660
     var adminMode: UInt32 = 0o600
     /// The group of the payments socket's file; nil for the daemon's own group.

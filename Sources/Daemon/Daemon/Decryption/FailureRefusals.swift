@@ -6,7 +6,8 @@ import WorkerSupervision
 // The translation of failures of the ledger and of the HSM workers into refusals. No other code translates them. A
 // failure's own description names SQL, files and PKCS#11 calls, so it belongs in the log and not in an answer.
 
-/// Returns the ledger's answer. If the call fails, throws the refusal that the caller receives for the failure.
+/// Makes a call to the ledger, and returns its result. If the call fails, throws the refusal with which the daemon
+/// answers the request.
 @discardableResult
 func refusing<Answer>(
     ledger call: @autoclosure () async throws(LedgerFailure) -> Answer
@@ -18,7 +19,8 @@ func refusing<Answer>(
     }
 }
 
-/// Returns the HSM's answer. If the call fails, throws the refusal that the caller receives for the failure.
+/// Makes a call to the HSM, and returns its result. If the call fails, throws the refusal with which the daemon answers
+/// the request.
 @discardableResult
 func refusing<Answer>(
     hsm call: @autoclosure () async throws(WorkerFailure) -> Answer
@@ -30,9 +32,9 @@ func refusing<Answer>(
     }
 }
 
-/// Returns the HSM's answer to a call that the key-usage record needs, such as the signature of an audit checkpoint. If
-/// the call fails, throws a refusal with the HSM's reason. Only requests of operators and auditors cause such calls, so
-/// the reason need not be hidden.
+/// Makes a call to the HSM that the key-usage record needs, such as the signature of an audit checkpoint, and returns
+/// its result. If the call fails, throws a refusal with the HSM's reason. Only requests of operators and auditors cause
+/// such calls, so the reason need not be hidden.
 @discardableResult
 func refusing<Answer>(
     record call: @autoclosure () async throws(WorkerFailure) -> Answer

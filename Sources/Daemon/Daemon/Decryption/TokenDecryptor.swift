@@ -12,8 +12,8 @@ import StrictJSON
 import WorkerProtocol
 import WorkerSupervision
 
-/// Verifies and decrypts payment tokens. Both functions follow the steps of Apple's "Payment token format reference" from
-/// top to bottom, and stop at the first failure.
+/// Verifies and decrypts payment tokens. Decryption and verification follow the steps of Apple's "Payment token format
+/// reference" from top to bottom, and stop at the first failure. Verification ends after step 1.
 ///
 /// The order is part of the public contract, and security depends on it. The HSM receives only what Apple signed. A claim
 /// is made only for a payment that was decrypted and compared. Only a claimed payment leaves the daemon.
@@ -280,8 +280,9 @@ struct TokenDecryptor: Sendable {
             + "time.",
         details: "the last release was by an attempt that is not in after")
 
-    /// Counts a repeat that is refused because its payment is not what the caller expects, since it used the HSM as
-    /// much as a released repeat. If counting fails, the repeat is refused for its original reason.
+    /// Counts a repeat that is refused because its payment is not what the caller expects. Such a repeat counts towards
+    /// the limit of repeats, since it used the HSM as much as a released one. If counting fails, the repeat is refused
+    /// for its original reason.
     private func countIfRepeat(_ release: Release) async {
         guard release.referenceDigest != nil else { return }
         do throws(LedgerFailure) {

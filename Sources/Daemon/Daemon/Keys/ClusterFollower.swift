@@ -9,9 +9,9 @@ import Refusals
 /// nodes' records, and publishes which keys this node's HSM tokens hold. In a ledger of one node it only removes destroyed
 /// keys that an HSM token still holds.
 ///
-/// Releases never wait for these tasks, since the ledger decides each release. The tasks keep the state that people see
-/// up to date, and do what only this node can do. They remove keys that were destroyed elsewhere from this node's HSM
-/// tokens, and carry out operations of this node that were approved elsewhere.
+/// The tasks of this type do not delay releases, since the ledger decides each release. They keep the state that people
+/// see up to date, and do what only this node can do: they remove keys that were destroyed elsewhere from this node's
+/// HSM tokens, and carry out operations of this node that were approved elsewhere.
 struct ClusterFollower: Sendable {
     let ledger: any Ledger
     let gate: LedgerGate

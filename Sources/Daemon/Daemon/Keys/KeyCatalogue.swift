@@ -33,7 +33,8 @@ final class KeyCatalogue: Sendable {
         var unopened: Set<String>
         /// The number of changes of the index.
         var version = 0
-        /// The value of ``version`` when this node's held keys were last published in the ledger.
+        /// The value of ``version`` when the keys in this node's HSM tokens were last published in the ledger; nil
+        /// before that.
         var notedVersion: Int?
     }
 

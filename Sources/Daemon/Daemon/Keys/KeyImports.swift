@@ -102,8 +102,9 @@ extension KeyAdministration {
 
     /// Stores a certificate with its private key, in every HSM token that holds the key.
     ///
-    /// An unavailable HSM token does not stop the import, since it can decrypt payments without the certificate. Otherwise
-    /// a rotation would have to wait for a repair. A warning tells the caller to repeat the command later.
+    /// An unavailable HSM token does not stop the import. Otherwise a rotation would have to wait for its repair. Once
+    /// available again, this HSM token can decrypt payments even without the certificate. A warning tells the caller to
+    /// repeat the command later.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -291,8 +292,9 @@ extension KeyAdministration {
     }
 
     /// Stores a certificate in these HSM tokens.
-    /// - Returns: the HSM tokens that accepted it, and a warning for each other HSM token that has the key.
-    /// - Throws: the first failure, if no HSM token accepted it.
+    /// - Returns: the HSM tokens that accepted the certificate, and a warning for each HSM token that failed for a
+    ///   reason other than the absence of the key.
+    /// - Throws: the first failure, if no HSM token accepted the certificate.
     private func store(
         _ certificate: CertificateToStore, in targets: [any HSMTokenAdministering]
     ) async throws(Refusal) -> (holders: [any HSMTokenAdministering], warnings: [String]) {

@@ -163,8 +163,8 @@ struct KeyLifecycle: Sendable {
         return (adopted, parameters.digest)
     }
 
-    /// Returns the operation that a second person must approve; nil if this transition needs no approval. It needs one if
-    /// it is irreversible, or lets the key decrypt again.
+    /// Returns the operation that a second person must approve; nil if this transition needs no approval. A transition
+    /// needs an approval if it is irreversible, or if it lets the key decrypt again.
     private static func operation(from: KeyState, to: KeyState) -> ApprovalOperation? {
         switch (from, to) {
         case (_, .destroyed): .keyDestroy

@@ -170,8 +170,8 @@ struct KeyRotations: Sendable {
             guard let shown = rotation ?? before.first else { throw .defect }
             return Started(rotation: shown, created: true, request: nil)
         case .made(let entry, _):
-            // The generation is already recorded. The draft must not refer to that record, so that a refused
-            // certificate request gets a separate one.
+            // The generation is already recorded. The draft must not refer to the record of the generation, so that a
+            // refused certificate request gets its own record.
             draft.recorded(at: nil)
             let request = try await administration.certificateRequest(
                 for: entry, by: caller, dryRun: false, draft: draft)
@@ -306,8 +306,8 @@ struct KeyRotations: Sendable {
         return Finished(rotation: after, retired: hashes)
     }
 
-    /// Returns the merchant's rotation of the requested algorithm. If none is requested, returns the only rotation that has
-    /// old keys, or any rotation if none has old keys.
+    /// Returns the merchant's rotation of the requested algorithm. If no algorithm is requested, returns the only
+    /// rotation that has old keys. If no rotation has old keys, returns any of them.
     private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
         let all = try await rotations(of: merchant).filter { $0.use == finish.use }
         guard let any = all.first else {

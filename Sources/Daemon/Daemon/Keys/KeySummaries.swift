@@ -70,8 +70,8 @@ struct KeySummaries: Sendable {
 }
 
 extension HSMTokenPool {
-    /// Returns the tier in which the key is served now. If the tiers of the HSM tokens differ, returns the weakest, since
-    /// any of them may decrypt the next payment.
+    /// Returns the tier in which these HSM tokens serve keys of this algorithm now; nil if no HSM token does. If their
+    /// tiers differ, returns the weakest, since any of these HSM tokens may decrypt the next payment.
     @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
         all.filter { holders.contains($0.name) }.compactMap { $0.tier(for: algorithm.scheme) }
             .max { $0.rawValue < $1.rawValue }

@@ -8,7 +8,7 @@ import Synchronization
 /// The counts prove nothing: Apple's signature does not cover the publicKeyHash, so anyone with one payment token can send
 /// it with the hash of any key. For the payments that a key decrypted, see the claims in the ledger.
 final class RefusedPaymentTokenCounts: Sendable {
-    /// The counts, each under its minute: whole minutes since 1970.
+    /// The number of refused payment tokens in each minute. The dictionary's key is the minute, counted from 1970.
     private typealias Minutes = [Int: Int]
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])

@@ -93,7 +93,7 @@ extension ListenerSettings {
         of kind: SocketKind, _ inherited: InheritedSockets
     ) throws(ListenerError) -> ListeningSocket.Place {
         if let socket = inherited[kind.rawValue] {
-            // Only for a Unix socket does the kernel report the caller's identity.
+            // The kernel reports the caller's identity only for a Unix socket.
             guard case .unix = socket.address else {
                 throw .unusable(
                     "the inherited socket \(kind.rawValue) listens at \(socket.address.text); use ListenStream= with a "

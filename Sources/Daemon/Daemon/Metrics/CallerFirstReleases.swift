@@ -21,7 +21,7 @@ final class CallerFirstReleases: Sendable {
         var known: Set<UInt32> = []
         /// The time before which no search starts, because an earlier search failed.
         var notBefore: ContinuousClock.Instant?
-        /// The first release to each uid in the records up to ``read``. Only one search runs at a time.
+        /// The time of the first release to each uid in the records up to the sequence ``read``.
         var found: [UInt32: AuditTime] = [:]
         var read = 0
     }
@@ -33,6 +33,7 @@ final class CallerFirstReleases: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state = Mutex(State())
+    /// Allows one search at a time.
     private let lock = AsyncLock()
 
     init(

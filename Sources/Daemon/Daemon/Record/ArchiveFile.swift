@@ -8,7 +8,7 @@ import NIOPosix
 /// The reason why an archive file was not written or is not accepted. The daemon then removes no records from the ledger.
 enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case directory(path: String, reason: String)
-    /// The file system would have less free space than ``ArchiveFile/reserve``.
+    /// With the archive, the file system would have less free space than ``ArchiveFile/reserve``.
     case noRoom(path: String)
     case cannotWrite(path: String, reason: String)
     /// A file with the archive's name exists, but its content is not that of the archive.
@@ -73,7 +73,7 @@ struct ArchiveFile: Sendable {
     ///
     /// - Parameters:
     ///   - pages: the pages of the record, starting after the previous archive.
-    ///   - cutOff: the first record of this time or later ends the archive.
+    ///   - cutOff: the time from which records are too new for the archive.
     /// - Returns: the end of the file; nil if no audit checkpoint seals a record that is old enough.
     func write(
         _ pages: AuditLinePages, first: Int, olderThan cutOff: AuditTime

@@ -16,8 +16,8 @@ struct AuditSigningKey: Sendable {
     /// The algorithm with which the HSM token signs with this key.
     let algorithm: AuditSignatureAlgorithm
 
-    /// Creates the key from the HSM token's description; nil if that has no public key of an audit key, or an algorithm
-    /// that does not belong to the key's type.
+    /// Creates the key from the HSM token's description of the key. Returns nil if the public key is not that of an
+    /// audit key, or if the algorithm does not match the type of the key.
     init?(_ description: AuditKeyDescription) {
         guard let key = CheckpointKey(stored: description.publicKey),
             key.keyAlgorithm == description.algorithm.keyAlgorithm
@@ -41,7 +41,7 @@ struct AuditSigningKey: Sendable {
     /// - Throws: hsm_unavailable if the HSM token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
         let challenge = Hexadecimal.encode(Release.randomIdentifier())
-        // An audit checkpoint has a node name and a sequence, so this message cannot be mistaken for one.
+        // This message has no sequence and an empty node name, so it cannot be mistaken for an audit checkpoint.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
         return checkpointKey.verifies(try await sign(message, in: hsmToken), by: algorithm, of: message)
     }
@@ -69,8 +69,8 @@ enum AuditKeyIdentifier {
 }
 
 extension AuditHSMToken {
-    /// Generates an audit key, after recording its identifier in the ledger as planned. If the daemon ends right
-    /// afterwards, its next start recognises the key by that identifier.
+    /// Generates an audit key. Before that, the ledger stores the identifier, and marks the key as planned. If the
+    /// daemon ends right after the generation, its next start recognises the key by that identifier.
     func makeAuditKey(
         _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {

@@ -118,9 +118,9 @@ final class Checkpoints: CheckpointSealing {
     @discardableResult
     func seal() async throws(Refusal) -> SignedCheckpoint? { try await seal(within: patience) }
 
-    /// Seals like ``seal()``, but waits for at least a minute. The call that stores the head in the HSM token may hang,
-    /// and then fails only after `call_timeout` and the start of another worker. This wait is long enough to detect
-    /// such a call.
+    /// Seals like ``seal()``, but with a time limit of at least a minute. If the call that stores the head in the HSM
+    /// token hangs, it fails only after `call_timeout` and the start of another worker. With a shorter limit, the seal
+    /// would end before that failure is known.
     func sealWithLongWait() async throws(Refusal) { _ = try await seal(within: max(patience, .seconds(60))) }
 
     private func seal(within patience: Duration) async throws(Refusal) -> SignedCheckpoint? {
@@ -129,7 +129,7 @@ final class Checkpoints: CheckpointSealing {
             let before = state.present
             let seal = Task { () -> Result<SignedCheckpoint?, Refusal> in
                 _ = await before?.value
-                // This seal may not cover what is recorded from now on, so later calls need the next one.
+                // This seal may not cover what is recorded from now on, so later calls need the next seal.
                 self.state.withLock { state in
                     state.present = state.following
                     state.following = nil
@@ -242,8 +242,8 @@ struct HSMTokenMemory {
     var hasRemembered = false
     /// The reason why the HSM token did not store the newest head; nil if it did.
     private(set) var fault: String?
-    /// True if the call to store a head hung in an HSM token that has never stored one. The call is not repeated until the
-    /// daemon's next start, since each one that hangs costs a worker.
+    /// True if the call to store a head hung, and the HSM token has never stored a head. The call is not repeated until
+    /// the daemon's next start, since each call that hangs costs a worker.
     private(set) var hasHung = false
     private var isLossRecorded = false
 

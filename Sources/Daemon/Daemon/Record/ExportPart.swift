@@ -39,7 +39,7 @@ struct ExportPart: Sendable {
     }
 
     /// Returns the sequences that this part exports; nil if there are none. They end at `end` if the query has no last
-    /// time, or if another node has sealed its record only up to there.
+    /// time, or if the part is of another node whose record is sealed only up to `end`.
     private func sequences(through end: Int) -> ClosedRange<Int>? {
         guard let wanted else { return nil }
         let last = query.filter.until == nil || !chain.isOwn && wanted.upperBound > end ? end : wanted.upperBound

@@ -8,14 +8,14 @@ struct LedgerEvidence: Sendable {
     let head: ChainHead
     /// The audit keys in the ledger, oldest first.
     let storedKeys: [StoredAuditKey]
-    /// The audit keys in the HSM token that may be this node's. If only one node uses the ledger, all audit keys in the HSM
-    /// token.
+    /// The audit keys in the HSM token that may be this node's. If only one node uses the ledger, these are all audit
+    /// keys in the HSM token.
     let hsmTokenKeys: [AuditSigningKey]
     /// The newest audit checkpoint of this node's chain that the HSM token remembers. It is signed by an audit key of the
     /// HSM token or of the ledger. Nil if there is none.
     let remembered: SignedCheckpoint?
-    /// The newest remembered audit checkpoint of this node's chain that an audit key in the HSM token has signed. If there
-    /// is none and only one node uses the ledger, the newest of any node's chain.
+    /// The newest remembered audit checkpoint of this node's chain that an audit key in the HSM token has signed. If
+    /// there is none and only one node uses the ledger, this is the newest such audit checkpoint of any node's chain.
     let rememberedByHSMToken: SignedCheckpoint?
     /// True if the HSM token remembers an audit checkpoint of this node. If only one node uses the ledger, any data object
     /// of paytokend counts, even an unreadable one.
@@ -68,7 +68,8 @@ struct LedgerEvidence: Sendable {
     var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(stored:))?.keyId }
 
     /// The audit key of a ledger that was lost: the key that signed the remembered audit checkpoint. If no audit
-    /// checkpoint is remembered, the only audit key in the HSM token; nil if there are several.
+    /// checkpoint is remembered, this is the only audit key in the HSM token, or nil if the number of audit keys is not
+    /// one.
     var keyOfLostLedger: AuditSigningKey? {
         if let remembered = rememberedByHSMToken {
             return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
@@ -84,11 +85,12 @@ enum LedgerDisagreement: Sendable, Equatable {
     case lost(remembered: Checkpoint?, keyId: AuditDigest?)
     /// The ledger ends before the record that the HSM token remembers.
     case rolledBack(ledgerSequence: Int, remembered: Checkpoint)
-    /// The ledger has a different record at the sequence that the HSM token remembers: it continued from an older copy, or
-    /// was rewritten.
+    /// The ledger has a different record at the sequence that the HSM token remembers, because the ledger continued
+    /// from an older copy or was rewritten.
     case forked(remembered: Checkpoint)
     /// The HSM token does not have the key that seals this ledger's record. `sealing` is the name of the HSM token that
-    /// has it, according to the ledger; nil if it is unknown, or is the name of the one that was compared.
+    /// has it, according to the ledger; nil if the ledger has no name, or has the name of the HSM token that was
+    /// compared.
     case anotherHSMToken(keyId: AuditDigest?, sealing: String? = nil)
     /// The database became older while this daemon, or its predecessor, was writing to it. Or the SQLite file is marked as
     /// a backup, or as restored from one.

@@ -131,8 +131,8 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored ledger file is marked as such. The comparison alone may not detect it, since the HSM token may
-        // have been restored from a backup of the same day.
+        // A restored ledger file is marked as such. The comparison alone may not detect the restore, since the HSM
+        // token may have been restored from a backup of the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.changedUnderneath($0.finding)) } ?? .open

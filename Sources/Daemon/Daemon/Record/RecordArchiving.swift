@@ -152,7 +152,8 @@ final class RecordArchiving: Sendable {
             // Removing many records can take hours. Without this call, the metric would report the long removal as a
             // failure.
             age.restart()
-            // During the pauses the ledger's writer commits releases, since the removal is not urgent.
+            // The ledger's writer commits releases during this pause. The removal is not urgent, so the pause is twice
+            // as long as the step.
             try await Task.sleep(for: began.duration(to: .now) * 2)
         }
         if removed > 0 { logger.info("archived records were removed", metadata: ["records": "\(removed)"]) }

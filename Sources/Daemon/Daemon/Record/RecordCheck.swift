@@ -33,7 +33,7 @@ final class RecordCheck: Sendable {
         /// The last audit checkpoint that the check has verified. A check that must be repeated starts at this audit
         /// checkpoint.
         var anchor: SignedCheckpoint?
-        /// The highest sequence that a check has read. The record must not end before it.
+        /// The highest sequence that a check has read. If the record ends before this sequence, that is a fault.
         var reached = 0
         var finding: Finding?
     }

@@ -136,8 +136,8 @@ struct RefusalSummaries: Sendable {
             do throws(LedgerFailure) {
                 _ = try await ledger.append(auditRecord)
             } catch {
-                // The ledger has logged its fault. Each further summary would take as long and fail as well, so they are
-                // lost.
+                // The ledger has logged its fault. Each further summary would take as long and also fail, so the
+                // remaining summaries are not written.
                 return
             }
         }

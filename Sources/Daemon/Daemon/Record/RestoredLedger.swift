@@ -14,7 +14,7 @@ struct DetectedRestore: Sendable, Equatable {
     /// True if neither this node nor another has a finding. An acceptance then only sets the fence.
     var isEmpty: Bool { disagreement == nil && holds.isEmpty }
 
-    /// The sequence of the last record that is remembered outside the ledger; nil if none is.
+    /// The sequence of the last record that is remembered outside the ledger; nil if no record is remembered.
     var rememberedSequence: Int? {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
     }

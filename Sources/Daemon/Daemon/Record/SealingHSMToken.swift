@@ -15,9 +15,10 @@ final class SealingHSMToken: AuditHSMToken {
 
     /// - Parameters:
     ///   - all: all configured HSM tokens, at least one, in the configuration's order.
-    ///   - keys: this node's audit keys in the ledger. The last one in service decides; before one is in service, the last
-    ///     planned one does. If no HSM token has its name, the first one is compared with the ledger, which shows whether
-    ///     that HSM token has the key under another name.
+    ///   - keys: this node's audit keys in the ledger. The last key that was put into service names the HSM token that
+    ///     seals. If no key has been in service, the last planned key names it. If no configured HSM token has that
+    ///     name, the configuration's first HSM token is chosen. Its comparison with the ledger then shows if it has the
+    ///     key under another name.
     init(among all: [any AuditHSMToken], keys: [StoredAuditKey]) {
         let name = (keys.last { $0.publicKey != nil } ?? keys.last)?.hsmToken
         self.all = all

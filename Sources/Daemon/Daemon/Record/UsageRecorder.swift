@@ -20,8 +20,9 @@ import Telemetry
 // Checkpoints has the HSM token sign the end of the chain. LedgerGate releases nothing before ledger and HSM token have
 // been compared (LedgerEvidence). AuditExports exports the record, and LedgerCopy a copy of the whole ledger.
 //
-// NodeChains has the records of all nodes of a shared ledger. ExportPart is one node's part of an export, and MergedRecords
-// a list of several nodes' records. OtherNodesAuditKeys keeps the trusted keys with which those are verified.
+// NodeChains has the records of all nodes of a shared ledger. ExportPart is one node's part of an export, and
+// MergedRecords a list of several nodes' records. OtherNodesAuditKeys keeps the trusted keys for verifying other nodes'
+// records.
 //
 // Start here, then read LedgerGate. The chain itself (lines, hashes, verification) is in the target AuditChain.
 
@@ -49,8 +50,8 @@ struct UsageRecorder: AuditReadRecording {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
-    /// Counts a refusal of an authorized caller, if the caller has had too many in this minute for each to get a record
-    /// (``RefusalTally``).
+    /// Counts a refusal of an authorized caller if it must not get its own record, because the caller has had too many
+    /// refusals in this minute (``RefusalTally``).
     ///
     /// - Returns: true if the refusal was counted. It must then not be recorded.
     func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {

@@ -14,7 +14,8 @@ struct ApprovalRoutes: Sendable {
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let now = clock.now()
         let pending = try await decisions.pending()
-        // Other HSM tokens are shown only if the ledger's keys can be read. The list is of use without them.
+        // The list is useful even without the HSM tokens to which audit keys would change. It leaves them out if the
+        // ledger's audit keys cannot be read.
         let hasKeyChange = pending.contains { $0.operation == .auditKeyChange }
         let successors = hasKeyChange ? try? await decisions.auditKey.successors() : nil
         return try .json(

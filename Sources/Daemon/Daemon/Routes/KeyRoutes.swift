@@ -20,8 +20,8 @@ struct KeyRoutes: Sendable {
 
     // MARK: Reading
 
-    /// Handles `GET /v1/keys`. Returns `limit` keys (100, at most 1,000) in the order of their hashes, after the key
-    /// that `after` names. The answer's `next` is the value of `after` for the next request.
+    /// Handles `GET /v1/keys`. Returns up to `limit` keys (100 by default, at most 1,000) in the order of their hashes,
+    /// after the key that `after` names. The answer's `next` is the value of `after` for the next request.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
         let index = summaries.index
@@ -42,8 +42,8 @@ struct KeyRoutes: Sendable {
         return try .json(summary)
     }
 
-    /// Returns the nodes whose HSM tokens hold each key. Returns nil if they cannot be read, since the keys are shown in
-    /// any case.
+    /// Returns the nodes whose HSM tokens hold each key. Returns nil if they cannot be read; the keys are then shown
+    /// without their nodes.
     private func nodes() async -> [PublicKeyHash: [KeyHolder]]? {
         do throws(LedgerFailure) {
             return try await holders?.keyHolders()

@@ -76,7 +76,7 @@ struct LedgerRoutes: Sendable {
         }
     }
 
-    /// Checks that the ledger could be copied now. Returns the sequence that the copy would have.
+    /// Checks that the ledger could be copied now. Returns the last sequence that the copy would contain.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
         let head = try await refusing(ledger: await ledger.head())
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))

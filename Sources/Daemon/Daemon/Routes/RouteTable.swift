@@ -241,7 +241,7 @@ struct EndpointRequest: Sendable {
     var origin: RequestOrigin?
 
     /// Waits until it is the peer's turn to compute on its event loop. The caller must end the turn before it waits for
-    /// anything else, since other requests wait for it.
+    /// anything else. Otherwise other requests would wait for as long.
     ///
     /// - Throws: deadline_exceeded if the peer has closed its connection.
     func turn() async throws(Refusal) -> LoopTurn? {

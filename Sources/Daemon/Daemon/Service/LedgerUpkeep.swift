@@ -39,8 +39,8 @@ struct ClaimPruning: Sendable {
     }
 }
 
-/// Expires undecided approvals with an audit record, and removes old approvals that have ended from the list. This task
-/// runs at the start, and then once a minute.
+/// Marks undecided approvals as expired when their time has passed, and writes an audit record of each expiry. Removes
+/// old approvals that have ended from the list. This task runs at the start, and then once a minute.
 ///
 /// Late approvals are refused even if this task fails, since each decision checks the clock.
 struct ApprovalExpiry: Sendable {
