@@ -111,7 +111,8 @@ struct LoginUIDTests {
         #expect(peer.loginUID == expected)
         #expect(peer.pid == child.processIdentifier)
 
-        // Before Linux 6.5, the daemon finds the process by its pid, and requires that it runs with the peer's uid.
+        // Before Linux 6.5, the daemon finds the process by its pid, and requires that the process runs with the peer's
+        // uid.
         let numbered = NumberedProcess(pid: peer.pid, uid: peer.uid)
         #expect(LoginUID(of: numbered) == expected)
         #expect(numbered.life() == NumberedProcess(pid: peer.pid, uid: peer.uid).life())

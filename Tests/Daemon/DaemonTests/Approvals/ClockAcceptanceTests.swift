@@ -87,8 +87,8 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // RecordFixture appends its records at noon. The gate's record has the time of the daemon's clock, 301 seconds
-        // after noon, so it is the newest one.
+        // RecordFixture appends its records at noon. The gate's record is the newest one, since it has the time of the
+        // daemon's clock, 301 seconds after noon.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
@@ -115,7 +115,7 @@ struct ClockAcceptanceTests {
             _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         }
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
-        // Until the fence, the daemon is not ready, and reports that this will end without intervention.
+        // Until the fence, the daemon is not ready. Its reason states that it will become ready without further action.
         let reasons = try await acceptance.ledgerClock.compare().reasons
         #expect(reasons.first?.message.contains("without further action") == true)
         await fixture.ledger.close()

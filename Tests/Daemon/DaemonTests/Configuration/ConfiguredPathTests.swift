@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Paths that --check examines")
 struct ConfiguredPathTests {
-    /// Returns the problems of the file, each as `LINE KEY: message`, and its warnings.
+    /// Returns the problems of the file, each as `LINE KEY: message`, or the file's warnings if it has no problem.
     private func examine(
         _ fixture: ConfigurationFixture, _ text: String, examinesPlaces: Bool = true
     ) throws -> (problems: [String], warnings: [String]) {

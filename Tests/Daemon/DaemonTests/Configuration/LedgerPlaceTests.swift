@@ -145,7 +145,7 @@ struct LedgerPlaceTests {
         try fixture.directory.write("# ours\n[ledger]\nhost=db1\n", to: ".pg_service.conf")
         let home = ["HOME": fixture.directory.path, "PGSYSCONFDIR": fixture.directory.path("none")]
         #expect(fixture.problems(text, environment: home).isEmpty)
-        // The file named in the environment replaces the one in the home directory.
+        // The service file that the environment names replaces the service file in the home directory.
         let named = home.merging(["PGSERVICEFILE": fixture.directory.path("none")]) { $1 }
         #expect(fixture.problems(text, environment: named).count == 1)
         let system = ["HOME": "/nowhere", "PGSYSCONFDIR": fixture.directory.path]

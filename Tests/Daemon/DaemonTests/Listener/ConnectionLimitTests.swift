@@ -26,7 +26,7 @@ struct ConnectionLimitTests {
             #expect(Int(answer.headers["retry-after"] ?? "") ?? 0 > 0)
             try await excess.waitForEnd()
 
-            // The open connections are served, and a freed place can be used again.
+            // The open connections are served. After one of them has closed, a new connection is served too.
             try await held[0].send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await held[0].answer().status == 200)
             await held[1].close()

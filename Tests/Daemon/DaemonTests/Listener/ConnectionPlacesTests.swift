@@ -29,7 +29,8 @@ struct ConnectionPlacesTests {
             return limits.admit(channel, from: source, within: wider)
         }
 
-        /// Adds one connection of an IPv6 address. Its networks of 56 and 48 bits may have 8 and 16 connections.
+        /// Adds one connection from an IPv6 address with these prefixes of 64, 56 and 48 bits. The /56 may have 8
+        /// connections, and the /48 may have 16.
         mutating func arrive(_ prefixes: [String]) {
             arrive(
                 .network(prefixes[0]),
@@ -46,7 +47,8 @@ struct ConnectionPlacesTests {
         #expect(arrivals.dismissed.current == [0])
         for _ in 0..<2 { arrivals.arrive(.network("b")) }
         #expect(arrivals.dismissed.current == [0, 1], "all places are taken, and a has the most")
-        // The dismissed connections end later. Their places must not be freed a second time.
+        // The two connections that were closed for newer ones end only now. Their end must not make room for further
+        // connections, since their places are already taken.
         for channel in arrivals.channels[..<2] { arrivals.limits.release(channel, decision: .serve) }
         arrivals.arrive(.network("c"))
         #expect(arrivals.limits.served.count == 4 && arrivals.isServed(6))

@@ -95,7 +95,7 @@ struct ListenerFixture {
 
     func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }
 
-    /// Runs `body`, and then shuts the listener down, even if it throws.
+    /// Runs `body`, and then shuts the listener down, even if `body` throws.
     func use<Result>(_ body: (ListenerFixture) async throws -> Result) async throws -> Result {
         do {
             let result = try await body(self)

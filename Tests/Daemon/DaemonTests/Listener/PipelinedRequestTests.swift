@@ -55,8 +55,8 @@ struct PipelinedRequestTests {
                 }
             }
             .withConnectedSocket(ends[0]).get()
-        // Takes turns repeatedly until the event loop has read the socket. The event loop reads it between turns only,
-        // so this ends only if turns do not block the event loop.
+        // Takes turns repeatedly until the event loop has read the socket. The event loop can read the socket only
+        // between turns. If turns blocked the event loop, this function would never end.
         @Sendable func work() {
             turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)

@@ -133,7 +133,8 @@ struct StreamedAnswerTests {
             try await client.send(Self.get)
             try await wait(for: "the first pieces") { written.current > 0 }
             try await wait(for: "another connection to be served") {
-                // On a busy machine, a connection may be idle for too long before its request is sent.
+                // On a busy machine, the listener may close this connection as idle before the request is sent. The
+                // wait then tries again.
                 let other = try await fixture.connect()
                 try? await other.send("GET /o HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 return try await other.everything().hasSuffix("GET /o 0")

@@ -32,7 +32,7 @@ final class SoftwareAuditToken: AuditHSMToken {
 
     init(name: String = "primary") { self.name = name }
 
-    /// Makes every later call of this kind fail; nil to let all calls succeed again.
+    /// Makes every later call of this step fail. If `step` is nil, all calls succeed again.
     func fail(at step: Step?, with failure: WorkerFailure? = nil) {
         state.withLock { state in
             state.failsAt = step

@@ -209,7 +209,7 @@ import WorkerProtocol
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        // The restored ledger's clock is later than the time that the HSM token remembers.
+        // The daemon's clock is now a minute later than the head that the HSM token remembers.
         let later = RecordFixture.noon.addingTimeInterval(60)
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await restored.gate.compare()
@@ -363,7 +363,7 @@ import WorkerProtocol
         let late = try #require(hsmToken.heads.first)
         for heads in [[early, late], [late, early]] {
             // The HSM token has two heads. This can happen after an interruption, or if a holder of the PIN has stored
-            // the earlier one again.
+            // the earlier head again.
             hsmToken.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
             let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)

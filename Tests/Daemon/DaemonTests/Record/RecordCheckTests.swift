@@ -158,7 +158,7 @@ import Testing
         let check = RecordCheck(
             ledger: fixture.ledger, logger: RecordFixture.quiet,
             now: {
-                // The check calls this after its last read, and before it stores its result.
+                // The check calls this clock after its last read, and before it stores its result.
                 begun.withLock { $0.take() }?.reset()
                 return .now
             })

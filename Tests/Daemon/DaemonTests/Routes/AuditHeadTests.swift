@@ -27,7 +27,7 @@ struct AuditHeadTests {
         #expect(head.checkpoint.sequence == 31)
         #expect(fixture.seals.publicKey.verifies(head))
         #expect(try await fixture.newest.event == "audit_head")
-        // The head seals all records so far, and a later export contains it.
+        // The head seals all records so far. A later export contains this head.
         let later = try await export(fixture, [:])
         #expect(later.split(separator: 0x0A).contains { Array($0) == line.dropLast() })
         #expect(fixture.verdict(later, head: head).intact?.last == 32)
@@ -87,7 +87,8 @@ struct AuditHeadTests {
         #expect(bytes.starts(with: kept.line))
         let range = try #require(fixture.verdict(bytes, head: kept).intact)
         #expect((range.start, range.last) == (20, 31))
-        // Between two audit checkpoints, the export begins with the earlier one.
+        // If the first requested record is between two audit checkpoints, the export begins with the earlier audit
+        // checkpoint.
         #expect(fixture.verdict(try await export(fixture, ["from": "15"])).intact?.start == 10)
         #expect(fixture.verdict(try await export(fixture, ["from": "1"])).intact?.start == 0)
     }

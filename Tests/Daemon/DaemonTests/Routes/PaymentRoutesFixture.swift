@@ -39,7 +39,7 @@ final class PaymentRoutesFixture: Sendable {
     /// - Parameters:
     ///   - rule: additional YAML members of the only access rule, which is named `shop` and has the role decrypt.
     ///   - inconsistency: the worker's reason for not using the key; nil if the key can be used.
-    ///   - answerTime: the maximum time between the commit of an answer and its sending.
+    ///   - answerTime: the maximum time from the start of a commit until its answer may be sent.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
         state: KeyState = .active, cutOff: Date? = nil

@@ -174,7 +174,7 @@ struct PaymentRoutesTests {
         #expect(late.status == 503 && refusal?["code"] == .string("ledger_unavailable"))
         #expect(refusal?["message"]?.stringValue?.contains("repeat with the same reference") == true)
         #expect(refusal?["paymentData"] == nil)
-        // The release is recorded, and no other caller receives it.
+        // The release is recorded. A request with another reference is a replay, and does not receive the payment.
         #expect(try await fixture.record.entries.last?.outcome == "ok")
         let other = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "other"))
         #expect(try JSONValue(parsing: other.body).objectValue?["code"] == .string("transaction_replayed"))
@@ -201,7 +201,8 @@ struct PaymentRoutesTests {
         #expect(forgotten.code == "transaction_replayed")
         #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
         #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
-        // This attempt is decrypted, but refused because of its content, so the last release is still by the first attempt.
+        // The payment token of this attempt is decrypted, but the payment is refused because of the expectation. The
+        // last release is therefore still by the first attempt.
         let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
         #expect(other.code == "amount_mismatch")
         #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")

@@ -73,7 +73,7 @@ struct RecordRoutesFixture {
         for start in stride(from: 1, through: count, by: 200) { try await append(start...min(start + 199, count)) }
     }
 
-    /// Appends thirty records, sealed after 10 and 20.
+    /// Appends thirty records, with audit checkpoints after records 10 and 20.
     func thirty() async throws {
         for step in 0..<3 {
             try await append(step * 10 + 1...step * 10 + 10)
@@ -196,7 +196,7 @@ final class SoftwareSeals: CheckpointSealing {
     }
 }
 
-/// Records readings as the daemon does, unless the test makes the ledger unwritable.
+/// Records each read of the audit record as the daemon does, unless the test makes the ledger unwritable.
 final class LedgerReads: AuditReadRecording {
     private let ledger: SQLiteLedger
     private let isBroken = Mutex(false)

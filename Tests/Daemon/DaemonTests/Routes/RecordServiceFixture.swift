@@ -60,7 +60,7 @@ struct RecordServiceFixture {
             group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }
 
-    /// Runs `body`, and then shuts the listener down, even if it throws.
+    /// Runs `body`, and then shuts the listener down, even if `body` throws.
     func use(_ body: (RecordServiceFixture) async throws -> Void) async throws {
         do {
             try await body(self)

@@ -165,7 +165,8 @@ struct ReloadTests {
     @Test("records no values for a refused reload")
     func refused() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
-        // The daemon does not wait for the record of a refused reload. The records of this start follow it.
+        // The daemon does not wait until a refused reload is recorded. The test therefore waits for the records of a
+        // start, which come after the record of the reload.
         try await assembly.lifeRecords.started(
             with: fixture.load(Self.text(fixture, log: "{ level: info, format: json }")))
         let entries = try await recorded()
