@@ -39,8 +39,8 @@ struct LedgerSettings: Sendable, Equatable {
     }
 
     var place: Place
-    /// The node's name. If it is nil, the ledger takes the host name at its first start and keeps that name; only an
-    /// SQLite ledger permits nil.
+    /// The node's name. If nil, a new ledger takes the host name, and an existing ledger keeps its recorded name. Only
+    /// an SQLite ledger permits nil.
     var node: String?
     var retainClaims: Duration
     /// The settings for archiving old records; nil if records stay in the ledger for ever.

@@ -242,7 +242,8 @@ struct KeyLifecycle: Sendable {
     /// Destroys the objects of keys that the ledger records as destroyed but this node's HSM tokens still show. Another
     /// node may have destroyed such a key, or an HSM token was unavailable at the time.
     ///
-    /// Nothing is destroyed while the ledger has not been compared with the HSM token, or disagrees with it.
+    /// Nothing is destroyed before the ledger has been compared with the HSM token that seals its record, or while the
+    /// two disagree.
     func completeDestructions(gate: LedgerGate, faults: FaultLog) async {
         for entry in catalogue.index.entries where entry.state == .destroyed && !entry.shownBy.isEmpty {
             guard case .open = gate.position else { return }

@@ -10,7 +10,8 @@ import WorkerSupervision
 /// Describes keys as the API shows them.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// Returns the tier in which these HSM tokens decrypt payments for a key of this algorithm now; nil if none can.
+    /// Returns the tier in which these HSM tokens decrypt payments for a key of this algorithm now; nil if no HSM token
+    /// can.
     let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
     let clock: WallClock
 

@@ -144,8 +144,8 @@ struct Instruments: Sendable {
 
 /// The time since an event last happened, or since the daemon's start if the event has not happened.
 ///
-/// It serves alerts about events that should recur by themselves. A high age reveals a failure, a hang, and an event that
-/// never happens.
+/// Alerts use this time for events that should recur by themselves. It becomes long if the event fails or hangs, and
+/// also if the event has never happened.
 final class Stopwatch: Sendable {
     private let now: @Sendable () -> ContinuousClock.Instant
     private let last: Mutex<ContinuousClock.Instant>

@@ -89,11 +89,11 @@ enum LedgerDisagreement: Sendable, Equatable {
     /// from an older copy or was rewritten.
     case forked(remembered: Checkpoint)
     /// The HSM token does not have the key that seals this ledger's record. `sealing` is the name of the HSM token that
-    /// has it, according to the ledger; nil if the ledger has no name, or has the name of the HSM token that was
+    /// has the key, according to the ledger; nil if the ledger has no name, or has the name of the HSM token that was
     /// compared.
     case anotherHSMToken(keyId: AuditDigest?, sealing: String? = nil)
-    /// The database became older while this daemon, or its predecessor, was writing to it. Or the SQLite file is marked as
-    /// a backup, or as restored from one.
+    /// The ledger was replaced by an older one. Either the database became older while this daemon or its predecessor
+    /// was writing to it, or the SQLite file is marked as a backup or as restored from a backup.
     case changedUnderneath(LedgerHold.Finding)
 
     /// The end of the record as it is remembered outside the ledger, usually by the HSM token.

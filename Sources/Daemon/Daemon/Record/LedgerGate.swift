@@ -26,8 +26,8 @@ final class LedgerGate: Sendable {
     let clock: WallClock
     let logger: Logger
     private let widestWindow: @Sendable () -> Duration?
-    /// The widest window that was last stored in the ledger. The outer nil means that none was stored, the inner nil that a
-    /// window is off.
+    /// The widest window that was last stored in the ledger. The outer optional is nil if no window was stored. The
+    /// inner optional is nil if a window is off.
     private let publishedWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
@@ -157,7 +157,8 @@ final class LedgerGate: Sendable {
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return anotherHSMToken(evidence) }
         guard let remembered = evidence.remembered else {
-            // Either the daemon ended before the first head was stored, or a user with the PIN removed the head.
+            // The daemon ended before the first head was stored, the HSM token stores no heads, or a user with the PIN
+            // removed the head.
             logger.warning("the HSM token remembers no end of this ledger's record; storing the present one in it")
             if serves { try await serve(signing, evidence) }
             return nil
@@ -169,9 +170,9 @@ final class LedgerGate: Sendable {
         case .behind(let last):
             return .rolledBack(ledgerSequence: last, remembered: remembered.checkpoint)
         case .forked:
-            // The HSM token remembers only records that were sealed in the ledger before. A start that was refused adds
-            // records but no seal. If the ledger's newest seal is older, the ledger is therefore an older copy to which
-            // such starts added records.
+            // The HSM token remembers only records that were sealed in the ledger before. A refused start of the daemon
+            // adds records but no audit checkpoint. If the ledger's newest audit checkpoint is older than the
+            // remembered one, the ledger is therefore an older copy to which refused starts added records.
             let sealed = try await refusing(ledger: await ledger.latestCheckpoint())?.checkpoint.sequence ?? 0
             return sealed < remembered.checkpoint.sequence
                 ? .rolledBack(ledgerSequence: sealed, remembered: remembered.checkpoint)
@@ -203,7 +204,7 @@ final class LedgerGate: Sendable {
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
-            // A start that was interrupted leaves the one key that this ledger planned. Anything else in the HSM token
+            // An interrupted start leaves only the key that this ledger planned. Any other key or head in the HSM token
             // belongs to another ledger.
             guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
                 let own = evidence.hsmTokenKeys.first,

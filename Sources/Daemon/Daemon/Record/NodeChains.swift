@@ -34,7 +34,7 @@ struct NodeChains: Sendable {
         return [other]
     }
 
-    /// Returns the ledger's answer. If the call fails, throws ``LedgerFailure/refusalToReader``.
+    /// Makes a call to the ledger, and returns its result. If the call fails, throws ``LedgerFailure/refusalToReader``.
     static func reading<Value>(
         _ call: @autoclosure () async throws(LedgerFailure) -> Value
     ) async throws(Refusal) -> Value {

@@ -133,7 +133,7 @@ struct DaemonPeer: Sendable {
 struct EndpointSender: RequestSender {
     let peer: PeerCredentials
     let caller: Caller?
-    /// The trace that the caller's `traceparent` header names (W3C Trace Context §3.2); nil without one.
+    /// The trace that the caller's `traceparent` header names (W3C Trace Context §3.2); nil without a valid header.
     let trace: CallersTrace?
 
     var sharedLines: ConnectionSource? { .user(peer.uid) }
@@ -170,8 +170,8 @@ extension Refusal {
     /// The refusal for a state that only a defect of this program can cause. The caller learns nothing else about it.
     static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
 
-    /// The refusal for a request whose peer has closed the connection. The request was then not started, or not sent to the
-    /// HSM.
+    /// The refusal for a request whose peer has closed the connection. The daemon has not sent the request to the HSM,
+    /// and may not have started it at all.
     static let peerHasLeft = Refusal(
         .deadlineExceeded, "The caller closed its connection before the HSM was asked; nothing was released.")
 }

@@ -237,11 +237,11 @@ struct EndpointRequest: Sendable {
     let body: [UInt8]
     /// The draft of the request's audit record, to which the endpoint adds facts.
     let draft: AuditDraft
-    /// The request's connection; nil if the request came through none.
+    /// The request's connection; nil if the request did not come through a connection.
     var origin: RequestOrigin?
 
     /// Waits until it is the peer's turn to compute on its event loop. The caller must end the turn before it waits for
-    /// anything else. Otherwise other requests would wait for as long.
+    /// anything else. Otherwise requests that need the event loop would also wait for that.
     ///
     /// - Throws: deadline_exceeded if the peer has closed its connection.
     func turn() async throws(Refusal) -> LoopTurn? {

@@ -8,8 +8,8 @@ import Synchronization
 /// No request waits after that first opening, nor for more than ``longest``. If an HSM token is unavailable later, requests
 /// are refused at once.
 final class FirstOpening: Sendable {
-    /// The maximum time that requests wait. SoftHSM opens in a tenth of a second, a network HSM in seconds. A caller would
-    /// often not wait longer than this.
+    /// The maximum time that requests wait. SoftHSM opens in a tenth of a second, a network HSM in seconds. Callers
+    /// often give up if they have to wait for longer.
     static let longest = Duration.seconds(5)
     private static let pause = Duration.milliseconds(2)
 

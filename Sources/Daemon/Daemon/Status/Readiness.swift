@@ -202,7 +202,7 @@ extension Readiness {
     }
 
     /// Returns the reason why no HSM token can open payments for the key's type, although open HSM tokens show the key.
-    /// It has a text for each of these HSM tokens, with the remedy if it is known.
+    /// The reason contains a text for each of these HSM tokens, with the remedy if a remedy is known.
     ///
     /// - Returns: nil if an HSM token that shows the key has a tier for it; the key itself is then at fault. Also nil if
     ///   no open HSM token shows the key.
