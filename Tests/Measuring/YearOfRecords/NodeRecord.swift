@@ -28,8 +28,8 @@ final class NodeRecord {
     private var head: ChainHead
     private var sealed = 0
     private var signing: (key: P256.Signing.PrivateKey, keyId: AuditDigest)
-    /// The keys that have sealed audit checkpoints since the last call of ``takeSeals()``.
-    private var seals: [AuditDigest] = []
+    /// The audit checkpoints that were made since the last call of ``takeSeals()``: the key and the time of each.
+    private var seals: [(keyId: AuditDigest, time: AuditTime)] = []
     private var buffer: [UInt8] = []
     private let file: FileHandle
     let part: URL
@@ -99,10 +99,10 @@ final class NodeRecord {
         buffer.append(0x0A)
         sealed = head.sequence
         checkpoints += 1
-        seals.append(signing.keyId)
+        seals.append((signing.keyId, time))
     }
 
-    func takeSeals() -> [AuditDigest] {
+    func takeSeals() -> [(keyId: AuditDigest, time: AuditTime)] {
         defer { seals = [] }
         return seals
     }

@@ -108,7 +108,7 @@ final class Year {
         }
         for node in nodes {
             try await node.seal(at: AuditTime(milliseconds: end + node.clockAhead))
-            try noteSeals(of: node, end)
+            try noteSeals(of: node)
             try node.close()
             truth.nodes.append(
                 Truth.Node(
@@ -159,7 +159,7 @@ final class Year {
             try tokenLog.use(key, event.name == .decrypt ? "derive" : "sign", at: now)
             if sequence == nil { self.key(key)?.life.lostUses += 1 }
         }
-        try noteSeals(of: node, now)
+        try noteSeals(of: node)
         guard let sequence else {
             node.loss?.records += 1
             return nil
@@ -170,8 +170,8 @@ final class Year {
 
     /// Adds a signature to the HSM's log for each audit checkpoint that the node has made since the last call of this
     /// method.
-    func noteSeals(of node: NodeRecord, _ now: Int64) throws {
-        for keyId in node.takeSeals() { try tokenLog.use(keyId, "sign", at: now) }
+    func noteSeals(of node: NodeRecord) throws {
+        for seal in node.takeSeals() { try tokenLog.use(seal.keyId, "sign", at: seal.time.milliseconds) }
     }
 
     private func key(_ hash: AuditDigest) -> MerchantKey? { keys.first { $0.hash == hash } }

@@ -78,17 +78,19 @@ import Testing
         #expect(!counted.isEmpty)
         for (key, found) in counted { #expect(found.counted == found.least && found.least == found.most, "\(key)") }
         #expect(unexplained > 0)
-        // The lost records explain at most as many uses as were lost; the insider's uses remain.
+        // The days of the log show the insider's uses on days without a loss, and no others.
         let sentence = try #require(
             page.firstMatch(
                 of: /Of the ([0-9]+) uses in no record, lost records can explain at most ([0-9]+)\. At least ([0-9]+)/))
+        let (shown, explained) = (try #require(Int(sentence.1)), try #require(Int(sentence.2)))
+        let remaining = try #require(Int(sentence.3))
         let insider = truth.objects("keys").reduce(0) { $0 + Counts.number($1, "unrecordedUses") }
         let lost = truth.objects("keys").reduce(0) { $0 + Counts.number($1, "lostUses") }
-        #expect(Int(sentence.1) == unexplained)
-        let (explained, remaining) = (try #require(Int(sentence.2)), try #require(Int(sentence.3)))
-        #expect(explained + remaining == unexplained && remaining > 0 && remaining <= insider)
-        #expect(explained <= lost + insider && explained >= unexplained - insider)
-        #expect(page.contains("<strong>\(unexplained) uses of keys in no record.</strong>"))
+        #expect(unexplained <= shown && shown <= insider + lost)
+        #expect(explained + remaining == shown && explained <= lost && remaining > 0 && remaining <= insider)
+        #expect(page.contains("<strong>\(shown) uses of keys in no record.</strong>"))
+        let findings = totals.objects("findings").filter { $0["kind"]?.stringValue == "unrecorded_uses" }
+        #expect(findings.reduce(0) { $0 + Counts.number($1, "count") } == remaining)
     }
 
     private static let verifier = ProjectFiles.path("scripts/verify-audit")

@@ -223,6 +223,12 @@ struct FindingsTests {
             #expect(found.map(\.kind) == (hour == 2 ? [.softwareToken] : []))
             #expect(found.first?.hsmToken ?? "primary" == "primary")
         }
+        // A later load without a change does not make the finding later.
+        var values = ConfigurationValues()
+        values.set("tokens.primary.module", ConfigurationValue("/usr/lib/softhsm/libsofthsm2.so"))
+        values.set("log.level", ConfigurationValue("info"))
+        for event in values.events() { try book.add(event, at: 3) }
+        #expect(try await Self.findings(book).map(\.time) == [RecordBook.time(2)])
     }
 
     @Test("shows an hour with far more uses than the caller's usual maximum, but not a new caller's first hour")

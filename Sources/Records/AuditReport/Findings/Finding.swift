@@ -29,6 +29,8 @@ public struct Finding: Sendable, Equatable {
         case certificateRefused = "certificate_refused"
         case keyNotDestroyed = "key_not_destroyed"
         case softwareToken = "software_token"
+        /// An HSM token counted uses of a key that neither the record nor a loss explains.
+        case unrecordedUses = "unrecorded_uses"
     }
 
     public let kind: Kind
@@ -121,6 +123,7 @@ extension ReportBuilder {
         var list = incidents.findings
         for finding in incidents.findingsOfNodes { list.add(finding) }
         for finding in callerFindings + keyFindings + systemFindings { list.add(finding) }
+        for finding in reconciliation.findings(list.findings) { list.add(finding) }
         return list
     }
 
@@ -160,14 +163,14 @@ extension ReportBuilder {
     private var systemFindings: [Finding] {
         system.sortedNodes.flatMap { node in
             node.values.sorted { $0.key < $1.key }.compactMap { name, value in
-                guard let time = node.valuesTime, let place = node.valuesPlace, name.hasPrefix("tokens."),
+                guard let set = node.modulesSet[name], name.hasPrefix("tokens."),
                     name.hasSuffix(".module"),
                     value.lowercased().contains("softhsm")
                 else { return nil }
-                var finding = Finding(.softwareToken, time)
+                var finding = Finding(.softwareToken, set.time)
                 finding.node = node.node
                 finding.hsmToken = String(name.dropFirst(7).dropLast(7))
-                finding.records.add(place)
+                finding.records.add(set.place)
                 return finding
             }
         }

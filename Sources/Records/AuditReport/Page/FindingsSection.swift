@@ -41,7 +41,7 @@ struct FindingsSection {
             "The HSM token \(finding.hsmToken ?? "–") did not store the record's newest end after \(count) start\(finding.count == 1 ? "" : "s")\(range). After "
                 + "such a start, an older copy of the ledger is not noticed."
         case .clockSetBack: "The clock was set back\(range)."
-        case .clockAccepted: "A clock was confirmed although records had later times."
+        case .clockAccepted: "A person confirmed the clock although records had later times."
         case .sealsApart:
             "\(count) times, more than a day passed between two audit checkpoints; the longest time\(range)."
         case .ownRequest: "A person tried to approve their own request."
@@ -56,7 +56,9 @@ struct FindingsSection {
         case .certificateRefused: "A certificate was refused, and none was imported for the key afterwards."
         case .keyNotDestroyed: "The key is \(state(finding)) since then, and was not destroyed."
         case .softwareToken:
-            "The HSM token \(finding.hsmToken ?? "–") is SoftHSM, which keeps its keys in files of the host."
+            "The HSM token \(finding.hsmToken ?? "–") is SoftHSM since then, which keeps its keys in files of the host."
+        case .unrecordedUses:
+            "An HSM token counted \(count) uses of the key on this day that are in no record, and that no lost record explains."
         }
     }
 

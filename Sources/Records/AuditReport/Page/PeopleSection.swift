@@ -67,7 +67,7 @@ struct PeopleSection {
     private func writeSeparation(to page: inout PageWriter) {
         page.subheading("Who did what, alone or with a second person")
         page.table(
-            ["Who", "Acts", "Asked for a second person", "Decided requests", "Done alone, of what needs two"],
+            ["Who", "Acts with ok", "Asked for a second person", "Decided requests", "Done alone, of what needs two"],
             builder.acts.people.sorted { $0.key < $1.key }.map { who, person in
                 [
                     .name(who), .figure(person.acts, "administrative acts of \(who), ok"),

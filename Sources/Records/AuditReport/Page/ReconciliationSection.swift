@@ -62,7 +62,7 @@ struct ReconciliationSection {
     ) {
         let days = reconciliation.unexplainedDays(of: place)
         guard unexplained > 0, !days.isEmpty else { return }
-        let losses = builder.findings.filter { $0.kind == .recordsLost }
+        let losses = reconciliation.losses(builder.findings, of: place)
         let explainable = min(reconciliation.explainable(by: losses, of: place), unexplained)
         page.paragraph(
             "Of the \(unexplained.grouped) uses in no record, lost records can explain at most \(explainable.grouped). At least "
@@ -71,11 +71,7 @@ struct ReconciliationSection {
             ["Day", "Key", "Merchant", "Token counted", "Record, at most", "Records lost at that time"], days,
             most: Self.maximumRows, "days", in: "the page's JSON"
         ) { day in
-            let lost = losses.filter { loss in
-                (reconciliation.logs[place].node ?? loss.node) == loss.node
-                    && loss.since.map { KeyUseTally.index($0, 86_400_000) <= day.day } ?? true
-                    && loss.until.map { KeyUseTally.index($0, 86_400_000) >= day.day } ?? true
-            }
+            let lost = losses.filter(day.isWithin)
             return [
                 .text(ReportStep.text(ofDay: day.day)), .key(day.key), .text(builder.keys[day.key]?.merchant ?? "–"),
                 .count(day.counted), .count(day.most),

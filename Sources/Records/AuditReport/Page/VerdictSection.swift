@@ -20,8 +20,9 @@ struct VerdictSection {
         page.commands("sha256sum \(export.file)")
         page.paragraph("prints \(export.digest.hex).")
         page.paragraph(
-            "Python and openssl follow every hash and check every signature; with --report they count all figures of this page "
-                + "again from the export. verify-audit and recount-report of the version that made this page are in its package, "
+            "Python and openssl follow every hash and check every signature. With --report they count the totals in this page's JSON, "
+                + "its findings and the linked figures again from the export. They do not compare the other text of the page: read "
+                + "the findings that recount-report --findings prints, if you did not make the page yourself. verify-audit and recount-report of the version that made this page are in its package, "
                 + "under /usr/share/doc/paytokend/examples. Take them from a signed release: a copy that came with these files proves "
                 + "nothing.")
         page.commands(commands)
@@ -55,7 +56,8 @@ struct VerdictSection {
             page.list(
                 losses.map { loss in
                     let range = loss.first.map { " (\($0) to \(loss.last ?? $0))" } ?? ""
-                    return "Node \(loss.node?.name ?? "–"): \(loss.lostRecords.grouped) records\(range)"
+                    return "Node \(loss.node?.name ?? "–"): \(loss.kind == .recordsLost ? "at least " : "")"
+                        + "\(loss.lostRecords.grouped) records\(range)"
                         + "\(FindingsSection.range(loss)).\(heads(for: loss))"
                 })
         } else {

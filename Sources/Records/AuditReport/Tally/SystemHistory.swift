@@ -32,6 +32,11 @@ public struct SystemHistory: Sendable {
         }
     }
 
+    struct ModuleSetting: Sendable, Equatable {
+        let time: AuditTime
+        let place: RecordPlace
+    }
+
     public struct Node: Sendable, Equatable {
         public let node: AuditNode
         public internal(set) var first: Int
@@ -56,9 +61,8 @@ public struct SystemHistory: Sendable {
         public internal(set) var omitted = 0
         /// The settings that were last in force.
         fileprivate(set) var values: [String: String] = [:]
-        /// The time and the place of the last record of ``values``.
-        fileprivate(set) var valuesTime: AuditTime?
-        fileprivate(set) var valuesPlace: RecordPlace?
+        /// The time and the record since which each HSM token has had its present module, by the setting's name.
+        fileprivate(set) var modulesSet: [String: ModuleSetting] = [:]
         fileprivate var incoming: [String: String] = [:]
     }
 
@@ -207,8 +211,10 @@ public struct SystemHistory: Sendable {
                         before: node.values[name], after: node.incoming[name]))
             }
         }
+        for (name, value) in node.incoming where name.hasSuffix(".module") && node.values[name] != value {
+            node.modulesSet[name] = ModuleSetting(time: entry.time, place: RecordPlace(entry))
+        }
         node.values = node.incoming
-        (node.valuesTime, node.valuesPlace) = (entry.time, RecordPlace(entry))
         node.incoming = [:]
     }
 

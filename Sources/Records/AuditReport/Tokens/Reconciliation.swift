@@ -29,8 +29,11 @@ public struct Reconciliation: Sendable {
         public let key: AuditDigest
         public let counted: Int
         public let recorded: Uses
-        /// The number of counted uses beyond the record's maximum.
-        public var unexplained: Int { max(0, counted - recorded.most) }
+        /// The sum, over the days of a log, of the counted uses beyond the record's maximum for that day.
+        public var beyondDays = 0
+        /// The number of counted uses that the record cannot explain. The days of a log show more of them than its sum,
+        /// in which a possible use of one day makes up for a surplus of another.
+        public var unexplained: Int { max(beyondDays, counted - recorded.most) }
         /// The number by which the HSM token's count falls short of the record's minimum.
         public var missing: Int { max(0, recorded.least - counted) }
     }
@@ -39,8 +42,13 @@ public struct Reconciliation: Sendable {
     /// differences come first.
     public func comparisons(of log: Int) -> [Comparison] {
         let keys = Set(logs[log].uses.keys).union(recorded[log].keys)
+        let beyond = Dictionary(grouping: unexplainedDays(of: log), by: \.key).mapValues { days in
+            days.reduce(0) { $0 + $1.unexplained }
+        }
         return keys.map { key in
-            Comparison(key: key, counted: logs[log].uses[key] ?? 0, recorded: recorded[log][key] ?? Uses())
+            Comparison(
+                key: key, counted: logs[log].uses[key] ?? 0, recorded: recorded[log][key] ?? Uses(),
+                beyondDays: beyond[key] ?? 0)
         }.sorted { left, right in
             (right.unexplained, right.missing, left.key.hex) < (left.unexplained, left.missing, right.key.hex)
         }
@@ -58,6 +66,32 @@ public struct Reconciliation: Sendable {
         let day: Int
         let counted: Int
         let most: Int
+
+        var unexplained: Int { counted - most }
+
+        /// Returns true if the day is one of those between the copy and the start of a restored ledger.
+        func isWithin(_ loss: Finding) -> Bool {
+            loss.since.map { KeyUseTally.index($0, 86_400_000) <= day } ?? true
+                && loss.until.map { KeyUseTally.index($0, 86_400_000) >= day } ?? true
+        }
+    }
+
+    /// Returns those of the findings `records_lost` whose records may explain uses of a log.
+    func losses(_ findings: [Finding], of log: Int) -> [Finding] {
+        findings.filter { $0.kind == .recordsLost && (logs[log].node ?? $0.node) == $0.node }
+    }
+
+    /// A finding for each key and day with uses that neither the record nor a loss of records explains.
+    func findings(_ findings: [Finding]) -> [Finding] {
+        logs.indices.flatMap { log in
+            let losses = losses(findings, of: log)
+            return unexplainedDays(of: log).filter { day in !losses.contains(where: day.isWithin) }.map { day in
+                var finding = Finding(.unrecordedUses, AuditTime(milliseconds: Int64(day.day) * 86_400_000))
+                (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
+                (finding.key, finding.count) = (day.key, day.unexplained)
+                return finding
+            }
+        }
     }
 
     /// Returns the days on which a log contains more uses of a key than the record's maximum, in order of time.
@@ -73,13 +107,11 @@ public struct Reconciliation: Sendable {
     /// Returns the number of unexplained uses that lost records may explain: those on the days of a loss, but at most
     /// the number of lost records.
     ///
-    /// - Parameter losses: the findings `records_lost`.
+    /// - Parameter losses: those that ``losses(_:of:)`` returns.
     func explainable(by losses: [Finding], of log: Int) -> Int {
-        losses.filter { logs[log].node == nil || logs[log].node == $0.node }.reduce(0) { sum, loss in
-            let from = loss.since.map { KeyUseTally.index($0, 86_400_000) } ?? Int.min
-            let to = loss.until.map { KeyUseTally.index($0, 86_400_000) } ?? Int.max
-            let uses = unexplainedDays(of: log).filter { from <= $0.day && $0.day <= to }
-            return sum + min(uses.reduce(0) { $0 + $1.counted - $1.most }, loss.count ?? 0)
+        losses.reduce(0) { sum, loss in
+            let uses = unexplainedDays(of: log).filter { $0.isWithin(loss) }.reduce(0) { $0 + $1.unexplained }
+            return sum + min(uses, loss.count ?? 0)
         }
     }
 
@@ -101,7 +133,11 @@ public struct Reconciliation: Sendable {
             guard let isSure = logs[log].covers(node: node, token: token, at: time) else { continue }
             recorded[log][key, default: Uses()].least += isSure ? least : 0
             recorded[log][key, default: Uses()].most += most
-            days[log][key, default: [:]][KeyUseTally.index(time, 86_400_000), default: 0] += most
+            // Clocks differ, so a use near midnight may be in the log on the other day.
+            let near = [-1, 1].map { AuditTime(milliseconds: time.milliseconds + $0 * TokenUseLog.margin) }
+            for day in Set(near.map { KeyUseTally.index($0, 86_400_000) }) {
+                days[log][key, default: [:]][day, default: 0] += most
+            }
         }
     }
 
