@@ -310,7 +310,8 @@ public enum LedgerEvent: Sendable, Equatable {
     case waitsForNodeName(NodeNameHolder)
 }
 
-/// The state of an unacknowledged commit, as read from the store; `paytokend_ledger_reads_back_total{outcome}`.
+/// The state of an unacknowledged commit, as read from the store. The metric `paytokend_ledger_reads_back_total` counts
+/// each state.
 public enum ReadBackOutcome: String, Sendable, CaseIterable {
     /// The commit was made and is as durable as an acknowledged one.
     case found

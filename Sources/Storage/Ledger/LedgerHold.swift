@@ -77,11 +77,11 @@ public struct LedgerReleaseStatus: Sendable, Equatable {
     public var accepted: LedgerHold?
     /// True if this node has compared its chain, on the current server, with the head that it remembers.
     public var hasCompared = true
-    /// Live nodes, possibly including this one, that have not yet compared their chains on the current server. Nothing
-    /// is released until they have done so.
+    /// The live nodes, possibly including this one, that have not yet compared their chains, on the current server,
+    /// with the heads that they remember. Nothing is released until they have done so.
     public var comparing: [String] = []
-    /// True if the ledger's server was replaced, promoted or restored, and not all nodes have compared their chains on
-    /// it.
+    /// True after the ledger's server was replaced, promoted or restored, until all live nodes have compared their
+    /// chains with the heads that they remember.
     public var isServerChanged = false
     /// The nodes with a signing-time window that is off or not reported yet. While this is not empty, no restored
     /// ledger can be accepted.
