@@ -9,7 +9,8 @@ public import Ledger
 /// later record than the copy has, unless the HSM token was itself restored. Therefore the file is marked, also in its
 /// schema version (``SQLiteSchemaVersion``), so that no older program releases from it.
 package struct SQLiteRestoreMark: Sendable, Equatable {
-    /// The time at which the copy was made or restored, in milliseconds (``StoredTime``).
+    /// The time of the restore in milliseconds (``StoredTime``). In a copy that the program has not restored, the time
+    /// at which the copy was made.
     let restoredAt: Int64
     /// The sequence of the copy's last record; 0 if there is none.
     let end: Int

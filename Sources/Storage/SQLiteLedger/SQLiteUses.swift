@@ -7,7 +7,8 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// Releases and signatures inside a batch's transaction, which covers the key's state, the claim and the record.
+/// Decides on releases and signatures inside a batch's transaction. The transaction reads the key's state, and writes
+/// the claim and the record.
 struct SQLiteUses {
     let records: RecordStatements
     let repeatFor: Duration
@@ -246,8 +247,9 @@ package struct SQLiteTimes {
         try put(Self.acceptedName, Int64(sequence - 1), db)
     }
 
-    /// Returns the greatest lead, in milliseconds, of a released payment token's signing time, which Apple sets, over
-    /// the clock at the claim. A large lead means that the clock was slow while a window was wide or off.
+    /// Returns the greatest lead, in milliseconds, of a released payment token's signing time over the time of its
+    /// claim; 0 if no lead was stored. Apple sets the signing time, and this host's clock sets the claim's time. A
+    /// large lead therefore shows that the clock was slow while a signing-time window was wide or off.
     package func signedAhead(_ db: any StoredQueries) throws -> Int64 { try value(Self.aheadName, db) ?? 0 }
 
     func claimed(at time: Int64, signedAt signed: Int64, _ db: any StoredQueries) throws {
