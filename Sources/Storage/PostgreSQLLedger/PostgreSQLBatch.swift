@@ -50,7 +50,8 @@ struct PostgreSQLBatch {
     let writes: [BatchedWrite]
     let node: String
     let repeatFor: Duration
-    /// The server on which the batch is decided. Nothing is released until all nodes have compared their chains on it.
+    /// The server on which the transaction runs. Nothing is released until all live nodes have compared their chains on
+    /// this server with the heads that they remember.
     let server: ServerIdentity?
 
     private var releases: [Release] { writes.compactMap(\.release) }

@@ -115,11 +115,11 @@ enum GrantedUse {
     }
 }
 
-// A commit is in doubt if it was not acknowledged, was cancelled, or came with a warning. Another session with the
-// primary reads back its outcome. That session first locks the node's row, which the session in doubt keeps locked
-// until its transaction has ended. If the commit is then absent, it will never appear. If it is present, it may be on
-// that server only, for example after a cancelled wait for the standby or a crash. It counts once a later commit in the
-// same log is acknowledged without a warning.
+// A commit is in doubt if it was not acknowledged, was cancelled, or came with a warning. A new session with the
+// primary reads back its outcome. The new session first locks the node's row, which the session that sent the commit
+// keeps locked until its transaction has ended. If the commit is then absent, it will never appear. If it is present,
+// it may be on that server only, for example after a cancelled wait for the standby or a crash. It counts once a later
+// commit in the same log is acknowledged without a warning.
 //
 // Until then, no other write is sent. A session whose standby is unavailable keeps waiting on the server and keeps its
 // locks. The next session waits for these locks and sends no commit before it has them. A server thus never has more
@@ -183,7 +183,8 @@ extension PostgreSQLWriter {
         lease.renewed()
         guard isConsistent else {
             group.observe(readBack: .unresolved, observe)
-            // Every later batch makes the same check and fails in the same way.
+            // Check the chain as every batch does. Otherwise a restored database would be detected, and all nodes put
+            // on hold, only by the next batch.
             do {
                 try checked(transaction)
             } catch let rolledBack as DatabaseRolledBack {
@@ -200,9 +201,9 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        // A standby may have been promoted in the meantime, and not all nodes may have compared their chains on it. The
-        // claims are valid nevertheless: the server on which they were made had lost nothing, and the promoted server
-        // has them too. No claim is valid if a node has put releases on hold.
+        // A standby may have been promoted in the meantime, and some nodes may not have compared their chains on it
+        // with the heads that they remember. The claims are valid nevertheless: the server on which they were made had
+        // lost nothing, and the promoted server has them too. No claim is valid if a node has put releases on hold.
         group.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

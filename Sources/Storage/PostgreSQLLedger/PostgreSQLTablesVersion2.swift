@@ -1,13 +1,13 @@
 import Ledger
 
 extension PostgreSQLTables {
-    /// The data that several hosts share: the nodes that have a key, the server of the last comparison, holds, and the
-    /// fence after a restore.
+    /// The data that several hosts share: the nodes that have a key, the server on which the nodes last compared their
+    /// chains with the heads that they remember, holds, and the fence after a restore.
     static let version2 = [
-        // `system_identifier` and `timeline` identify the server on which all live nodes have compared their chains. On
-        // any other server nothing is released: a restore or a promotion changes the server's values, but not this row,
-        // which came with the data. `held_since` is set while a row of `hold` is not accepted. `restore_fence`: payment
-        // tokens signed before it are permanently refused if they have no claim.
+        // `system_identifier` and `timeline` identify the server on which all live nodes have compared their chains
+        // with the heads that they remember. On any other server nothing is released. A restore or a promotion changes
+        // the server's values, but not this row, which came with the data. `held_since` is set while a row of `hold` is
+        // not accepted. `restore_fence`: payment tokens signed before it are permanently refused if they have no claim.
         """
         ALTER TABLE ledger_state
             ADD COLUMN system_identifier text,
@@ -17,7 +17,7 @@ extension PostgreSQLTables {
         """,
         // `widest_window`: the widest of the node's signing-time windows in milliseconds; NULL while one is off, and
         // until it is reported. `system_identifier` and `timeline`: the server on which the node last compared its
-        // chain.
+        // chain with the head that it remembers.
         """
         ALTER TABLE node
             ADD COLUMN widest_window     bigint CHECK (widest_window >= 0),
@@ -149,8 +149,8 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
-        // Records that the node has compared its chain on this server. Once all live nodes have compared their chains
-        // on it, it becomes the ledger's server.
+        // Records that the node has compared its chain, on this server, with the head that it remembers. Once all live
+        // nodes have done so, this server becomes the ledger's server.
         """
         CREATE FUNCTION compare_server(named text, held bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -176,7 +176,7 @@ extension PostgreSQLTables {
     ]
 
     /// Records the server on which the schema was created, or upgraded to version 2. All nodes count as having compared
-    /// their chains on it; each daemon also compares its chain at startup.
+    /// their chains on it with the heads that they remember. Each daemon also makes this comparison at startup.
     static let firstServer = """
         UPDATE ledger_state SET system_identifier = here.system_identifier, timeline = here.timeline
         FROM this_server() AS here WHERE ledger_state.system_identifier IS NULL

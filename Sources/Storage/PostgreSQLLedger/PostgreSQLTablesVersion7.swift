@@ -14,9 +14,10 @@ extension PostgreSQLTables {
             SELECT greatest(30000, max(signed_ahead)) FROM node
         $$
         """,
-        // The widest signing-time window that a node has reported, but at least half of the shortest `retain_claims`.
-        // The daemon's role can report a narrower window. Therefore only the range of payment tokens that are served
-        // depends on this value, not the safety of claims.
+        // The widest signing-time window that a node has reported; at least 30 seconds, which is half of the shortest
+        // permitted `retain_claims`. A program that logs in with the daemon's role can report a window that is too
+        // narrow. The safety of claims must therefore not depend on this value. Only the range of signing times that
+        // are served depends on it.
         """
         CREATE FUNCTION widest_known_window() RETURNS bigint LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$
@@ -61,9 +62,9 @@ extension PostgreSQLTables {
         END $$
         """,
         // The earliest signing time that an operator can permit again after a wrong clock caused claims to be pruned.
-        // Payment tokens that lost their claims were signed before the pruning, and must not be permitted. The server's
-        // clock may have been fast during the pruning, or may be slow now, so it does not show the time of the pruning.
-        // The result is therefore later than the present time, by the window or the lead, whichever is greater.
+        // Payment tokens whose claims were pruned must not be permitted. They were signed before the pruning, but the
+        // server's clock cannot show when that was. It may have been fast then, or may be slow now. The function
+        // therefore adds `signing_lead()` or `widest_known_window()`, whichever is longer, to the present time.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -17,8 +17,8 @@ package import PostgreSQLClient
 package final class PostgreSQLTransaction: LedgerTransaction {
     let node: AuditNode
     let limits: ReleaseLimits
-    /// True if nothing is released, because a node has put releases on hold or because not all nodes have compared
-    /// their chains on this server.
+    /// True if nothing is released. Either a node has put releases on hold, or a live node has not yet compared its
+    /// chain on this server with the head that it remembers.
     let isHeld: Bool
     /// True if a node has put releases on hold.
     let hasHold: Bool

@@ -213,8 +213,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
             }
             let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == group.claims)
             if isOneRow, group.writes.count > 1 {
-                // Repeat each write alone. Otherwise one row that cannot be written, or one claim that another node's
-                // session in doubt keeps locked, would make all writes fail.
+                // Repeat each write alone. Otherwise all writes would fail because of one row that cannot be written,
+                // or because of one claim that an unfinished transaction of another node keeps locked.
                 for write in group.writes { perform(PostgreSQLWriteGroup([write], until: group.deadline)) }
                 return
             }
