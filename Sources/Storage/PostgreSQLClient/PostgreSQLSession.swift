@@ -50,8 +50,9 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
     /// - Parameters:
     ///   - hosts: shared by a store's sessions, so that each of them first tries the host of the newest session.
     ///   - settings: the session's settings, in addition to those that all sessions have.
-    ///   - further: the store's own statements, which are sent with the first ones of each connection.
-    ///   - check: called for each new connection, on the thread of the attempt.
+    ///   - further: the store's own statements. Each new connection sends them in the same round trip as the statements
+    ///     that every store needs.
+    ///   - check: called for each new connection, on the thread that opens the connection.
     package init(
         _ hosts: PostgreSQLHosts, settings: [(name: String, value: String)], further: [PostgreSQLStatement] = [],
         check: @escaping Check = { _, _, _ in }

@@ -11,7 +11,8 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     let reading: [StoredStatement]
     /// Decides on the change, from the rows of each statement of `reading`.
     ///
-    /// - Returns: the value to return once `writing` is durable; nothing is written if `writing` is empty.
+    /// - Returns: the statements to run as `writing`, and the value that ``perform(in:_:until:)`` returns after their
+    ///   commit. If `writing` is empty, the transaction changes nothing.
     let decide: @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
 
     /// The maximum number of times that a transaction is tried. A deadlock, or a conflict with rows of another

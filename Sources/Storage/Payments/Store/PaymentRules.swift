@@ -49,7 +49,7 @@ struct ClaimedRow {
 
 /// The change that a processor's response makes to a row.
 struct SettledRow {
-    /// The payment as stored afterwards.
+    /// The payment after the change; if ``isChanged`` is false, the payment as it was stored before.
     let payment: Payment
     /// False if the row is unchanged.
     let isChanged: Bool
@@ -57,7 +57,8 @@ struct SettledRow {
     /// The time of the history lines.
     let at: Date
 
-    /// The payment for the history lines: ``payment``, with ``at`` as the time of its change.
+    /// A copy of ``payment`` from which the history lines are made. Its `changedAt` is ``at``, because an unchanged
+    /// payment keeps the time of an earlier change.
     var noted: Payment {
         var noted = payment
         noted.changedAt = at
@@ -158,7 +159,7 @@ extension Payment {
     /// failover. This attempt, which has the response, then writes the claim again.
     ///
     /// - Parameters:
-    /// - row: this payment's row; nil if the database has lost the payment's arrival as well.
+    ///   - row: this payment's row; nil if the database has lost the payment's arrival as well.
     ///   - other: the payment with this transaction identifier; nil if there is none.
     func settled(
         in row: Payment?, nameOwner other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date

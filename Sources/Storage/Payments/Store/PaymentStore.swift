@@ -65,7 +65,8 @@ public protocol PaymentStore: Sendable {
     /// One call removes at most 1,000 payments. A long history is removed in several calls, before its payment.
     ///
     /// If the payment token arrives again later, the store treats it as new, and lists none of its earlier attempts.
-    /// paytokend therefore does not repeat a release that it made to a removed attempt.
+    /// paytokend repeats a release only if the new attempt names the attempt that received the last release. If a
+    /// removed attempt received it, paytokend therefore refuses the payment token.
     ///
     /// - Returns: the number of removed payments.
     func prune() async throws(PaymentStoreError) -> Int

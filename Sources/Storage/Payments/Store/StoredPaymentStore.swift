@@ -12,13 +12,15 @@ protocol StoredPaymentStore: PaymentStore {
     /// such attempt has one line in the history.
     static func unsentAttempts(at arrival: PaymentArrival) -> StoredStatement
 
-    /// Runs one transaction, which is durable when this returns.
+    /// Runs one transaction: the statements of `reading`, then `decide`, then the statements of `writing`. The
+    /// transaction is durable when this method returns.
     ///
     /// - Parameters:
-    /// - arriving: the key of a payment token that a client sent; nil for any other change. Another arrival of the same
-    ///   payment token waits until the transaction ends, even if the payment has no row yet.
-    ///   - decide: receives the rows of each statement of `reading`, and returns the value to return once `writing` is
-    ///     durable. Nothing is written if `writing` is empty; otherwise its last statement must be a history line.
+    ///   - arriving: the key of a payment token that a client sent; nil for any other change. Another arrival of the
+    ///     same payment token waits until the transaction ends, even if the payment has no row yet.
+    ///   - decide: receives the rows of each statement of `reading`. It returns the statements to run as `writing`, and
+    ///     the value that this method returns. If `writing` is empty, the transaction changes nothing. Otherwise the
+    ///     last statement must insert a history line.
     func change<Value: Sendable>(
         arriving: Payment.Key?, _ reading: [StoredStatement],
         _ decide: @escaping @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
