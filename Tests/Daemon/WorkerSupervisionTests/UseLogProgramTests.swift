@@ -142,8 +142,8 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
         #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
-        // The path leads through a link in the directory `open`. Other users can replace the link after the change of
-        // that directory's mode.
+        // The path leads through a link in the directory `open`. The program is accepted until the mode of `open`
+        // becomes 0777, because other users can then replace the link.
         let (open, safe) = (try FreshDirectory(), try FreshDirectory())
         try FileManager.default.createSymbolicLink(atPath: open.path("link"), withDestinationPath: directory.path)
         try FileManager.default.createSymbolicLink(
