@@ -23,7 +23,7 @@ struct KeyRotations: Sendable {
     static let standardCutOff: TimeInterval = 7 * 86_400
     /// The seconds for which a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
-    /// The seconds before now in which the ledger is searched for a new key's first payment token.
+    /// The length in seconds of the period up to now in which the ledger is searched for a new key's first payment token.
     private static let firstUseSearchPeriod: TimeInterval = 30 * 86_400
 
     private var index: KeyIndex { administration.catalogue.index }

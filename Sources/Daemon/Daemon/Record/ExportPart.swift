@@ -38,8 +38,8 @@ struct ExportPart: Sendable {
         }
     }
 
-    /// Returns the sequences that this part exports; nil if there are none. They end at `end` if the query has no last
-    /// time, or if the part is of another node whose record is sealed only up to `end`.
+    /// Returns the sequences that this part exports; nil if there are none. If the query has no `until`, they end at
+    /// `end`. Another node's part never extends past `end`, because that node's later records are not sealed.
     private func sequences(through end: Int) -> ClosedRange<Int>? {
         guard let wanted else { return nil }
         let last = query.filter.until == nil || !chain.isOwn && wanted.upperBound > end ? end : wanted.upperBound

@@ -11,6 +11,7 @@ import WorkerSupervision
 /// the HSM token remembers. A ledger that was lost or rolled back lacks the latest claims. With such a ledger, keys
 /// that were suspended or compromised later could decrypt again.
 final class LedgerGate: Sendable {
+    /// The result of the comparison. The gate admits releases and changes only while it is `open`.
     enum Position: Sendable, Equatable {
         /// The ledger has not been compared with the HSM token yet.
         case waiting
@@ -99,8 +100,8 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares the ledger with the HSM token once, unless a position has already been determined.
-    /// - Returns: the code of the failure; nil if there is a position.
+    /// Compares the ledger with the HSM token once. Does nothing unless the position is `waiting`.
+    /// - Returns: the code of the failure; nil if the ledger is now `open` or `held`.
     @discardableResult
     func compare() async -> RefusalCode? {
         guard position == .waiting else { return nil }

@@ -184,7 +184,7 @@ extension LedgerGate {
 // The gate of a ledger that several nodes share. A finding of this node puts the ledger on hold for all nodes, and this
 // node reads the others' findings once a second.
 extension LedgerGate {
-    /// Returns this node's position after the comparison at its start.
+    /// Compares the ledger with the HSM token when this node starts, and returns the node's resulting position.
     func sharedPosition() async throws(Refusal) -> Position {
         let status = try await refusing(ledger: await ledger.releaseStatus())
         let own = status.holds.first { $0.node == ledger.node } ?? status.accepted

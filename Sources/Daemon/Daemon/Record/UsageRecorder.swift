@@ -104,7 +104,8 @@ struct UsageRecorder: AuditReadRecording {
         }
     }
 
-    /// Commits an administrative change together with its records. The last of them becomes the record of the request.
+    /// Commits an administrative change together with its records. The last of these becomes the request's
+    /// audit record.
     func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
         draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
     }
@@ -172,7 +173,7 @@ struct LifecycleRecords: Sendable {
             AuditRecord(time: AuditTime(clock.now()), event: event, hsmToken: AuditText(hsmToken)))
     }
 
-    /// Records that a worker generated key pairs for its self-tests, which the HSM token keeps.
+    /// Records that a worker generated key pairs for its self-tests and stored them in the HSM token.
     func madeTestKeys(_ count: Int, hsmToken: String) {
         guard count > 0 else { return }
         recorder.ledger.note(

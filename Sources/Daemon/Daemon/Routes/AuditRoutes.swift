@@ -92,8 +92,8 @@ struct AuditRoutes: Sendable {
             ))
     }
 
-    /// Returns the keys that a verification of an export needs. Other nodes' keys come from the ledger, and nothing else
-    /// proves them.
+    /// Returns the keys that a verification of an export needs. Other nodes' keys come from the ledger alone. An attacker
+    /// who can change the ledger could replace them, so they need confirmation from another source.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditPublicKey())
         var parameters = request.query

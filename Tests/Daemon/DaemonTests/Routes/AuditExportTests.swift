@@ -435,7 +435,7 @@ struct AuditExportTests {
 }
 
 extension SoftwareSeals {
-    /// Seals an earlier record, like an audit checkpoint whose signature took a long time.
+    /// Inserts a late audit checkpoint, which seals only the records up to `sequence`.
     func seal(sequence: Int) async throws {
         let page = try await trail.records(AuditFilter(), order: .oldestFirst, after: sequence - 1, limit: 1)
         let record = try #require(page.records.first)
