@@ -117,7 +117,7 @@ import WorkerProtocol
         try hsmToken.play(Self.noCopy)
         #expect(try await store(request, of: key, worker) == .done)
         #expect(try await usage(softHSM) == decryptionUses(algorithm))
-        // On an HSM token that grants no temporary right, the key can no longer sign.
+        // The HSM token now grants no temporary right again. The key has lost its permanent right, so it cannot sign.
         try hsmToken.play(Self.noCopy, Self.noChange)
         let again = await #expect(throws: WorkerFailure.self) { try await self.request(for: key, worker) }
         #expect(again?.kind == .importRefused)

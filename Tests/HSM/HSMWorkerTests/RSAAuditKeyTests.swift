@@ -57,7 +57,7 @@ import WorkerProtocol
             #expect(publicKey.verifies(signature, by: algorithm, of: checkpoint))
             for other in AuditSignatureAlgorithm.allCases where other != algorithm {
                 let answer = try await self.signature(worker, other)
-                // An HSM token with PSS usually has PKCS #1 v1.5 too.
+                // An HSM token with PSS has PKCS #1 v1.5 too, so the RSA key signs with both. The worker refuses the rest.
                 guard other == .rsaPKCS1 else {
                     #expect(answer.failureKind == .auditRefused, "\(answer)")
                     continue

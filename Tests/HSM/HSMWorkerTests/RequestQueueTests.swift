@@ -63,7 +63,7 @@ import Testing
     }
 }
 
-/// A stream that delivers these batches of requests.
+/// A stream that delivers given batches of requests, one at a time.
 private final class Batches: Sendable {
     private let batches: Mutex<[Range<UInt64>]>
 

@@ -96,7 +96,8 @@ import WorkerProtocol
         for _ in 0..<2 {
             #expect(try await worker.receive()?.answer == .plaintext(payment.plaintext, tier: .c))
         }
-        // The scripted module logs calls when they return, so the delayed call returned before the login.
+        // The scripted module logs a call when the call returns. The log must therefore contain both calls, the delayed
+        // one included, before the login.
         let functions = setup.hsmToken.calls()[before...].map(\.function)
         let login = try #require(functions.firstIndex(of: "C_Login"))
         #expect(functions[..<login].count { $0 == "C_DeriveKey" } == 2, "\(functions)")

@@ -9,7 +9,7 @@ import WorkerProtocol
 /// in front of SoftHSM simulates it; no vendor's hardware is involved.
 struct VendorBehaviour: Sendable, CustomTestStringConvertible {
     let name: String
-    /// The public report or document.
+    /// The public report or document that describes the behaviour.
     let source: String
     /// The scripted module's instructions.
     let instructions: [String]
