@@ -2,6 +2,7 @@ import ArgumentParser
 import CommandOutput
 import DaemonAPI
 import Foundation
+import SecretMemory
 import StrictJSON
 
 struct TokenInitCommand: AsyncParsableCommand {
@@ -80,6 +81,14 @@ struct TokenInitCommand: AsyncParsableCommand {
 
 /// The worker's executable, which is the only one that links PKCS#11.
 enum WorkerProgram {
+    /// The check of a dry run that does not load the library.
+    static func requireReadable(module: String, pinFile: String) throws {
+        guard FileManager.default.isReadableFile(atPath: module) else {
+            throw CommandFailure(.unreadable, "\(module) does not exist or may not be read.")
+        }
+        _ = try SecretBytes(contentsOfFile: pinFile)
+    }
+
     static let name = "paytokend-hsm"
 
     /// Finds the worker's executable, next to this program's executable or in the directory where packages install

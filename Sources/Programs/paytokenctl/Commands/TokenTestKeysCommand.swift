@@ -1,7 +1,6 @@
 import ArgumentParser
 import CommandOutput
 import Foundation
-import SecretMemory
 
 struct TokenTestKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -34,10 +33,7 @@ struct TokenTestKeysCommand: AsyncParsableCommand {
     func run() async throws {
         let worker = try WorkerProgram.locate()
         if dryRun.isDryRun {
-            guard FileManager.default.isReadableFile(atPath: module) else {
-                throw CommandFailure(.unreadable, "\(module) does not exist or may not be read.")
-            }
-            _ = try SecretBytes(contentsOfFile: pinFile)
+            try WorkerProgram.requireReadable(module: module, pinFile: pinFile)
             dryRun.report("\(worker) would remove the test keys of \(uri)")
             return
         }

@@ -3,7 +3,6 @@ import CommandOutput
 import Encodings
 import Foundation
 import Glibc
-import SecretMemory
 import Synchronization
 
 struct TokenTryCommand: AsyncParsableCommand {
@@ -69,10 +68,7 @@ struct TokenTryCommand: AsyncParsableCommand {
     func run() async throws {
         let worker = try WorkerProgram.locate()
         if dryRun.isDryRun {
-            guard FileManager.default.isReadableFile(atPath: module) else {
-                throw CommandFailure(.unreadable, "\(module) does not exist or may not be read.")
-            }
-            _ = try SecretBytes(contentsOfFile: pinFile)
+            try WorkerProgram.requireReadable(module: module, pinFile: pinFile)
             dryRun.report("\(worker) would try \(uri) with keys of its own")
             return
         }
