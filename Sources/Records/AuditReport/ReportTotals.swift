@@ -16,13 +16,14 @@ import StrictJSON
 /// the HSM token, `least` and `most` according to the record).
 struct ReportTotals {
     let builder: ReportBuilder
+    let findings: [Finding]
 
     var bytes: [UInt8] {
         JSONWriter.object(capacity: 64 * 1024) { json in
             json.member("format", 2)
             json.member("since", builder.period.since.text)
             json.member("until", builder.period.until.text)
-            json.member("findings", objects: builder.findings) { $0.write(&$1) }
+            json.member("findings", objects: findings) { $0.write(&$1) }
             json.member("nodes", objects: builder.system.sortedNodes) { node, json in
                 json.member("node", node.node.name)
                 json.member("first", node.first)

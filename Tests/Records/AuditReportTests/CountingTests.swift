@@ -322,7 +322,9 @@ struct CountingTests {
             .decrypt(reference: nil), .refused(.keyNotActive), at: 26, by: "checkout", key: RecordBook.key)
         let key = RecordBook.key.base64
         let zeros = String(repeating: "0", count: 64)
-        let text = String(decoding: ReportTotals(builder: try book.counted(to: 48)).bytes, as: UTF8.self)
+        let builder = try book.counted(to: 48)
+        let totals = ReportTotals(builder: builder, findings: builder.collectFindings().findings)
+        let text = String(decoding: totals.bytes, as: UTF8.self)
         #expect(
             text == """
                 {"format":2,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z",\

@@ -19,7 +19,7 @@ struct FindingsTests {
     /// Returns the findings, and requires that the script finds the same.
     private static func findings(_ book: RecordBook, _ kinds: Finding.Kind...) async throws -> [Finding] {
         try await book.expectRecounted()
-        return try book.counted().findings.filter { kinds.isEmpty || kinds.contains($0.kind) }
+        return try book.counted().collectFindings().findings.filter { kinds.isEmpty || kinds.contains($0.kind) }
     }
 
     @Test("counts the records between a restored copy's end and the record that the HSM token remembered")

@@ -113,18 +113,13 @@ struct FindingList: Sendable, Equatable {
 }
 
 extension ReportBuilder {
-    /// All findings, sorted by time.
-    public var findings: [Finding] { allFindings.findings.sorted(by: Self.order) }
-
-    /// The number of findings that ``findings`` lacks because there were too many of their kind.
-    var omittedFindings: Int { allFindings.omitted }
-
-    private var allFindings: FindingList {
+    /// Collects all findings, sorted by time, and the number of those that were too many of their kind.
+    func collectFindings() -> (findings: [Finding], omitted: Int) {
         var list = incidents.findings
         for finding in incidents.findingsOfNodes { list.add(finding) }
         for finding in callerFindings + keyFindings + systemFindings { list.add(finding) }
         for finding in reconciliation.findings(list.findings) { list.add(finding) }
-        return list
+        return (list.findings.sorted(by: Self.order), list.omitted)
     }
 
     private static func order(_ left: Finding, _ right: Finding) -> Bool {

@@ -19,9 +19,8 @@ struct BlockedKey: Sendable, Equatable {
 extension ReportBuilder {
     /// The findings about keys: compromises, late uses, refused certificates, and keys that should be destroyed.
     var keyFindings: [Finding] {
-        sortedKeys.flatMap { key in
-            [compromise(of: key), lateUses(of: key), notDestroyed(key)].compactMap(\.self)
-        } + refusedCertificates
+        sortedKeys.flatMap { key in [compromise(of: key), notDestroyed(key)].compactMap(\.self) } + lateUses
+            + refusedCertificates
     }
 
     /// Returns the time from which the key was blocked before it was recorded as compromised: that of the suspension
@@ -50,18 +49,20 @@ extension ReportBuilder {
         return finding
     }
 
-    private func lateUses(of key: KeyHistory) -> Finding? {
-        let late = uses.uses.filter { $0.key.key == key.key && !$0.value.afterSuperseded.isEmpty }.sorted {
+    private var lateUses: [Finding] {
+        let late = uses.uses.filter { !$0.value.afterSuperseded.isEmpty }.sorted {
             ($0.key.caller ?? "") < ($1.key.caller ?? "")
         }
-        guard !late.isEmpty, let since = lateAfter(key.key) else { return nil }
-        var finding = Finding(.usedAfterSuperseded, since)
-        finding.key = key.key
-        for (_, use) in late { finding.records.add(use.afterSuperseded) }
-        finding.since = since
-        finding.until = late.compactMap(\.value.lastAfterSuperseded).max()
-        finding.count = finding.records.count
-        return finding
+        return Dictionary(grouping: late, by: \.key.key).compactMap { key, uses in
+            guard let key, let since = lateAfter(key) else { return nil }
+            var finding = Finding(.usedAfterSuperseded, since)
+            finding.key = key
+            for (_, use) in uses { finding.records.add(use.afterSuperseded) }
+            finding.since = since
+            finding.until = uses.compactMap(\.value.lastAfterSuperseded).max()
+            finding.count = finding.records.count
+            return finding
+        }
     }
 
     private func notDestroyed(_ key: KeyHistory) -> Finding? {

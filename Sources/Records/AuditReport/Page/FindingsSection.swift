@@ -4,14 +4,16 @@ import Encodings
 /// The first section after the verdict: what an assessor should ask about, in order of time.
 struct FindingsSection {
     let builder: ReportBuilder
+    let findings: [Finding]
+    let omitted: Int
 
     private static let maximumRows = 2_000
 
     func write(to page: inout PageWriter) {
         page.heading("2. Findings", id: "findings")
         page.table(
-            ["Time", "Finding", "Node", "Key", "Caller or person", "Records"], builder.findings,
-            most: Self.maximumRows, omitted: builder.omittedFindings, "findings"
+            ["Time", "Finding", "Node", "Key", "Caller or person", "Records"], findings,
+            most: Self.maximumRows, omitted: omitted, "findings"
         ) { finding in
             [
                 .time(finding.time), .text(sentence(finding)), .name(finding.node?.name ?? "–"), .key(finding.key),

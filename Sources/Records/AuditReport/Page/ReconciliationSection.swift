@@ -4,6 +4,7 @@ import Encodings
 /// The part of the section *Use* that compares the HSM tokens' own counts of their keys' uses with the record.
 struct ReconciliationSection {
     let builder: ReportBuilder
+    let findings: [Finding]
 
     private static let maximumRows = 500
 
@@ -62,7 +63,7 @@ struct ReconciliationSection {
     ) {
         let days = reconciliation.unexplainedDays(of: place)
         guard unexplained > 0, !days.isEmpty else { return }
-        let losses = reconciliation.losses(builder.findings, of: place)
+        let losses = reconciliation.losses(findings, of: place)
         let explainable = min(reconciliation.explainable(by: losses, of: place), unexplained)
         page.paragraph(
             "Of the \(unexplained.grouped) uses in no record, lost records can explain at most \(explainable.grouped). At least "

@@ -43,13 +43,14 @@ public struct ReportPage {
             """)
         let given = Set<Requirement.Evidence>(
             (live == nil ? [] : [.daemon]) + (builder.listed.isEmpty ? [] : [.components]))
-        let verdict = VerdictSection(builder: builder, export: export, given: given)
+        let (findings, omitted) = builder.collectFindings()
+        let verdict = VerdictSection(builder: builder, findings: findings, export: export, given: given)
         verdict.writeVerdict(to: &page)
-        FindingsSection(builder: builder).write(to: &page)
+        FindingsSection(builder: builder, findings: findings, omitted: omitted).write(to: &page)
         verdict.writeChains(to: &page)
         SystemSection(builder: builder, live: live, given: given).write(to: &page)
         KeysSection(builder: builder, live: live, others: others, given: given).write(to: &page)
-        UseSection(builder: builder, given: given).write(to: &page)
+        UseSection(builder: builder, findings: findings, given: given).write(to: &page)
         PeopleSection(builder: builder, given: given).write(to: &page)
         LimitsSection(
             hasLive: live != nil, isProved: export.isProved, isReconciled: !builder.reconciliation.logs.isEmpty
@@ -57,7 +58,7 @@ public struct ReportPage {
         SettingsSection(builder: builder).write(to: &page)
         FiguresSection(figures: page.figures, export: export).write(to: &page)
         page.raw("<script type=\"application/json\" id=\"totals\">")
-        page.raw(Self.forScript(ReportTotals(builder: builder).bytes))
+        page.raw(Self.forScript(ReportTotals(builder: builder, findings: findings).bytes))
         page.raw("</script>\n</body></html>\n")
         return Array(page.html.utf8)
     }

@@ -4,6 +4,7 @@ import Encodings
 /// The section with the uses of the keys, by caller and time.
 struct UseSection {
     let builder: ReportBuilder
+    let findings: [Finding]
     let given: Set<Requirement.Evidence>
 
     private static let (maximumRows, maximumCharts) = (2_000, 24)
@@ -14,7 +15,7 @@ struct UseSection {
         writePairs(to: &page)
         writeRefusals(to: &page)
         writeLateUses(to: &page)
-        ReconciliationSection(builder: builder).write(to: &page)
+        ReconciliationSection(builder: builder, findings: findings).write(to: &page)
         page.requirements(Requirement.ofUse, given: given)
     }
 

@@ -5,6 +5,7 @@ import Encodings
 /// the commands by which an assessor can repeat the verification.
 struct VerdictSection {
     let builder: ReportBuilder
+    let findings: [Finding]
     let export: VerifiedExport
     let given: Set<Requirement.Evidence>
 
@@ -43,7 +44,7 @@ struct VerdictSection {
         page.heading("1. Verdict", id: "verdict")
         let records = builder.system.nodes.values.reduce(0) { $0 + $1.inPeriod }
         if export.isProved {
-            let losses = builder.findings.filter { $0.lostRecords > 0 }
+            let losses = findings.filter { $0.lostRecords > 0 }
             let lost = losses.reduce(0) { $0 + $1.lostRecords }
             let verdict =
                 losses.isEmpty
