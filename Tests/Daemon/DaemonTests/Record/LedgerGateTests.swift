@@ -10,9 +10,9 @@ import WorkerProtocol
 
 /// The comparison of the ledger with the HSM token before the daemon releases a payment.
 @Suite struct LedgerGateTests {
-    private let directory: FreshDirectory
-    private let hsmToken = SoftwareAuditToken()
-    private var path: String { directory.path("ledger.sqlite") }
+    let directory: FreshDirectory
+    let hsmToken = SoftwareAuditToken()
+    var path: String { directory.path("ledger.sqlite") }
 
     init() throws {
         directory = try FreshDirectory()
@@ -20,7 +20,7 @@ import WorkerProtocol
 
     /// Creates a ledger, uses it with the HSM token, and closes it. The ledger then has `records` records after the
     /// first audit checkpoint, and a second audit checkpoint that seals them.
-    private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
+    func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await first.gate.compare()
         #expect(first.gate.position == .open)
@@ -29,14 +29,14 @@ import WorkerProtocol
         await first.ledger.close()
     }
 
-    private func copy(_ from: String, _ to: String) throws {
+    func copy(_ from: String, _ to: String) throws {
         for name in ["\(to)", "\(to)-wal", "\(to)-shm"] {
             try? FileManager.default.removeItem(atPath: directory.path(name))
         }
         try FileManager.default.copyItem(atPath: directory.path(from), toPath: directory.path(to))
     }
 
-    private func code(_ body: () throws(Refusal) -> Void) -> RefusalCode? {
+    func code(_ body: () throws(Refusal) -> Void) -> RefusalCode? {
         do throws(Refusal) {
             try body()
             return nil
@@ -313,31 +313,6 @@ import WorkerProtocol
         #expect(other.gate.position != .open)
     }
 
-    @Test(
-        "completes at the next start a start that failed while it made the audit key",
-        arguments: [SoftwareAuditToken.Step.create, .sign, .remember])
-    func completes(step: SoftwareAuditToken.Step) async throws {
-        let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        hsmToken.fail(at: step)
-        await first.gate.compare()
-        #expect(first.gate.position == .waiting)
-        await first.ledger.close()
-        hsmToken.fail(at: nil)
-        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        await next.gate.compare()
-        #expect(next.gate.position == .open && hsmToken.keyCount == 1)
-    }
-
-    @Test("recognises a key as the ledger's own if it was made but not recorded")
-    func madeAndNotRecorded() async throws {
-        let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let identifier = Release.randomIdentifier()
-        try await first.ledger.planAuditKey(identifier: identifier, in: "primary")
-        _ = try await hsmToken.createAuditKey(identifier: identifier)
-        await first.gate.compare()
-        #expect(first.gate.position == .open && hsmToken.keyCount == 1)
-    }
-
     @Test("serves with an HSM token that keeps no data objects, and still detects a lost ledger by its audit key")
     func forgetfulToken() async throws {
         hsmToken.forget()
@@ -376,78 +351,5 @@ import WorkerProtocol
             #expect(remembered.sequence == 7)
             await restored.ledger.close()
         }
-    }
-
-    @Test("adopts a planned key only if the HSM token contains nothing else: other keys belong to another ledger")
-    func plannedAmongOthers() async throws {
-        try await served()
-        try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let planned = Release.randomIdentifier()
-        try await new.ledger.planAuditKey(identifier: planned, in: "primary")
-        // A holder of the PIN who reads the planned identifier in the ledger can create such a key.
-        hsmToken.plant(planned)
-        await new.gate.compare()
-        guard case .lost = new.gate.position.disagreement else {
-            Issue.record("\(new.gate.position)")
-            return
-        }
-        #expect(try await new.checkpoints.keys().isEmpty)
-    }
-
-    @Test("rejects a planned key whose signature does not match its public key")
-    func plannedWithoutProof() async throws {
-        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let planned = Release.randomIdentifier()
-        try await new.ledger.planAuditKey(identifier: planned, in: "primary")
-        hsmToken.plant(planned)
-        hsmToken.replacePublicKey(of: planned)
-        await new.gate.compare()
-        #expect(new.gate.position != .open)
-        #expect(try await new.checkpoints.keys().isEmpty)
-    }
-
-    @Test("uses the ledger's own key only if it signs: an object with its public key proves nothing")
-    func servedWithoutProof() async throws {
-        try await served()
-        let identifier = try #require(hsmToken.identifiers.first)
-        hsmToken.replacePrivateKey(of: identifier)
-        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        await next.gate.compare()
-        guard case .anotherHSMToken = next.gate.position.disagreement else {
-            Issue.record("\(next.gate.position)")
-            return
-        }
-    }
-
-    @Test("takes over only the key of a lost ledger that was shown, and no key with the same identifier")
-    func lostKeyReplaced() async throws {
-        hsmToken.forget()
-        try await served()
-        try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        await new.gate.compare()
-        let identifier = try #require(hsmToken.identifiers.first)
-        hsmToken.removeKeys()
-        hsmToken.plant(identifier)
-        let refusal = await #expect(throws: Refusal.self) {
-            try await new.gate.acceptRestore(reason: AuditReason("disk failed"), by: RecordFixture.root)
-        }
-        #expect(refusal?.code == .invalidState)
-        #expect(new.gate.position != .open)
-        #expect(try await new.checkpoints.keys().isEmpty)
-    }
-
-    @Test("ignores a remembered head without the audit key's signature")
-    func forgedHead() async throws {
-        try await served()
-        let genuine = try #require(hsmToken.heads.first)
-        let text = String(decoding: genuine, as: UTF8.self)
-        let forged = Array(text.replacing("\"sequence\":4", with: "\"sequence\":9").utf8)
-        #expect(forged != genuine)
-        hsmToken.replaceHeads([("node-1", genuine), ("node-1", forged), ("node-1", [0x7b])])
-        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        await next.gate.compare()
-        #expect(next.gate.position == .open)
     }
 }
