@@ -9,7 +9,7 @@ import Synchronization
 /// first. Hosts that did not respond when they were last tried come at the end.
 package final class PostgreSQLHosts: Sendable {
     /// A host in the URL's list, or one address of a host. libpq uses its default in place of a member that is nil.
-    struct Place: Hashable, Sendable {
+    struct Endpoint: Hashable, Sendable {
         /// A host name, which the server's certificate must match, a numeric address, or the directory of a Unix
         /// socket.
         var host: String?
@@ -28,17 +28,17 @@ package final class PostgreSQLHosts: Sendable {
             ["host": host, "hostaddr": address, "port": port].compactMapValues(\.self)
         }
 
-        /// Returns true if the places are equal, or if `other` is one address of this host.
-        fileprivate func contains(_ other: Place) -> Bool {
+        /// Returns true if the endpoints are equal, or if `other` is one address of this host.
+        fileprivate func contains(_ other: Endpoint) -> Bool {
             host == other.host && port == other.port && (address == nil || address == other.address)
         }
     }
 
     private struct Memory {
-        /// The place of the newest session.
-        var answered: Place?
-        /// The places that did not respond when they were last tried.
-        var silent: Set<Place> = []
+        /// The endpoint of the newest session.
+        var answered: Endpoint?
+        /// The endpoints that did not respond when they were last tried.
+        var silent: Set<Endpoint> = []
     }
 
     package let url: PostgreSQLURL
@@ -84,13 +84,13 @@ package final class PostgreSQLHosts: Sendable {
             }
             let place = places.removeFirst()
             if let name = place.name {
-                let addresses = resolve(name).map { Place(host: name, address: $0, port: place.port) }
+                let addresses = resolve(name).map { Endpoint(host: name, address: $0, port: place.port) }
                 if addresses.isEmpty { failures.append(.unreachable) }
                 places = ordered(addresses) + places
                 continue
             }
-            // This place, each place after it, and the first statements of the new session get equal shares of the
-            // remaining time. A single place gets all the time.
+            // This endpoint, each endpoint after it, and the first statements of the new session get equal shares of
+            // the remaining time. A single endpoint gets all the time.
             let isOnly = places.isEmpty && failures.isEmpty
             let share = now.duration(to: deadline) / (isOnly ? 1 : places.count + 2)
             do throws(PostgreSQLOpeningFailure) {
@@ -108,7 +108,7 @@ package final class PostgreSQLHosts: Sendable {
         throw .combined(failures)
     }
 
-    private func remember(_ place: Place, _ failure: PostgreSQLOpeningFailure?) {
+    private func remember(_ place: Endpoint, _ failure: PostgreSQLOpeningFailure?) {
         memory.withLock { memory in
             switch failure {
             case nil:
@@ -122,7 +122,7 @@ package final class PostgreSQLHosts: Sendable {
         }
     }
 
-    private func ordered(_ places: [Place]) -> [Place] {
+    private func ordered(_ places: [Endpoint]) -> [Endpoint] {
         let memory = memory.withLock { $0 }
         let first = places.filter { place in memory.answered.map(place.contains) == true }
         let last = places.filter { !first.contains($0) && memory.silent.contains(where: $0.contains) }
@@ -130,7 +130,7 @@ package final class PostgreSQLHosts: Sendable {
     }
 
     /// Returns the hosts that libpq's parameters list (PostgreSQL documentation, *Specifying Multiple Hosts*).
-    static func places(_ parameters: [String: String]) -> [Place] {
+    static func places(_ parameters: [String: String]) -> [Endpoint] {
         let lists = ["host", "hostaddr", "port"].map { name in
             (parameters[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
         }
@@ -139,10 +139,10 @@ package final class PostgreSQLHosts: Sendable {
         // parameters, `parameters` is empty and has no port.
         guard parameters["port"] != nil, [1, count].contains(lists[2].count),
             lists[...1].allSatisfy({ $0.count == count || $0 == [""] })
-        else { return [Place()] }
+        else { return [Endpoint()] }
         return (0..<count).map { position in
             let words = lists.map { $0[$0.count == 1 ? 0 : position] }
-            return Place(
+            return Endpoint(
                 host: words[0].isEmpty ? nil : words[0], address: words[1].isEmpty ? nil : words[1],
                 port: words[2].isEmpty ? defaultPort : words[2])
         }

@@ -85,7 +85,7 @@ public struct RadialProcessor: Processor {
             }
             guard !has(submission.credential.accountNumber, reply.accountToken),
                 !has(submission.credential.accountNumber, reply.bankAuthorizationCode),
-                !AccountNumberForm.isIn(reply.bankAuthorizationCode, separatedBy: .allButLetters)
+                !AccountNumberForm.isIn(reply.bankAuthorizationCode, separatedBy: .nonLetters)
             else {
                 return .unknown(.accountNumberNotTokenized)
             }

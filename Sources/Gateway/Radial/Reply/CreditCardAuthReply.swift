@@ -125,7 +125,7 @@ extension CreditCardAuthReply {
         }
         orderId = try context.requiredText("OrderId", Length.orderId).trimmingXMLWhiteSpace
         accountToken = try context.requiredText("PaymentAccountUniqueId", 1...22).trimmingXMLWhiteSpace
-        guard !AccountNumberForm.isIn(accountToken, separatedBy: .allButLetters) else {
+        guard !AccountNumberForm.isIn(accountToken, separatedBy: .nonLetters) else {
             throw context.fault(.accountNumberNotTokenized, "PaymentAccountUniqueId")
         }
         responseCode = try Self.code("ResponseCode", fields)

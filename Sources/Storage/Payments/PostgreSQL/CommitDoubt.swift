@@ -22,8 +22,8 @@ final class CommitDoubt: Sendable {
 
     func began() { state.withLock { $0.isOpen = true } }
 
-    /// Runs a probe if a commit is in doubt, and ends the doubt if the probe succeeds: its commit was acknowledged
-    /// without a warning. Only one thread probes at a time. After a failed probe, the next one waits for a pause.
+    /// Runs a probe if a commit is in doubt. If the server acknowledges the probe's commit without a warning, the doubt
+    /// ends. Only one thread probes at a time. The next probe starts at least 500 ms after the start of a failed probe.
     ///
     /// - Returns: true if the probe ran; false if no commit is in doubt.
     /// - Throws: the probe's error; `unavailable` while another thread runs the probe, or during the pause.

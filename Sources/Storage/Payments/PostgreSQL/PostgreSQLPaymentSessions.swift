@@ -49,8 +49,8 @@ final class PostgreSQLPaymentSessions: Sendable {
         return try await deadlines.answer { (caller: Call<Value, PaymentStoreError>) in
             let refusal = enter { session in
                 guard caller.begin() else { return }
-                // `body` ends by `deadline` itself, and its error tells if the change may have been committed. The
-                // queue's time-out could not tell.
+                // `body` itself ends by `deadline`. Its error tells if the change may have been committed, while the
+                // queue's time-out would leave that unknown.
                 caller.removeDeadline()
                 caller.resume(Result { try body(session, deadline) }.mapError { PaymentStoreError($0) })
             }

@@ -62,7 +62,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
             """,
             [
                 .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction),
-                .bytes(arrival.spelledKey?.tokenDigest),
+                .bytes(arrival.originalKey?.tokenDigest),
             ],
             prepared: "harmless_attempts")
     }
@@ -100,8 +100,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     }
 
     public func prune() async throws(PaymentStoreError) -> Int {
-        // The statement is a transaction of its own. Its commit may be in doubt, since the next call removes whatever
-        // remains.
+        // The statement is a transaction of its own. An unacknowledged commit does no harm, since the next call removes
+        // the payments that remain.
         try await read(StoredStatement("SELECT prune_payments(1000)", prepared: "prune_payments")) { rows in
             Int(try rows.first?.integer(0) ?? 0)
         }

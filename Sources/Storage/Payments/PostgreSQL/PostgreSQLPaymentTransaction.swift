@@ -27,7 +27,8 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             do {
                 return try once(in: session, doubt, until: deadline)
             } catch is Doubtful where number < Self.maximumTries {
-                // Transactions that write nothing succeed without this probe.
+                // This transaction has changes to write, so the probe must first succeed. A transaction without changes
+                // needs no probe.
                 _ = try doubt.resolve(in: session, until: deadline)
             } catch PostgreSQLFailure.refused(let state, _)
                 where state.isConflict && number < Self.maximumTries && ContinuousClock.now < deadline

@@ -87,7 +87,7 @@ final class SQLitePaymentConnections: Sendable {
 
     /// The connection for writing.
     ///
-    /// - Throws: `unavailable` while there is no room to write.
+    /// - Throws: `unavailable` while there is no room to write, or after ``close()``.
     var writer: Writer {
         get throws(PaymentStoreError) {
             switch state.withLock({ $0 }) {

@@ -2,14 +2,15 @@ import GRDB
 
 /// The tables in SQLite. Times are milliseconds since 1970.
 enum SQLitePaymentSchema {
-    /// The statements that lead from each version to the next; the first create version 1. Published statements never
-    /// change, because existing files were made with them.
+    /// One string of statements for each version. The first string creates version 1. Each further string upgrades the
+    /// tables by one version. Published statements never change, because existing files were made with them.
     static let steps = [version1, version2]
 
     /// The current version of the tables, incremented with every change of a table.
     static let version = steps.count
 
-    /// Creates the tables in an empty file, upgrades older ones in one transaction, or checks that they exist.
+    /// Creates the tables in an empty file, or upgrades older tables, in one transaction. Changes nothing if the tables
+    /// have the current version.
     ///
     /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
     static func prepare(_ db: Database, path: String) throws {

@@ -58,7 +58,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
                 """))
             """,
             [
-                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.spelledKey?.tokenDigest),
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.originalKey?.tokenDigest),
                 .bytes(arrival.statedTransaction),
             ])
     }
@@ -139,12 +139,12 @@ public final class SQLitePaymentStore: StoredPaymentStore {
 
     public func probe() async throws(PaymentStoreError) {
         try await connections.openForWriting()
-        // The probe tests only whether the store can be written, so nothing is read back.
+        // The probe leaves no row, so reading the database cannot tell if its commit succeeded.
         try await connections.writer.write({ db, _ in try Self.writeAndRollBack(db) }, readBack: { _, _ in nil })
     }
 
-    /// Makes the same writes as a payment's arrival, and undoes them. No row remains, but the commit writes every
-    /// touched page to the write-ahead log. An update that changes nothing would write no page.
+    /// Makes the same writes as for a new payment, and undoes them. No row remains, but the commit writes every touched
+    /// page to the write-ahead log. An update that changes nothing would write no page.
     private static func writeAndRollBack(_ db: Database) throws {
         var generator = SystemRandomNumberGenerator()
         let digest = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
@@ -153,8 +153,8 @@ public final class SQLitePaymentStore: StoredPaymentStore {
             key: .init(client: "", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
             state: .received, attempt: PaymentAttempt(owner: "probe", deadline: now), receivedAt: now, changedAt: now)
         try db.inSavepoint {
-            try db.run(PaymentRows.put(payment))
-            try db.run(PaymentRows.note(payment, payment.state, reason: nil))
+            try db.run(PaymentRows.upsert(payment))
+            try db.run(PaymentRows.insertChange(payment, payment.state, reason: nil))
             return .rollback
         }
     }

@@ -4,7 +4,7 @@ public enum AccountNumberForm {
     /// The characters that may separate the digits of one number.
     public enum Separators: Sendable {
         case anything
-        case allButLetters
+        case nonLetters
     }
 
     /// Returns true if some digits in the text form an account number.
@@ -19,7 +19,7 @@ public enum AccountNumberForm {
             if digit < 10 {
                 if !isInGroup { stretches[stretches.count - 1].append([]) }
                 stretches[stretches.count - 1][stretches[stretches.count - 1].count - 1].append(digit)
-            } else if separators == .allButLetters, isLetter(byte) {
+            } else if separators == .nonLetters, isLetter(byte) {
                 stretches.append([])
             }
             isInGroup = digit < 10

@@ -183,8 +183,8 @@ public struct PaymentChange: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// The beginning of the reason in a history line that records a response different from the stored outcome. Such a
-    /// line changes nothing.
+    /// The prefix of the reason in a history line for a response that differs from the stored outcome. The payment
+    /// keeps the stored outcome.
     public static let contradiction = "contradicts_status"
 
     static func contradiction(_ outcome: PaymentOutcome) -> String {

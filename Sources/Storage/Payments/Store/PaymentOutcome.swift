@@ -46,7 +46,7 @@ public struct PaymentOutcome: Sendable, Equatable {
         return outcome
     }
 
-    /// Returns the outcome, with every text masked whose digits contain an account number.
+    /// Returns a copy in which a text is masked if its digits contain an account number.
     ///
     /// - Parameter isAccountNumberIn: receives all ASCII digits of a text, in order, regardless of the characters
     ///   between them.

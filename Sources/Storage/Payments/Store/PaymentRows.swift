@@ -36,7 +36,7 @@ struct PaymentRows {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE client = $1 AND token_digest IN ($2, $3)\(lock)",
             [
-                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.spelledKey?.tokenDigest),
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.originalKey?.tokenDigest),
             ], prepared: "lock_arrival")
     }
 
@@ -55,10 +55,10 @@ struct PaymentRows {
     }
 
     /// Writes the whole row, and replaces an existing row with the same key.
-    static func put(_ payment: Payment) -> StoredStatement {
+    static func upsert(_ payment: Payment) -> StoredStatement {
         let (transaction, outcome) = (payment.transaction, payment.outcome)
         return StoredStatement(
-            putting,
+            upserting,
             [
                 .text(payment.key.client), .bytes(payment.key.tokenDigest), .text(payment.purpose.rawValue),
                 .bytes(payment.requestDigest), .text(payment.orderId), .text(payment.state.rawValue),
@@ -73,14 +73,14 @@ struct PaymentRows {
             ], prepared: "put_payment")
     }
 
-    private static let putting = """
+    private static let upserting = """
         INSERT INTO payment (\(list)) VALUES (\(columns.indices.map { "$\($0 + 1)" }.joined(separator: ", ")))
         ON CONFLICT (client, token_digest)
         DO UPDATE SET \(changing.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
         """
 
     /// Adds a line to the history.
-    static func note(
+    static func insertChange(
         _ payment: Payment, _ state: PaymentState, by person: String? = nil, reason: String?
     ) -> StoredStatement {
         StoredStatement(

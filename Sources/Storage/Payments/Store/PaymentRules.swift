@@ -51,7 +51,7 @@ struct ClaimedRow {
 struct SettledRow {
     /// The payment after the change; if ``isChanged`` is false, the payment as it was stored before.
     let payment: Payment
-    /// False if the row is unchanged.
+    /// True if the payment's row must be written; false if at most lines of the history are added.
     let isChanged: Bool
     let history: [(state: PaymentState, reason: String?)]
     /// The time of the history lines.
@@ -59,16 +59,17 @@ struct SettledRow {
 
     /// A copy of ``payment`` from which the history lines are made. Its `changedAt` is ``at``, because an unchanged
     /// payment keeps the time of an earlier change.
-    var noted: Payment {
-        var noted = payment
-        noted.changedAt = at
-        return noted
+    var paymentForHistory: Payment {
+        var copy = payment
+        copy.changedAt = at
+        return copy
     }
 }
 
 extension PaymentArrival {
-    /// The payment's key with the digest of the client's original spelling; nil if ``key`` already has that digest.
-    var spelledKey: Payment.Key? {
+    /// The key that earlier versions used, with the digest of the payment token as the client wrote it. Nil if the
+    /// client used the normal form, whose digest is in ``key``.
+    var originalKey: Payment.Key? {
         originalDigests.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap {
             $0 == key ? nil : $0
         }
@@ -84,7 +85,7 @@ extension PaymentArrival {
     }
 
     /// Returns the payment at the beginning of this attempt. The payment keeps the key of `found`. Otherwise a payment
-    /// token that a client sends in two spellings would become two payments.
+    /// token that a client writes in two forms would become two payments.
     func begun(_ found: Payment?, at now: Date) -> Payment {
         Payment(
             key: found?.key ?? key, purpose: purpose, requestDigest: requestDigest, orderId: orderId, state: .received,

@@ -85,9 +85,9 @@ public protocol PaymentStore: Sendable {
     /// Returns the number of pending payments, and the time at which the oldest one was received.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Checks that the store accepts changes. A store in a file makes the same writes as a payment's arrival, undoes
-    /// them in the same transaction, and syncs the commit. A database server commits and acknowledges a log record that
-    /// changes no row.
+    /// Checks that the store accepts changes. A store in a file makes the same writes as for a new payment, undoes them
+    /// in the same transaction, and syncs the commit to disk. A database server commits a log record that changes no
+    /// row, and acknowledges the commit.
     func probe() async throws(PaymentStoreError)
 
     /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows contain values
@@ -102,15 +102,15 @@ extension PaymentStore {
     public var unreadablePayments: Int { 0 }
 }
 
-/// A client's request, before its payment token is found in the store.
+/// A client's request with a payment token. The store uses it to find an earlier payment, or to begin a new one.
 public struct PaymentArrival: Sendable {
     public let key: Payment.Key
     public let purpose: Payment.Purpose
     /// The digest of the request's normal form, 32 bytes.
     public let requestDigest: [UInt8]
-    /// The digests of the request as the client spelled it; nil if the client used the normal form, whose digests are
-    /// in ``key`` and ``requestDigest``. Earlier versions stored only the digests of the original spelling. The store
-    /// uses them to find the payments of those versions.
+    /// The digests of the request as the client wrote it. Nil if the client used the normal form, whose digests are in
+    /// ``key`` and ``requestDigest``. Earlier versions stored only the digests of the request as the client wrote it,
+    /// and the store finds their payments by these digests.
     public let originalDigests: OriginalDigests?
     public let orderId: String?
     /// The transaction identifier that the payment token states, 32 bytes, not verified yet. The store uses it to find
@@ -122,7 +122,7 @@ public struct PaymentArrival: Sendable {
     public let since: Date?
     public let attempt: PaymentAttempt
 
-    /// The digests of the payment token and of the request as the client spelled them, 32 bytes each.
+    /// The digests of the payment token and of the request as the client wrote them, 32 bytes each.
     public struct OriginalDigests: Sendable, Equatable {
         public let tokenDigest: [UInt8]
         public let requestDigest: [UInt8]
@@ -170,9 +170,9 @@ public enum PaymentBeginning: Sendable, Equatable {
     case usedBefore
 }
 
-/// The decision on submitting a released payment token.
+/// The result of assigning a transaction identifier to a payment (``PaymentStore/claim(_:_:as:_:at:)``).
 public enum PaymentClaim: Sendable, Equatable {
-    /// The payment is durably in the requested state.
+    /// The payment has the transaction identifier, and is durably in the requested state.
     case claimed(Payment)
     /// Another payment already has this transaction identifier. The payment that was to be claimed is durably
     /// `refused`.

@@ -66,8 +66,10 @@ extension StoredPaymentStore {
             let claimed = try payment.claimed(
                 in: Self.payment(results[0]), nameOwner: Self.payment(results[1]), transaction, as: state, outcome,
                 at: now)
-            let history = claimed.history.map { PaymentRows.note(claimed.payment, $0.state, reason: $0.reason) }
-            return (claimed.claim, [PaymentRows.put(claimed.payment)] + history)
+            let history = claimed.history.map {
+                PaymentRows.insertChange(claimed.payment, $0.state, reason: $0.reason)
+            }
+            return (claimed.claim, [PaymentRows.upsert(claimed.payment)] + history)
         }
     }
 
@@ -92,8 +94,10 @@ extension StoredPaymentStore {
         return try await change(arriving: nil, reading) { results in
             let settled = try payment.settled(
                 in: Self.payment(results[0]), nameOwner: Self.payment(results[1]), as: state, outcome, at: now)
-            let history = settled.history.map { PaymentRows.note(settled.noted, $0.state, reason: $0.reason) }
-            return (settled.payment, (settled.isChanged ? [PaymentRows.put(settled.payment)] : []) + history)
+            let history = settled.history.map {
+                PaymentRows.insertChange(settled.paymentForHistory, $0.state, reason: $0.reason)
+            }
+            return (settled.payment, (settled.isChanged ? [PaymentRows.upsert(settled.payment)] : []) + history)
         }
     }
 
@@ -147,6 +151,6 @@ extension StoredPaymentStore {
     private static func payment(_ rows: [any StoredRow]) throws -> Payment? { try rows.first.map(PaymentRows.payment) }
 
     private static func writing(_ changed: Payment, by person: String? = nil, reason: String?) -> [StoredStatement] {
-        [PaymentRows.put(changed), PaymentRows.note(changed, changed.state, by: person, reason: reason)]
+        [PaymentRows.upsert(changed), PaymentRows.insertChange(changed, changed.state, by: person, reason: reason)]
     }
 }

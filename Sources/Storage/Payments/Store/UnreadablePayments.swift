@@ -28,7 +28,7 @@ final class UnreadablePayments: Sendable {
     }
 
     /// Returns the payments that match the filter, up to its limit. Further rows are read in place of unreadable ones.
-    /// After a list that is shorter than the limit, no further payment matches.
+    /// If the list is shorter than the limit, no further payment matches.
     ///
     /// - Parameter page: reads the rows that match a filter, at most as many as the filter's limit.
     func list(

@@ -174,7 +174,7 @@ struct CreditCardAuthReplyTests {
     func accountNumbers(_ text: String, isNumber: Bool) {
         let refusal = fault(Documents.reply("4054131ImpMJ6965", text))
         #expect(refusal?.reason == (isNumber ? .accountNumberNotTokenized : nil))
-        #expect(AccountNumberForm.isIn("Code \(text).", separatedBy: .allButLetters) == isNumber)
+        #expect(AccountNumberForm.isIn("Code \(text).", separatedBy: .nonLetters) == isNumber)
     }
 
     @Test(

@@ -93,7 +93,7 @@ struct PostgreSQLURLTests {
 
     @Test("names each host with its address and port")
     func places() throws {
-        func places(_ text: String) throws -> [PostgreSQLHosts.Place] {
+        func places(_ text: String) throws -> [PostgreSQLHosts.Endpoint] {
             PostgreSQLHosts.places(PostgreSQLConnection.parametersInForce(try PostgreSQLURL(text).parameters))
         }
         #expect(
