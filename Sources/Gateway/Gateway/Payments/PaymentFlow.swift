@@ -92,8 +92,8 @@ struct PaymentFlow: Sendable {
             try check(request, of: client)
             try checkMismatches(of: request, for: client)
         } catch {
-            // The payment may have been submitted earlier, under other rules. A repeated request then returns its
-            // result instead of this refusal.
+            // The configuration may have changed since the payment was submitted. A repeated request must then return
+            // the payment's result instead of this refusal.
             if let known = await submitted(request, by: client) { return known }
             throw error
         }
@@ -107,8 +107,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// The store's response to a payment token that a client sent.
-    enum Beginning {
+    /// The result of ``begin(_:_:for:)``: a new attempt, or the payment of an earlier, equal request.
+    enum AttemptBeginning {
         case begun(Payment, after: [[UInt8]])
         case known(Payment)
     }
@@ -116,7 +116,7 @@ struct PaymentFlow: Sendable {
     /// Begins an attempt. No other attempt can use the payment token before this one's deadline.
     func begin(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
-    ) async throws(GatewayRefusal) -> Beginning {
+    ) async throws(GatewayRefusal) -> AttemptBeginning {
         let (token, wanted) = (request.stated.digest, request.digest(for: purpose))
         let arrival = PaymentArrival(
             key: .init(client: client.name, tokenDigest: token.normal), purpose: purpose, requestDigest: wanted.normal,
@@ -145,8 +145,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Returns the payment of an earlier, equal request of this client. Returns nil if there is none, or if it was
-    /// certainly not sent to a processor.
+    /// Returns the payment of an earlier, equal request of this client. Returns nil if the client has made no such
+    /// request, or if the payment was certainly not sent to a processor.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
             client.owns(found), request.digest(for: .payment).matches(found.requestDigest), found.state.mayHaveBeenSent
@@ -202,7 +202,7 @@ struct PaymentFlow: Sendable {
         do throws(DecryptionFailure) {
             let released = try await decryption.release(
                 request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
-            // paytokend has already checked the merchant; this is a second check.
+            // paytokend has already checked the merchant. This second check does not depend on paytokend.
             guard client.allows(merchant: released.merchantIdentifier) else {
                 throw DecryptionFailure(.merchantForbidden, isFinal: true)
             }
@@ -238,7 +238,7 @@ struct PaymentFlow: Sendable {
             accountDigest: accountNumbers?.digest(
                 of: prepared.submission.credential.accountNumber, in: released.transaction))
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
-        // From here on the payment is `submitting`, and the store has this on disk.
+        // The state `submitting` is now on disk, so the payment may be sent.
         let credential = prepared.submission.credential
         let outcome = await prepared.processor.processor.authorize(prepared.submission, before: ends) { late in
             guard case .answered(let answer) = late else { return }
@@ -330,7 +330,7 @@ struct PaymentFlow: Sendable {
         do throws(PaymentStoreError) {
             claim = try await store.claim(payment, transaction, as: state, outcome, at: Date())
         } catch {
-            note(error)
+            reportStoreFailure(error)
             // Nothing was sent. The attempt ends even if the store did make the change that it reported as failed. If
             // the store does not respond, upkeep finds the abandoned payment later.
             await end(payment, as: .notSent, "store_unavailable")
@@ -344,12 +344,12 @@ struct PaymentFlow: Sendable {
         _ body: () async throws(PaymentStoreError) -> Value
     ) async throws(GatewayRefusal) -> Value {
         do throws(PaymentStoreError) { return try await body() } catch {
-            note(error)
+            reportStoreFailure(error)
             throw GatewayRefusal(error)
         }
     }
 
-    func note(_ error: PaymentStoreError) {
+    func reportStoreFailure(_ error: PaymentStoreError) {
         if case .superseded = error { return }
         readiness.failed(error)
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])

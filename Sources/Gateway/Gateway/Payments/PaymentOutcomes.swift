@@ -36,7 +36,7 @@ extension PaymentFlow {
             logger.logContradiction(settled, by: state)
             return settled
         } catch {
-            note(error)
+            reportStoreFailure(error)
             if !error.isAboutPayment { unstored.add(payment, as: state, outcome) }
             logger.error(
                 "a payment's outcome could not be stored; it counts as pending",
@@ -65,7 +65,7 @@ extension PaymentFlow {
                     pending.state = .pending
                     return pending
                 }
-                note(error)
+                reportStoreFailure(error)
                 guard isLast else {
                     try? await Task.sleep(for: .milliseconds(200))
                     continue

@@ -3,7 +3,7 @@ import Payments
 import Processors
 import Refusals
 
-/// The codes for payments that paytokend does not define; they are part of the public contract.
+/// The gateway's own codes for payments, in addition to paytokend's codes. They are part of the public contract.
 enum PaymentCode: String, CaseIterable, Sendable {
     /// The processor declined the payment.
     case declined = "payment_declined"

@@ -111,7 +111,7 @@ struct StatedToken: Sendable {
     /// The digest of the known members of paymentData, regardless of their order.
     let digest: SpelledDigest
 
-    /// Parses a PKPaymentToken, whose outer members the merchant server's API requires.
+    /// Parses a PKPaymentToken. Its outer members must be present, because the merchant server's API requires them.
     init(_ token: JSONObject) throws(GatewayRefusal) {
         guard let data = token["paymentData"]?.objectValue else {
             throw Self.malformed("token.paymentData", "is not an object with a header")
@@ -150,8 +150,8 @@ struct StatedToken: Sendable {
         GatewayRefusal(.daemon(.malformedToken), "\(member) \(fault).", details: member)
     }
 
-    /// Returns the client's reference for a release by paytokend, which repeats a release only for the same reference.
-    /// It depends on the client, so that no other client gets the release.
+    /// Returns the reference that the gateway sends to paytokend, which repeats a release only for the same reference.
+    /// Each client has a different reference, so that no other client gets the release.
     func reference(client: String) -> String {
         Hexadecimal.encode(Array(SHA256.hash(data: Array(client.utf8) + [0] + transaction)))
     }

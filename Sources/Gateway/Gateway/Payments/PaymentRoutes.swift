@@ -71,8 +71,8 @@ enum PaymentResult {
         answer.metadata = ["transaction.id": "\(transaction.name)"]
         return answer
     }
-    /// Writes Radial's codes for address and CVV2, named after their elements. A merchant uses these to decide whether
-    /// to ship for an approved payment.
+    /// Writes Radial's codes for address and CVV2. Each member has the name of Radial's XML element. A merchant uses
+    /// these codes to decide whether to ship for an approved payment.
     private static func writeProcessorCodes(_ payment: Payment, _ json: inout JSONWriter) {
         guard let codes = payment.outcome?.reason.flatMap({ ReplyCodes(text: $0) })?.elements, !codes.isEmpty else {
             return

@@ -96,7 +96,8 @@ final class PaymentUpkeep: Sendable {
     }
 
     private func ask(_ questions: PendingQuestions, at now: Date) async {
-        // The store's own round probes a failing store, so this one ends.
+        // If the store fails, ``runRound(at:)`` probes it. Until it works, results could not be stored, so no question
+        // is asked.
         guard pendingCount.load(ordering: .relaxed) > 0, readiness.fault == nil else { return }
         do throws(PaymentStoreError) { try await questions.round(at: now) } catch { failed(error) }
     }

@@ -50,9 +50,9 @@ struct PaytokendDecryption: Sendable {
         }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreachable }
-            // The request was sent twice: the first one may have released the payment token, but its answer was lost.
-            // This attempt ends as not sent. The client's next attempt names it in `after`, so that paytokend may
-            // release the payment token again.
+            // The gateway sent the request twice. The first request may have released the payment token, but its
+            // answer was lost. This attempt ends as `not_sent`. The client's next attempt names this one in `after`, so
+            // that paytokend may release the payment token again.
             if isSecond, refusal.refusalCode == .transactionReplayed { throw .unreachable }
             throw DecryptionFailure(
                 code: refusal.code, message: refusal.message, details: refusal.details,

@@ -41,7 +41,7 @@ struct ProcessorDirectory: Sendable {
     }
 
     /// Returns the processors to which a payment may go. These are the processors of the stated merchant or, without
-    /// one, of the client's merchants. If one of those is a pattern with a star, all processors are returned.
+    /// one, of the client's merchants. If one of these merchants is a pattern with a star, all processors are returned.
     private func candidates(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
         let merchants = merchant.map { [$0] } ?? client.merchants.map(\.text)
         guard !merchants.contains(where: { $0.contains("*") }) else { return processors }

@@ -2,13 +2,13 @@ import Crypto
 import Encodings
 import StrictJSON
 
-/// The SHA-256 of a client's text in two forms: with numbers, hexadecimal and base64 in normal form, and as the client
-/// spelled them. Every spelling of a value has the same normal form. A client may therefore spell a value differently
-/// when it repeats a request.
+/// The SHA-256 of a client's text in two forms: with its numbers, hexadecimal and base64 in normal form, and as the
+/// client wrote it. Every way to write a value has the same normal form. A client may therefore write a value
+/// differently when it repeats a request.
 struct SpelledDigest: Sendable, Equatable {
     /// The digest of the text in normal form, 32 bytes.
     let normal: [UInt8]
-    /// The digest of the text in the client's spelling, 32 bytes; equal to `normal` if the client used the normal form.
+    /// The digest of the text as the client wrote it, 32 bytes; equal to `normal` if the client used the normal form.
     /// Earlier versions stored only this digest.
     let original: [UInt8]
 
@@ -21,12 +21,12 @@ struct SpelledDigest: Sendable, Equatable {
     func matches(_ stored: [UInt8]) -> Bool { stored == normal || stored == original }
 }
 
-/// The form of values that can be spelled in several ways. A value that is not a number, hexadecimal or base64 is left
+/// The form of values that can be written in several ways. A value that is not a number, hexadecimal or base64 is left
 /// unchanged, and paytokend refuses it.
 enum SpellingForm {
     /// Plain integers, lower-case hexadecimal, base64 with its padding.
     case normal
-    /// The client's own spelling.
+    /// The form in which the client wrote the value.
     case original
 
     func number(_ value: JSONValue) -> JSONValue { form(value, value.numberValue.map { .number($0.plain) }) }

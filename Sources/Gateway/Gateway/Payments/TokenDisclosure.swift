@@ -33,7 +33,7 @@ extension PaymentFlow {
             identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
             amount: (try? PaymentDataReader.amount(released.paymentData)) ?? nil, processor: nil)
         _ = try await claim(payment, transaction, as: .released, nil)
-        // From here on the payment is `released`, and the store has this on disk.
+        // The state `released` is now on disk, so the data may be sent to the client.
         return released
     }
 }

@@ -15,8 +15,8 @@ final class UnstoredChanges: Sendable {
         let outcome: PaymentOutcome
     }
 
-    /// The maximum number of changes kept. A store that is unavailable for so many payments is unavailable for hours;
-    /// further changes are only logged.
+    /// The maximum number of changes kept. So many changes collect only while the store is unavailable for hours.
+    /// Further changes are only logged.
     static let capacity = 10_000
 
     private let changes = Mutex<[Change]>([])
