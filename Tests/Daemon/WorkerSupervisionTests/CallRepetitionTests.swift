@@ -362,7 +362,7 @@ import WorkerProtocol
     }
 
     @Test("does not repeat a call after an invalid input, nor after a wrong answer if there is no other HSM token")
-    func final() async throws {
+    func noRepetitionAfterInvalidInput() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)
         let refused = Task { await first.call(.input(1), orAt: { _ in second }) { $0 }.result }

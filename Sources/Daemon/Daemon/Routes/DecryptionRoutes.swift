@@ -17,7 +17,7 @@ struct DecryptionRoutes: Sendable {
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.setEvent(.decrypt(reference: nil))
-        let turn = try await request.turn()
+        let turn = try await request.waitForTurn()
         defer { turn?.end() }
         let body = try DecryptRequest(parsing: request.body)
         request.draft.setEvent(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
@@ -42,7 +42,7 @@ struct DecryptionRoutes: Sendable {
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.setEvent(.verify)
-        let turn = try await request.turn()
+        let turn = try await request.waitForTurn()
         defer { turn?.end() }
         let body = try VerifyRequest(parsing: request.body)
         let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)

@@ -244,7 +244,7 @@ struct EndpointRequest: Sendable {
     /// anything else. Otherwise requests that need the event loop would also wait for that.
     ///
     /// - Throws: deadline_exceeded if the peer has closed its connection.
-    func turn() async throws(Refusal) -> LoopTurn? {
+    func waitForTurn() async throws(Refusal) -> LoopTurn? {
         let turn = await origin?.turn(named: caller?.client?.text)
         guard origin?.hasLeft != true else {
             turn?.end()

@@ -74,7 +74,7 @@ struct RotationTests {
     }
 
     @Test("takes the youngest of several generated keys as the new one, and names the others")
-    func several() throws {
+    func youngestGeneratedKeyIsNew() throws {
         let young = key(1, .preActivation, hoursAgo: 1, origin: .generated)
         let older = key(2, .preActivation, hoursAgo: 2, origin: .generated)
         let rotation = try rotation(young, older, key(3, .active, hoursAgo: 99))

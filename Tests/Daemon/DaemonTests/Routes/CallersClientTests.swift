@@ -56,7 +56,7 @@ import TokenForge
                         body: [],
                         draft: AuditDraft(), origin: origin)
                     group.addTask {
-                        let turn = try? await request.turn()
+                        let turn = try? await request.waitForTurn()
                         served.change { $0.append(client) }
                         turn?.end()
                     }

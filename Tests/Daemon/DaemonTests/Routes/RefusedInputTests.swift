@@ -12,7 +12,7 @@ import WorkerProtocol
 /// The answer to a request whose input has ended two workers.
 @Suite struct RefusedInputTests {
     @Test("states the rest of the ten minutes in header and message alike", arguments: [0, 13, 599])
-    func sayTheSame(_ passed: Int) throws {
+    func headerAndMessageAgree(_ passed: Int) throws {
         let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
         inputs.insert(frame, now: now)
