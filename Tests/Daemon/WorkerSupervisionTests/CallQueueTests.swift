@@ -8,7 +8,7 @@ import WorkerProtocol
 /// The queue between the daemon's calls and its workers, with workers that only record the calls they receive.
 @Suite struct CallQueueTests {
     @Test("limits a worker to its window, and accepts answers in any order")
-    func window() async throws {
+    func limitsWorkerToWindow() async throws {
         let (queue, worker) = (CallQueue.forTest(window: 2), FakeWorker(1))
         queue.add(worker.connected)
         #expect(queue.serve(with: 1))
@@ -37,7 +37,7 @@ import WorkerProtocol
                 return kind
             }
         }
-        // A single caller may use half of the queue's places, so two of the caller's calls wait and three are refused.
+        // A single caller may fill half of the queue, so two of the caller's calls wait and three are refused.
         try await wait { refused.current == 3 }
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         var kinds: [WorkerFailure.Kind?] = []
@@ -163,7 +163,7 @@ import WorkerProtocol
     }
 
     @Test("lengthens the pauses while workers end soon after their start, and does not retry a refused PIN")
-    func pauses() {
+    func pausesBetweenStarts() {
         var delay = RespawnDelay()
         let young = (0..<8).map { _ in delay.afterDeath(served: .seconds(1)) }
         #expect(

@@ -80,7 +80,7 @@ import WorkerProtocol
     }
 
     @Test("marks a failure as unsent only if no worker received the call in any attempt")
-    func unsent() async throws {
+    func unsentFailure() async throws {
         let queue = CallQueue.forTest()
         let gone = WorkerFailure(.hsmTokenUnavailable, "gone")
         queue.refuse(gone)
@@ -200,7 +200,7 @@ import WorkerProtocol
     }
 
     @Test("refuses an input for ten minutes, and remembers a bounded number of inputs")
-    func refusalEnds() {
+    func refusalExpires() {
         let inputs = RefusedInputs()
         let now = ContinuousClock.now
         let frame = [UInt8](repeating: 1, count: 40)
@@ -345,7 +345,7 @@ import WorkerProtocol
     }
 
     @Test("repeats a call at the next worker of the first HSM token if the other HSM token is no longer available")
-    func otherGone() async throws {
+    func otherHSMTokenGone() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)
         let isThere = Shared(true)

@@ -13,7 +13,7 @@ import WorkerProtocol
 
     /// Starts `calls` calls. Once all of them wait, adds a worker, which must receive `sent` of them. The time limits
     /// of the sent calls begin at the returned `began`.
-    private func load(
+    private func startCalls(
         _ queue: CallQueue, calls: Int, sent: Int
     ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>], began: ContinuousClock.Instant) {
         let tasks = (1...calls).map { queue.start(.input(UInt8($0))) }
@@ -29,7 +29,7 @@ import WorkerProtocol
     @Test("counts a call's limit from the start of its session, and not from its arrival at the worker")
     func limitFromBeginning() async throws {
         let queue = Self.queue()
-        let (worker, calls, began) = try await load(queue, calls: 4, sent: 3)
+        let (worker, calls, began) = try await startCalls(queue, calls: 4, sent: 3)
         let sent = try worker.requests
         // The worker has two sessions, so its third call waits until one of the first two is answered.
         for call in sent[..<2] {
@@ -47,7 +47,7 @@ import WorkerProtocol
     @Test("kills a worker that answers nothing when the oldest call reaches its limit")
     func noAnswers() async throws {
         let queue = Self.queue()
-        let (worker, calls, now) = try await load(queue, calls: 4, sent: 3)
+        let (worker, calls, now) = try await startCalls(queue, calls: 4, sent: 3)
         queue.expire(now: now + .seconds(4))
         #expect(worker.killed == nil)
         queue.expire(now: now + .seconds(6))
@@ -60,7 +60,7 @@ import WorkerProtocol
     @Test("kills a worker with one hanging session although the other one keeps answering")
     func oneSessionHangs() async throws {
         let queue = Self.queue()
-        let (worker, calls, began) = try await load(queue, calls: 30, sent: 3)
+        let (worker, calls, began) = try await startCalls(queue, calls: 30, sent: 3)
         let hung = try worker.requests[0].identifier
         for second in 1...20 where worker.killed == nil {
             let now = began + .seconds(second)
@@ -79,7 +79,7 @@ import WorkerProtocol
     @Test("keeps a worker that answers and has fewer sessions than the daemon expects")
     func fewerSessions() async throws {
         let queue = Self.queue(sessions: 4)
-        let (worker, calls, began) = try await load(queue, calls: 6, sent: 5)
+        let (worker, calls, began) = try await startCalls(queue, calls: 6, sent: 5)
         for number in 0..<6 {
             let now = began + .seconds(4 * (number + 1))
             queue.expire(now: now)
@@ -113,7 +113,7 @@ import WorkerProtocol
     @Test("gives a worker with slow answers at most one unanswered call more than it has sessions")
     func slowAnswers() async throws {
         let queue = Self.queue()
-        let (worker, calls, began) = try await load(queue, calls: 40, sent: 3)
+        let (worker, calls, began) = try await startCalls(queue, calls: 40, sent: 3)
         for number in 0..<40 {
             let call = try worker.requests[number]
             #expect(
@@ -128,7 +128,7 @@ import WorkerProtocol
     @Test("keeps calls waiting while a worker hangs and the next one starts, which then answers them")
     func waitingForNextWorker() async throws {
         let queue = Self.queue()
-        let (worker, calls, now) = try await load(queue, calls: 8, sent: 3)
+        let (worker, calls, now) = try await startCalls(queue, calls: 8, sent: 3)
         queue.expire(now: now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
@@ -164,7 +164,7 @@ import WorkerProtocol
     @Test("fails a call that waited too long as overloaded while a worker answers other calls")
     func waitedTooLong() async throws {
         let queue = Self.queue(window: 1, sessions: 1)
-        let (worker, calls, began) = try await load(queue, calls: 8, sent: 1)
+        let (worker, calls, began) = try await startCalls(queue, calls: 8, sent: 1)
         for number in 0..<3 {
             let at = began + .seconds(4 * (number + 1))
             #expect(
@@ -185,7 +185,7 @@ import WorkerProtocol
     @Test("answers both queued calls and those at a worker when it gives up, and starts none of them later")
     func givenUp() async throws {
         let queue = Self.queue()
-        let (worker, calls, _) = try await load(queue, calls: 8, sent: 3)
+        let (worker, calls, _) = try await startCalls(queue, calls: 8, sent: 3)
         #expect(queue.giveUp(WorkerFailure(.hsmTokenUnavailable, "The daemon is shutting down.")) == 3)
         for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
         let next = FakeWorker(2)

@@ -32,7 +32,7 @@ import WorkerProtocol
     }
 
     @Test("serves an idle caller after the window and one call of each caller, for any number of waiting calls")
-    func oneRound() async throws {
+    func idleCallerWaitsOneRound() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
@@ -59,7 +59,7 @@ import WorkerProtocol
     }
 
     @Test("alternates between two callers with many calls, and keeps the order of each caller's calls")
-    func alternately() async throws {
+    func alternatesBetweenCallers() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
         // All calls of caller a are queued before the first call of caller b.
@@ -82,7 +82,7 @@ import WorkerProtocol
     }
 
     @Test("divides a caller's turns among its clients, and gives it no additional turns for invented clients")
-    func clients() async throws {
+    func dividedAmongClients() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
         func add(_ count: Int, of caller: String, for client: (Int) -> String?, _ mark: UInt8) async throws {
@@ -118,7 +118,7 @@ import WorkerProtocol
                 return result
             }
         }
-        // The flood may use half of the queue's 64 places, so 68 of its 100 calls are refused.
+        // The queue has room for 64 calls. The flood may fill half of it, so 68 of the flood's 100 calls are refused.
         try await wait { refused.current == 68 }
         #expect(queue.waitingCount == 32)
         var calls: [Task<CallResult, Never>] = []

@@ -50,7 +50,7 @@ import WorkerProtocol
     /// Decrypts payments, `width` at a time, until `isOver` returns true. Each decryption must return the right
     /// plaintext.
     /// - Returns: the number of payments that each HSM token decrypted.
-    private func load(
+    private func decryptUntil(
         _ pool: HSMTokenPool, width: Int = 8, until isOver: @escaping @Sendable () async throws -> Bool
     ) async throws -> [String: Int] {
         let counts = Shared<[String: Int]>([:])
@@ -76,7 +76,7 @@ import WorkerProtocol
     }
 
     @Test("alternates sequential requests between idle HSM tokens")
-    func alternately() async throws {
+    func alternatesBetweenHSMTokens() async throws {
         let pair = try await Pair()
         var opened: [String: Int] = [:]
         for _ in 0..<8 {
@@ -88,12 +88,12 @@ import WorkerProtocol
     }
 
     @Test("uses both HSM tokens, and sends a call to an HSM token that has its key")
-    func both() async throws {
+    func usesBothHSMTokens() async throws {
         let pair = try await Pair()
         var counts: [String: Int] = [:]
         try await wait(for: "both to have worked") {
             let began = ContinuousClock.now
-            let more = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(200) }
+            let more = try await decryptUntil(pair.pool) { ContinuousClock.now - began > .milliseconds(200) }
             counts.merge(more, uniquingKeysWith: +)
             return Self.names.allSatisfy { counts[$0, default: 0] > 10 }
         }
@@ -134,11 +134,11 @@ import WorkerProtocol
     }
 
     @Test("loses no call when a worker is killed repeatedly under load: the other HSM token takes over its calls")
-    func killed() async throws {
+    func workerKilledRepeatedly() async throws {
         let pair = try await Pair()
         let kills = Shared(0)
         let victim = pair.pool.all[0]
-        _ = try await load(pair.pool) {
+        _ = try await decryptUntil(pair.pool) {
             if let process = victim.processIdentifier, victim.isServing, kill(process, SIGKILL) == 0 {
                 kills.change { $0 += 1 }
             }
@@ -150,7 +150,7 @@ import WorkerProtocol
         #expect(pair.restarts(of: "south").isEmpty)
         // The HSM token whose workers were killed serves again.
         try await wait(for: "the HSM token to be open", within: 60) { victim.isServing }
-        #expect(try await load(pair.pool) { true }.values.reduce(0, +) > 0)
+        #expect(try await decryptUntil(pair.pool) { true }.values.reduce(0, +) > 0)
         await pair.pool.shutdown()
     }
 
@@ -160,35 +160,35 @@ import WorkerProtocol
         let directory = pair.directories[0].directory
         let north = pair.pool.all[0]
         let began = ContinuousClock.now
-        _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
+        _ = try await decryptUntil(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
         // The directory is moved away for about 300 ms, and then moved back. All calls succeed throughout, even if the
         // worker ends.
         for (from, to) in [("tokens", "away"), ("away", "tokens")] {
             try FileManager.default.moveItem(atPath: directory.path(from), toPath: directory.path(to))
             let moved = ContinuousClock.now
-            _ = try await load(pair.pool) { ContinuousClock.now - moved > .milliseconds(300) }
+            _ = try await decryptUntil(pair.pool) { ContinuousClock.now - moved > .milliseconds(300) }
         }
         try await wait(for: "the HSM token to be open", within: 60) { north.isServing }
         try FileManager.default.moveItem(atPath: directory.path("tokens"), toPath: directory.path("away"))
         // A library that has already read its keys may not notice the missing directory, but the next worker does.
         kill(try #require(north.processIdentifier), SIGKILL)
         let left = ContinuousClock.now
-        _ = try await load(pair.pool) {
+        _ = try await decryptUntil(pair.pool) {
             if case .unavailable = north.condition { true } else { false }
         }
-        let without = try await load(pair.pool) { ContinuousClock.now - left > .seconds(2) }
+        let without = try await decryptUntil(pair.pool) { ContinuousClock.now - left > .seconds(2) }
         #expect(without["north"] == nil, "\(without)")
         try FileManager.default.moveItem(atPath: directory.path("away"), toPath: directory.path("tokens"))
-        _ = try await load(pair.pool) { north.isServing }
+        _ = try await decryptUntil(pair.pool) { north.isServing }
         let later = ContinuousClock.now
-        let with = try await load(pair.pool) { ContinuousClock.now - later > .milliseconds(500) }
+        let with = try await decryptUntil(pair.pool) { ContinuousClock.now - later > .milliseconds(500) }
         #expect(with["north", default: 0] > 0, "\(with)")
         #expect(pair.restarts(of: "south").isEmpty)
         await pair.pool.shutdown()
     }
 
     @Test("sends the calls of a hanging HSM token to the other HSM token after call_timeout")
-    func hanging() async throws {
+    func hangingHSMToken() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         let process = try #require(pair.pool.all[0].processIdentifier)
         try await stop(process: process)
@@ -213,7 +213,7 @@ import WorkerProtocol
     }
 
     @Test("refuses at both HSM tokens only the input that the worker of each had when it ended")
-    func poison() async throws {
+    func inputThatEndsBothWorkers() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         for hsmToken in pair.pool.all { try await stop(process: try #require(hsmToken.processIdentifier)) }
         let input = Decryption(try .forMerchant())
@@ -236,7 +236,7 @@ import WorkerProtocol
     }
 
     @Test("refuses a call while no HSM token is available, and serves calls once one is back")
-    func noneLeft() async throws {
+    func noHSMTokenLeft() async throws {
         let pair = try await Pair()
         for hsmToken in pair.directories {
             try FileManager.default.moveItem(

@@ -75,7 +75,7 @@ import WorkerProtocol
     private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
     @Test("imports, lists and uses a key, and ends the worker at the shutdown")
-    func serves() async throws {
+    func importsAndUsesKey() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await serving(hsmToken)
         let process = try #require(worker.processIdentifier)
@@ -91,7 +91,7 @@ import WorkerProtocol
     }
 
     @Test("starts the worker without the daemon's environment and descriptors")
-    func clean() async throws {
+    func cleanEnvironment() async throws {
         let hsmToken = try await TokenDirectory()
         unsafe setenv("PAYTOKEND_TEST_SECRET", "x", 1)
         let worker = try await serving(hsmToken)
@@ -210,7 +210,7 @@ import WorkerProtocol
     }
 
     @Test("replaces a worker after the configured number of calls, and loses no call")
-    func recycled() async throws {
+    func recycledAfterCallCount() async throws {
         let (hsmToken, reports) = (try await TokenDirectory(), Reports())
         let worker = try await serving(hsmToken, reports) { $0.recycleAfter = 50 }
         let first = worker.processIdentifier
@@ -234,7 +234,7 @@ import WorkerProtocol
     }
 
     @Test("replaces a worker that uses too much memory, and loses no call")
-    func outgrown() async throws {
+    func replacedForMemoryUse() async throws {
         let (hsmToken, reports) = (try await TokenDirectory(), Reports())
         // This limit is smaller than the memory that SoftHSM leaks in a thousand derivations, so the worker soon
         // exceeds it.
@@ -278,7 +278,7 @@ import WorkerProtocol
     }
 
     @Test("kills a stopped worker after call_timeout, and answers the call from the next worker")
-    func hanging() async throws {
+    func hangingWorker() async throws {
         let (hsmToken, reports) = (try await TokenDirectory(), Reports())
         let worker = try await serving(hsmToken, reports) { $0.callTimeout = .milliseconds(1500) }
         let process = try #require(worker.processIdentifier)
@@ -311,7 +311,7 @@ import WorkerProtocol
     }
 
     @Test("reports in the next answer that an HSM token shows a key in service as extractable")
-    func extractable() async throws {
+    func extractableKeyReported() async throws {
         let real = try await TokenDirectory()
         let hsmToken = try ScriptedToken(real)
         let worker = try await serving(real) {

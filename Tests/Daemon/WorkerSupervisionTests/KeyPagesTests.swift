@@ -49,7 +49,7 @@ struct KeyPagesTests {
 
     @Test(
         "requests as many pages at a time as there are sessions, and returns every key once", arguments: [1, 2, 4])
-    func together(_ readers: Int) async throws {
+    func pagesRequestedInParallel(_ readers: Int) async throws {
         // After the first page, each reader requests three pages with a key. All readers then end together.
         let worker = Worker(1 + 3 * readers, together: readers)
         let keys = try await KeyPages.all(readers: readers) { await worker.answer($0) }
@@ -59,7 +59,7 @@ struct KeyPagesTests {
     }
 
     @Test("fails the listing with the reason of the page that fails")
-    func failure() async {
+    func failingPage() async {
         let count = Atomic<Int>(0)
         let failure = await #expect(throws: WorkerFailure.self) {
             try await KeyPages.all(readers: 2) { (request) async throws(WorkerFailure) in
@@ -74,7 +74,7 @@ struct KeyPagesTests {
     }
 
     @Test("begins a listing again if the worker ends it early, but three times at most", arguments: [1, 2, 3])
-    func endedEarly(_ givenUp: Int) async throws {
+    func listingEndedEarly(_ givenUp: Int) async throws {
         let begun = Atomic<Int>(0)
         let listed: Result<[KeyDescription], WorkerFailure>
         do {

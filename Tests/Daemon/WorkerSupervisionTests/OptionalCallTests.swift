@@ -9,7 +9,7 @@ import WorkerProtocol
     private static let head = WorkerRequest.rememberHead(HeadToRemember(node: "node-1", line: Array("{}".utf8)))
 
     @Test("fails an optional call that hung without a second attempt, and repeats the worker's other calls")
-    func notRepeated() async throws {
+    func hungCallNotRepeated() async throws {
         let queue = CallQueue.forTest(window: 4)
         let worker = queue.serve(1)
         let optional = queue.start(Self.head)
@@ -21,8 +21,8 @@ import WorkerProtocol
         #expect(try await other.value.get() == .done)
         let innocent = queue.start(.input(1))
         try await wait { worker.count == 3 }
-        // The worker has answered the later probe, so it must have begun the optional call before. The optional call's
-        // time limit begins at the first `expire` after that answer.
+        // The worker has answered the probe, which arrived later, so it must have begun the optional call. The optional
+        // call's time limit begins at the first `expire` after the probe's answer.
         queue.expire()
         queue.expire(now: .now + .seconds(31))
         #expect(worker.killed == .timeout)
@@ -37,7 +37,7 @@ import WorkerProtocol
     }
 
     @Test("repeats an optional call whose worker ended for another reason")
-    func repeated() async throws {
+    func optionalCallRepeated() async throws {
         let queue = CallQueue.forTest()
         let worker = queue.serve(1)
         let optional = queue.start(Self.head)
@@ -50,7 +50,7 @@ import WorkerProtocol
     }
 
     @Test("serves with the next worker after a library has refused a data object without releasing its lock")
-    func lock() async throws {
+    func libraryKeepsLock() async throws {
         let scripted = try ScriptedToken(try await TokenDirectory(), "lock-after-data")
         var settings = HSMTokenSettings.softHSM(try await TokenDirectory())
         (settings.module, settings.uri) = (scripted.libraryPath, scripted.uri)

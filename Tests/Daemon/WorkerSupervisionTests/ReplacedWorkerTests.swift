@@ -10,7 +10,7 @@ import TokenForge
 @Suite("Replacement of the worker's program")
 struct ReplacedWorkerTests {
     @Test("starts all workers from the program file that was present when the daemon started")
-    func replaced() async throws {
+    func startsOriginalProgram() async throws {
         let (hsmToken, directory) = (try await TokenDirectory(), try FreshDirectory())
         let path = directory.path("paytokend-hsm")
         try FileManager.default.copyItem(atPath: Program.built("paytokend-hsm"), toPath: path)

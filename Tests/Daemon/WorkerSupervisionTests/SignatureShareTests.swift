@@ -54,7 +54,7 @@ struct SignatureShareTests {
         "allows a quarter of the sessions, and at least one",
         arguments: [(1, 1), (2, 1), (4, 1), (7, 1), (8, 2), (64, 16)]
     )
-    func most(sessions: Int, most: Int) {
+    func shareOfSessions(sessions: Int, most: Int) {
         #expect(SignatureShare(sessions: sessions).most == most)
     }
 
@@ -73,7 +73,7 @@ struct SignatureShareTests {
     }
 
     @Test("alternates between a caller with many signatures and other callers, and keeps room for them")
-    func turns() async throws {
+    func alternatesBetweenCallers() async throws {
         let (share, gate) = (SignatureShare(sessions: 1, capacity: 8), Gate())
         let order = Order()
         let sign: @Sendable (String) async throws -> Void = { caller in
@@ -85,7 +85,7 @@ struct SignatureShareTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await sign("many") }
             try await wait(for: "the first") { gate.begun == 1 }
-            // One caller may use half of the places, so its fifth waiting signature is refused.
+            // Eight signatures may wait, four of one caller. The caller's fifth waiting signature is therefore refused.
             for _ in 0..<4 { group.addTask { try await sign("many") } }
             try await wait(for: "four that wait") { share.waiting == 4 }
             await #expect(throws: WorkerFailure.self) { try await sign("many") }
@@ -102,7 +102,7 @@ struct SignatureShareTests {
     }
 
     @Test("alternates between the clients of one caller")
-    func clients() async throws {
+    func alternatesBetweenClients() async throws {
         let (share, gate, order) = (SignatureShare(sessions: 1), Gate(), Order())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, client) in ["many", "many", "many", "few"].enumerated() {
@@ -122,7 +122,7 @@ struct SignatureShareTests {
     }
 
     @Test("refuses signatures that exceed the number of places, and makes all others")
-    func full() async throws {
+    func refusedBeyondCapacity() async throws {
         let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())
         let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in
             for _ in 0..<10 {
@@ -150,7 +150,7 @@ struct SignatureShareTests {
     }
 
     @Test("does not make a call whose deadline has passed, and frees its place")
-    func late() async throws {
+    func deadlinePassed() async throws {
         let share = SignatureShare(sessions: 1)
         let made = Atomic(false)
         await #expect(throws: WorkerFailure.self) {
@@ -162,7 +162,7 @@ struct SignatureShareTests {
     }
 
     @Test("frees the place of a call that fails")
-    func failing() async throws {
+    func failingCallFreesPlace() async throws {
         let share = SignatureShare(sessions: 1)
         for _ in 0..<3 {
             await #expect(throws: WorkerFailure.self) {

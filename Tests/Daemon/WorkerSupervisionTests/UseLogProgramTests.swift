@@ -23,15 +23,14 @@ struct UseLogProgramTests {
     private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
     @Test("reads the whole output, and gives the program exactly the configured environment and descriptors")
-    func prints() throws {
+    func readsWholeOutput() throws {
         var text = ""
         try run("echo $PAYTOKEND_TOKEN $VENDOR $HOME.; pwd; cat; exec ls /proc/self/fd") {
             text += String(decoding: $0, as: UTF8.self)
         }
         let lines = text.split(separator: "\n").map(String.init)
         #expect(lines.prefix(2) == ["primary configured .", "/"])
-        // The descriptors are standard input, output and error, the program's own file, and the directory that ls
-        // reads.
+        // The five descriptors are standard input, output and error, the script's file, and the directory that ls reads.
         #expect(lines.dropFirst(2) == ["0", "1", "2", "3", "4"])
         var count = 0
         try run("head -c 5000000 /dev/zero") { count += $0.count }
@@ -39,7 +38,7 @@ struct UseLogProgramTests {
     }
 
     @Test("reports the program's status and its first line on standard error, and kills it at its time limit")
-    func fails() throws {
+    func reportsFailure() throws {
         #expect(throws: UseLogRun.Failure.ended(.status(7), said: "no licence")) {
             try run("echo no licence >&2; echo more >&2; exit 7")
         }
@@ -57,7 +56,7 @@ struct UseLogProgramTests {
     }
 
     @Test("ends and reaps a stopped program with its child processes, and returns its lease")
-    func stopped() async throws {
+    func stoppedProgram() async throws {
         final class Lease: Sendable {}
         var lease: Lease? = Lease()
         weak let kept = lease
@@ -90,19 +89,19 @@ struct UseLogProgramTests {
         await #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(500))) {
             for try await _ in pieces { count += 1 }
         }
-        // The run reads a few pieces of the output in advance, and no more until the reader takes them.
+        // The run reads a few pieces of the output in advance. It reads no more until the reader has taken these pieces.
         #expect((1...4).contains(count))
     }
 
     @Test("reports the end soon even while another process group keeps standard error open")
-    func keptOpen() throws {
+    func outputKeptOpen() throws {
         #expect(throws: UseLogRun.Failure.ended(.status(3), said: "broken")) {
             try run("echo broken >&2; setsid sleep 20 >&- & exit 3", timeout: .seconds(3600))
         }
     }
 
     @Test("runs the file that was checked, even if another file replaces it under its name meanwhile")
-    func replaced() throws {
+    func replacedFile() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\necho checked $1\n", to: "uses")
         try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
@@ -125,7 +124,7 @@ struct UseLogProgramTests {
     }
 
     @Test("refuses a program that other users could change")
-    func objections() throws {
+    func unsafeProgramRefused() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\n", to: "uses")
         #expect(UseLogProgram.objection(to: path)?.contains("not an executable program") == true)

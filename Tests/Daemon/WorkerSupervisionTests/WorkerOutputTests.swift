@@ -9,7 +9,7 @@ struct WorkerOutputTests {
     private typealias Line = WorkerOutput.Line
 
     @Test("keeps a limited number of lines of each minute, counts the others, and truncates long ones")
-    func bounds() {
+    func limitsLines() {
         var lines = WorkerOutput.KeptLines()
         let now = ContinuousClock.now
         #expect(lines.add("be".utf8, at: now).isEmpty)
@@ -29,7 +29,7 @@ struct WorkerOutputTests {
     }
 
     @Test("passes on what a process wrote before it crashed")
-    func crash() async throws {
+    func outputBeforeCrash() async throws {
         let directory = try FreshDirectory()
         let program = try directory.write(
             "#!/bin/sh\necho first >&2\nprintf last >&2\nkill -SEGV $$\n", to: "worker", mode: 0o700)
