@@ -30,7 +30,7 @@ struct UseLogProgramTests {
         }
         let lines = text.split(separator: "\n").map(String.init)
         #expect(lines.prefix(2) == ["primary configured .", "/"])
-        // The five descriptors are standard input, output and error, the script's file, and the directory that ls reads.
+        // The descriptors are standard input, output and error, the script's file, and the directory that ls reads.
         #expect(lines.dropFirst(2) == ["0", "1", "2", "3", "4"])
         var count = 0
         try run("head -c 5000000 /dev/zero") { count += $0.count }
@@ -89,7 +89,7 @@ struct UseLogProgramTests {
         await #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(500))) {
             for try await _ in pieces { count += 1 }
         }
-        // The run reads a few pieces of the output in advance. It reads no more until the reader has taken these pieces.
+        // The run reads a few pieces of the output in advance. It reads no more until the reader has taken them.
         #expect((1...4).contains(count))
     }
 

@@ -137,7 +137,7 @@ extension HSMTokenSettings {
         values.set("\(path).environment", list: environment.keys.sorted().map { ConfigurationValue($0) })
         values.set("\(path).init_args", ConfigurationValue(initArgs.isEmpty ? "" : "set"))
         values.set("\(path).deny_system_calls", list: deniedSystemCalls.map { ConfigurationValue($0) })
-        // The program's arguments are not recorded, since they may contain secrets.
+        // The arguments of the program in `use_log` are not recorded, since they may contain secrets.
         values.set("\(path).use_log", ConfigurationValue(useLog?.path ?? ""))
         if let useLog { values.set("\(path).use_log_timeout", ConfigurationValue(useLog.timeout)) }
     }

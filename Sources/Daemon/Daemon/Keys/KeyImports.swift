@@ -113,8 +113,8 @@ extension KeyAdministration {
         draft.setSubject(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
             if certificate.purpose.use == nil {
-                // This throws for a certificate that is not Apple's for merchants. That reason tells the caller more
-                // than `key_not_found` would.
+                // The certificate is not one of Apple's merchant certificates, so this call throws. Its refusal names
+                // the certificate's kind, and so tells the caller more than `key_not_found` would.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
             }
             throw Refusal(

@@ -24,7 +24,7 @@ final class RecordArchiving: Sendable {
     private let clock: WallClock
     private let logger: Logger
     private let fault = Mutex<String?>(nil)
-    /// The time since a run last succeeded: it archived and removed the old records, or found none.
+    /// The time since a run last succeeded. A run also succeeds if there are no old records to archive.
     let age: Stopwatch
 
     /// Returns nil without settings, since records then stay in the ledger.

@@ -131,7 +131,7 @@ struct UsageRecorder: AuditReadRecording {
     }
 }
 
-/// The interface for recording that the record itself was read.
+/// The interface for recording each read of the key-usage record.
 protocol AuditReadRecording: Sendable {
     /// Records durably that the caller reads the record, before any record is shown.
     ///

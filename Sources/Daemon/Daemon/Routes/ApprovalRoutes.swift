@@ -14,8 +14,8 @@ struct ApprovalRoutes: Sendable {
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let now = clock.now()
         let pending = try await decisions.pending()
-        // The list is useful even without the HSM tokens to which audit keys would change. It leaves them out if the
-        // ledger's audit keys cannot be read.
+        // If the ledger's audit keys cannot be read, an audit key change is listed without the name of its new HSM
+        // token. The rest of the list is still useful.
         let hasKeyChange = pending.contains { $0.operation == .auditKeyChange }
         let successors = hasKeyChange ? try? await decisions.auditKey.successors() : nil
         return try .json(

@@ -87,8 +87,8 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // RecordFixture appends its records at noon. The gate's record is the newest one, since it has the time of the
-        // daemon's clock, 301 seconds after noon.
+        // The newest record is the one of the gate of `ahead`: it has the time of that daemon's clock, 301 seconds after
+        // noon. RecordFixture appends all other records at noon.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])

@@ -320,7 +320,7 @@ struct HostileRequestTests {
         try await ListenerFixture(request: .milliseconds(300)).use { fixture in
             let client = try await fixture.connect()
             try await client.send("POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n")
-            // The bytes follow the complete head, because earlier bytes would not belong to this request's body.
+            // The head is complete, so each of these bytes belongs to the request's body.
             let dripping = Task {
                 while !Task.isCancelled {
                     client.sendLossy("x")

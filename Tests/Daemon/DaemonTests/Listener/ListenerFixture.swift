@@ -12,7 +12,7 @@ import TestSupport
 
 /// Answers each request with a summary, `METHOD /path LENGTH`. Some paths behave differently.
 struct EchoHandler: PeerRequestHandler {
-    /// The number of requests that the handler has answered after their bodies.
+    /// The number of requests that the handler has answered. Requests that were refused before their body do not count.
     let answered = Shared(0)
     /// A latch at which requests to /held wait while the latch is closed.
     let latch = Latch(isOpen: false)
