@@ -98,14 +98,14 @@ struct AccessPolicyTests {
     }
 
     @Test("names the caller by its rule, otherwise by its uid")
-    func names() {
+    func callerNames() {
         let peer = PeerCredentials(uid: 1_001, gid: 1)
         #expect(policy(AccessRule(user: alice, roles: [.decrypt])).caller(for: peer)?.name == "1001")
         #expect(policy(AccessRule(name: "shop", user: alice, roles: [.decrypt])).caller(for: peer)?.name == "shop")
     }
 
     @Test("allows all merchants, the listed ones, or none")
-    func merchants() throws {
+    func merchantsOfRule() throws {
         let peer = PeerCredentials(uid: 1_001, gid: 1)
         let all = try #require(policy(AccessRule(user: alice, roles: [.decrypt])).caller(for: peer))
         #expect(all.allows(merchant: "merchant.any"))

@@ -28,13 +28,13 @@ struct LoginUIDTests {
     @Test(
         "is the file's value for a process that runs before and after the read; 4294967295 means unset",
         arguments: [("1000\n", .set(1000)), ("0", .set(0)), ("4294967295", .unset)] as [(String, LoginUID)])
-    func read(text: String, expected: LoginUID) {
+    func runningProcess(text: String, expected: LoginUID) {
         #expect(LoginUID(of: ScriptedProcess(text), isKept: true) == expected)
         #expect(LoginUID(of: ScriptedProcess(text, lives: [.startedAt(7), .startedAt(7)]), isKept: true) == expected)
     }
 
     @Test("is unknown if the process ended before or during the read, or if another process has its number by then")
-    func ended() {
+    func endedProcess() {
         for lives: [ProcessLife?] in [
             [nil, nil], [nil, .runs], [.runs, nil], [.startedAt(7), nil], [.startedAt(7), .startedAt(8)],
         ] {
@@ -44,7 +44,7 @@ struct LoginUIDTests {
 
     @Test(
         "is unknown if the file is missing or contains no number", arguments: [nil, "", "root", "-1", "4294967296"])
-    func unreadable(text: String?) {
+    func unreadableFile(text: String?) {
         #expect(LoginUID(of: ScriptedProcess(text), isKept: true) == .unreadable)
     }
 
@@ -125,7 +125,7 @@ struct LoginUIDTests {
     }
 
     @Test("is unknown for a zombie, although the file with its login uid still exists")
-    func zombie() async throws {
+    func zombieProcess() async throws {
         let script = "import os, signal\npid = os.fork()\npid or os._exit(0)\nprint(pid, flush=True)\nsignal.pause()"
         let parent = try RunningProgram(Program.installed("python3"), ["-B", "-c", script])
         let child = Shared<Int32?>(nil)

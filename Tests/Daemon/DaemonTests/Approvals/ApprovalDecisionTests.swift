@@ -97,7 +97,7 @@ struct ApprovalDecisionTests {
     }
 
     @Test("makes no audit key in the HSM token when the approval has expired")
-    func expired() async throws {
+    func expiredApproval() async throws {
         let approval = try await requestChange()
         let refusal = await refusal(.approve, approval, by: staff(1002), after: 3600)
         #expect(refusal?.code == .approvalInvalid)
@@ -116,7 +116,7 @@ struct ApprovalDecisionTests {
     }
 
     @Test("binds an approval to adopt a key to its certificate and the merchant that the certificate names")
-    func adoption() async throws {
+    func adoptionBoundToCertificate() async throws {
         let key = try ForgeKey(generating: .p256)
         func shown(_ merchant: String) throws -> KeyDescription {
             let forged = try ForgedMerchant(

@@ -32,7 +32,7 @@ struct ApprovalExpiryTests {
     }
 
     @Test("are marked as expired in the ledger and in its audit record, once")
-    func expires() async throws {
+    func markedOnce() async throws {
         let approval = try await ask()
         await expiry(after: 3599).run()
         #expect(try await fixture.entries.map(\.event) == ["approval_request"])
@@ -47,7 +47,7 @@ struct ApprovalExpiryTests {
     }
 
     @Test("are ended by the task at its start, and listed for thirty days from then")
-    func task() async throws {
+    func endedByTask() async throws {
         let approval = try await ask()
         let task = expiry(after: 3600).start()
         try await wait(for: "the end") { try await fixture.ledger.approval(approval.identifier)?.status == .expired }

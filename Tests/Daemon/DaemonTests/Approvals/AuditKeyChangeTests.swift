@@ -64,7 +64,7 @@ struct AuditKeyChangeTests {
     @Test(
         "seals earlier records with the former key, later ones with the new key; both verify the chain"
     )
-    func changed() async throws {
+    func sealsWithNewKey() async throws {
         let fixture = try await fixture()
         try await fixture.append(3)
         let old = try #require(try await keyIds(fixture).first)
@@ -105,7 +105,7 @@ struct AuditKeyChangeTests {
     }
 
     @Test("has another HSM token seal, also after the next start, and lets the former one keep its key and head")
-    func moved() async throws {
+    func movedToAnotherHSMToken() async throws {
         let second = SoftwareAuditToken(name: "second")
         let sealing = SealingHSMToken(among: [hsmToken, second], keys: [])
         let fixture = try await fixture(sealing: sealing)
@@ -207,7 +207,7 @@ struct AuditKeyChangeTests {
     @Test(
         "keeps the former key in service when the HSM token fails a step, and completes with the next change",
         arguments: [SoftwareAuditToken.Step.create, .sign])
-    func failing(step: SoftwareAuditToken.Step) async throws {
+    func failingHSMToken(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
         try await fixture.append()
         hsmToken.fail(at: step)
@@ -230,7 +230,7 @@ struct AuditKeyChangeTests {
     }
 
     @Test("lets staff only request the change, and binds an approval to the key in service at the request")
-    func approved() async throws {
+    func requestedByStaff() async throws {
         let fixture = try await fixture()
         let keyChange = keyChange(fixture, people: 2)
         var approvals: [Approval] = []

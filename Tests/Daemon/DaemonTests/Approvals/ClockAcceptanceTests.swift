@@ -69,7 +69,7 @@ struct ClockAcceptanceTests {
     }
 
     @Test("reports with its own code a clock that is earlier than the forgotten claims, and measures the difference")
-    func forgotten() async throws {
+    func clockBeforeForgottenClaims() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         #expect(try await acceptance.ledgerClock.compare().reasons.isEmpty)
         #expect(try await acceptance.ledgerClock.compare().secondsBehind == 0)
@@ -83,7 +83,7 @@ struct ClockAcceptanceTests {
     }
 
     @Test("reports a clock that is earlier than the newest record by more than the window")
-    func behind() async throws {
+    func clockBeforeNewestRecord() async throws {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
@@ -102,7 +102,7 @@ struct ClockAcceptanceTests {
     }
 
     @Test("accepts nothing when the clock is not late, and accepts the same state only once")
-    func nothing() async throws {
+    func acceptsNothing() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         let caller = Self.caller(1007)
         let none = await refusal { () throws(Refusal) in
@@ -122,7 +122,7 @@ struct ClockAcceptanceTests {
     }
 
     @Test("sets and records a fence at the acceptance plus the widest window; a dry run changes nothing")
-    func fence() async throws {
+    func recordsFence() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         let ahead = Self.noon + 300 * Self.day
         try forget(before: ahead)

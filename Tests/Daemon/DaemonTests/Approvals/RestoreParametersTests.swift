@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test("permits exactly the state that was found, and none that differs in one value")
-    func values() {
+    func permitsFoundStateOnly() {
         let found = restore(.changedUnderneath(Self.rolledBack), holds: [Self.hold(Self.rolledBack)])
         #expect(found.isPermitted(by: found.parameters))
         let one = AuditDigest.of([1])

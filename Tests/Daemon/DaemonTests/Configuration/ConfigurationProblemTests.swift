@@ -268,7 +268,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test("formats a problem as FILE:LINE: KEY: message")
-    func format() throws {
+    func problemFormat() throws {
         let fixture = try ConfigurationFixture()
         let error = #expect(throws: ConfigurationProblems.self) {
             _ = try fixture.load(ConfigurationFixture.minimum + "log:\n  format: xml\n")
@@ -341,7 +341,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test("refuses deep nesting, a large file, bytes that are not UTF-8, and a missing file")
-    func bounds() throws {
+    func inputLimits() throws {
         let fixture = try ConfigurationFixture()
         #expect(fixture.problems(String(repeating: "[", count: 30_000)).first?.contains("is not YAML") == true)
         #expect(

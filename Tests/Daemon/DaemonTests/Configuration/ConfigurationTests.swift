@@ -43,7 +43,7 @@ struct ConfigurationTests {
     }
 
     @Test("reads every option of the contract")
-    func everything() throws {
+    func allOptions() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
         let configuration = try fixture.load(
@@ -134,7 +134,7 @@ struct ConfigurationTests {
     @Test(
         "loads each sample configuration unchanged, with exactly the accounts that the unit file asks for",
         arguments: ["paytokend.yaml", "paytokend-minimal.yaml", "paytokend-postgresql.yaml"])
-    func sample(file: String) throws {
+    func sampleFiles(file: String) throws {
         let samples = ProjectFiles.url("hsm-config")
         let unit = try String(contentsOf: samples.appending(path: "paytokend.service"), encoding: .utf8)
         var text = try String(contentsOf: samples.appending(path: file), encoding: .utf8)
@@ -163,7 +163,7 @@ struct ConfigurationTests {
     }
 
     @Test("reads off, \"off\" and false alike", arguments: ["off", "\"off\"", "false", "'off'", "Off"])
-    func off(text: String) throws {
+    func valueOff(text: String) throws {
         let configuration = try ConfigurationFixture().load(
             ConfigurationFixture.minimum + "verification: { signing_time_window: \(text) }")
         #expect(configuration.signingTimeWindow == .off)
@@ -234,7 +234,7 @@ struct ConfigurationTests {
     }
 
     @Test("warns about each setting that weakens the service, with its line")
-    func warnings() throws {
+    func weakSettingsWarned() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
         let configuration = try fixture.load(
@@ -255,7 +255,7 @@ struct ConfigurationTests {
     }
 
     @Test("finds a systemd credential through its directory")
-    func credential() throws {
+    func systemdCredential() throws {
         let fixture = try ConfigurationFixture()
         let text = ConfigurationFixture.minimum.replacing("pin_file: pin", with: "pin_file: $CREDENTIALS_DIRECTORY/pin")
         let configuration = try fixture.load(text, environment: ["CREDENTIALS_DIRECTORY": fixture.directory.path])

@@ -28,7 +28,7 @@ struct ConfiguredPathTests {
         "listener: { socket: a.sock, admin_socket: b.sock }\nledger: { url: \"sqlite:l.sqlite\" }\n"
 
     @Test("accepts good paths, and creates nothing there")
-    func good() throws {
+    func acceptedPaths() throws {
         let fixture = try ConfigurationFixture()
         #expect(try examine(fixture, Self.good) == ([], []))
         let left = try FileManager.default.contentsOfDirectory(atPath: fixture.directory.path)
@@ -36,7 +36,7 @@ struct ConfiguredPathTests {
     }
 
     @Test("reports a ledger that a start would refuse, with its line and the message of the start")
-    func ledger() async throws {
+    func refusedLedgerPath() async throws {
         let fixture = try ConfigurationFixture()
         let open = fixture.directory.path("open")
         try FileManager.default.createDirectory(atPath: open, withIntermediateDirectories: false)
@@ -67,7 +67,7 @@ struct ConfiguredPathTests {
     }
 
     @Test("reports a socket path that a start would refuse, with its line and the message of the start")
-    func sockets() throws {
+    func refusedSocketPath() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("", to: "file.sock")
         try FileManager.default.createDirectory(

@@ -29,7 +29,7 @@ struct LedgerPlaceTests {
     }
 
     @Test("reads the URL, the password file, the node and the standby; keeps other files in the unit's state directory")
-    func everything() throws {
+    func allOptions() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("Secret of the ledger\n", to: "ledger-password")
         let lines = ["url: \(Self.url)", "node: backend-1", "password_file: ledger-password", "require_standby: true"]
@@ -100,7 +100,7 @@ struct LedgerPlaceTests {
     }
 
     @Test("requires rules, and a name for every rule with the role decrypt")
-    func names() throws {
+    func rulesNeedNames() throws {
         let fixture = try ConfigurationFixture()
         let lines = ["url: \(Self.url)", "node: backend-1"]
         let nameless = """
@@ -125,7 +125,7 @@ struct LedgerPlaceTests {
     @Test(
         "warns, at its line, about TLS that does not authenticate the server",
         arguments: ["postgresql://db1/x", "postgresql://db1/x?sslmode=require"])
-    func insecure(url: String) throws {
+    func insecureTLSWarned(url: String) throws {
         let warnings = try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings
         #expect(warnings.map(\.setting) == [.databaseTLS])
         #expect(warnings.first?.place.hasSuffix(":7: ledger.url") == true)
@@ -134,12 +134,12 @@ struct LedgerPlaceTests {
     @Test(
         "requires no TLS for a socket on this host",
         arguments: ["postgresql:///paytokend", "postgresql:///x?host=/run/postgresql"])
-    func local(url: String) throws {
+    func localSocketNeedsNoTLS(url: String) throws {
         #expect(try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings.isEmpty)
     }
 
     @Test("reads a service from the same files as libpq")
-    func service() throws {
+    func readsServiceFile() throws {
         let fixture = try ConfigurationFixture()
         let text = text(["url: postgresql:///x?service=ledger", "node: a"])
         try fixture.directory.write("# ours\n[ledger]\nhost=db1\n", to: ".pg_service.conf")
@@ -157,7 +157,7 @@ struct LedgerPlaceTests {
     @Test(
         "refuses to reload a rule without a name while the ledger in use is shared, even if the file names another ledger"
     )
-    func reload() throws {
+    func reloadWithoutName() throws {
         let fixture = try ConfigurationFixture()
         let shared = try fixture.load(text(["url: \(Self.url)", "node: a"]))
         let named = try fixture.load(text(["url: sqlite:x.sqlite"]))

@@ -137,7 +137,7 @@ struct RecordedConfigurationTests {
     }
 
     @Test("no setting of the file is without a value")
-    func complete() throws {
+    func noSettingWithoutValue() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("secret\n", to: "ledger-password")
         let values = try fixture.load(

@@ -30,7 +30,7 @@ import WorkerProtocol
     }
 
     @Test("reports no shortcoming of a key that the HSM token made and never exported")
-    func made() async throws {
+    func keyMadeInHSMToken() async throws {
         let values = try #require(await answer(Self.made).first?.values)
         #expect(values.shortcomings.isEmpty)
         #expect(values.strength == "P-256" && values.uses == ["derive"])
@@ -38,7 +38,7 @@ import WorkerProtocol
     }
 
     @Test("reports that an imported key was outside before, which is no shortcoming")
-    func imported() async throws {
+    func importedKey() async throws {
         var key = Self.made
         (key.local, key.alwaysSensitive, key.neverExtractable) = (false, false, false)
         (key.algorithm, key.bits, key.derive, key.decrypt, key.unwrap) = (.rsa, 2048, false, true, true)
@@ -67,7 +67,7 @@ import WorkerProtocol
     ]
 
     @Test("reports each unwanted attribute with its own sentence only", arguments: weaknesses)
-    func weakness(_ weakness: Weakness) async throws {
+    func unwantedAttributes(_ weakness: Weakness) async throws {
         var key = Self.made
         weakness.weaken(&key)
         let shortcomings = try #require(await answer(key).first?.values).shortcomings
@@ -76,7 +76,7 @@ import WorkerProtocol
     }
 
     @Test("reports an HSM token that shows no such key, and lists each copy with an element and a sentence")
-    func objects() async throws {
+    func copiesOfKey() async throws {
         let none = await answer()
         #expect(none.map { $0.values?.shortcomings } == [["The HSM token shows no private key with this CKA_ID now."]])
         let two = await answer(Self.made, Self.made)
@@ -85,7 +85,7 @@ import WorkerProtocol
     }
 
     @Test("asks only HSM tokens that show the key, in the configuration's order, and explains which ones are away")
-    func tokens() async throws {
+    func asksShowingHSMTokens() async throws {
         let failure = WorkerFailure(.hsmTokenUnavailable, "C_FindObjects: CKR_DEVICE_REMOVED.")
         let reading = KeyAttributeReading([
             Source(name: "a", answer: .failure(failure)), Source(name: "b", answer: .success([Self.made])),

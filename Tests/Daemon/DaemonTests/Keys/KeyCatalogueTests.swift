@@ -46,7 +46,7 @@ struct KeyCatalogueTests {
     }
 
     @Test("applies a change of one key, and leaves the others unchanged")
-    func one() async throws {
+    func changeOfOneKey() async throws {
         let (first, second) = (pair(1), pair(2))
         for hash in [first.hash, second.hash] { try await record(hash) }
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, second.key], asOf: .now)
@@ -80,7 +80,7 @@ struct KeyCatalogueTests {
     }
 
     @Test("keeps what HSM tokens show until the ledger can be read, and never replaces newer data with older")
-    func behind() async throws {
+    func ledgerUnreadable() async throws {
         let (first, second) = (pair(1), pair(2))
         await ledger.close()
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
@@ -93,7 +93,7 @@ struct KeyCatalogueTests {
     }
 
     @Test("ends many simultaneous changes with the ledger's latest state")
-    func simultaneous() async throws {
+    func simultaneousChanges() async throws {
         let (key, hash) = pair(1)
         try await record(hash)
         await catalogue.hsmTokenHasOpened("primary", showing: [key], asOf: .now)

@@ -47,14 +47,14 @@ import WorkerProtocol
     }
 
     @Test("removes a key from the HSM token if the ledger does not record it")
-    func withdrawn() async {
+    func unrecordedKeyRemoved() async {
         hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
         #expect(refusal(await generate())?.code == .ledgerUnavailable)
         #expect(hsmToken.keyCount == 0)
     }
 
     @Test("names the unused key in the refusal if it cannot be removed")
-    func left() async {
+    func unremovableKeyNamed() async {
         hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
         hsmToken.fail(at: .destroying)
         let refused = refusal(await generate())
@@ -64,7 +64,7 @@ import WorkerProtocol
     }
 
     @Test("answers with a key that is made and recorded even if the HSM token cannot be listed afterwards")
-    func unlisted() async throws {
+    func unlistedAfterGeneration() async throws {
         hsmToken.fail(at: .listing)
         guard case .success(.made(let entry, _)) = await generate() else {
             Issue.record("it was refused")
@@ -77,7 +77,7 @@ import WorkerProtocol
     }
 
     @Test("withholds a certificate request that cannot be recorded")
-    func unrecorded() async throws {
+    func unrecordedRequestWithheld() async throws {
         guard case .success(.made(let entry, _)) = await generate() else {
             Issue.record("it was refused")
             return

@@ -32,7 +32,7 @@ struct KeyTransitionTests {
     }
 
     @Test("keeps a key deactivated that was retired without a cut-off, then suspended and resumed")
-    func detour() throws {
+    func deactivatedAfterDetour() throws {
         let retired = try key(.active).changed(to: .deactivated, cutOff: nil, at: noon)
         // The key does not even open a payment token that arrived before noon and still waits for the HSM token.
         #expect(!opens(retired))
@@ -59,7 +59,7 @@ struct KeyTransitionTests {
     }
 
     @Test("resumes an active key as active, and a deactivated one with the rest of its cut-off")
-    func resumed() throws {
+    func resumedState() throws {
         let active = try key(.active).changed(to: .suspended, cutOff: nil, at: noon)
             .changed(to: .active, cutOff: nil, at: noon)
         #expect(active == key(.active))
@@ -70,7 +70,7 @@ struct KeyTransitionTests {
     }
 
     @Test("accepts a cut-off in the future, at most 90 days ahead")
-    func bounds() throws {
+    func cutOffLimits() throws {
         let most = noon.addingTimeInterval(90 * day)
         #expect(try key(.active).changed(to: .deactivated, cutOff: most, at: noon).cutOff == most)
         for end in [noon, noon.addingTimeInterval(-1), most.addingTimeInterval(1), .distantFuture] {
@@ -91,7 +91,7 @@ struct KeyTransitionTests {
             (.preActivation, .suspended, "active (with its certificate), compromised, destroyed"),
             (.compromised, .active, "destroyed"), (.destroyed, .active, "nothing else"),
         ])
-    func possible(from: KeyState, to: KeyState, words: String) {
+    func possibleTransitionsNamed(from: KeyState, to: KeyState, words: String) {
         let refused = refusal(key(from), to: to)
         #expect(refused?.code == .invalidState)
         #expect(refused?.message == "A key that is \(from.rawValue) cannot become \(to.rawValue).")
@@ -99,7 +99,7 @@ struct KeyTransitionTests {
     }
 
     @Test("refuses an unknown name with key_not_found, and an ambiguous prefix with the number of matches")
-    func names() {
+    func unknownKeyName() {
         for error in [KeyLookupError.notBase64, .notHexadecimal, .ambiguous(count: 2), .unknown] {
             #expect(error.refusal.code == .keyNotFound)
         }

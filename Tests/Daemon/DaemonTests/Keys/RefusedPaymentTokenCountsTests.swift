@@ -9,7 +9,7 @@ struct RefusedPaymentTokenCountsTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
     @Test("counts arrivals by key over the last hour, to the minute")
-    func counted() {
+    func countsByKeyAndMinute() {
         let arrivals = RefusedPaymentTokenCounts()
         let (one, other) = (
             PublicKeyHash.of(subjectPublicKeyInfo: [1]), PublicKeyHash.of(subjectPublicKeyInfo: [2])
@@ -22,7 +22,7 @@ struct RefusedPaymentTokenCountsTests {
     }
 
     @Test("forgets arrivals older than the last hour, and keeps that hour")
-    func bounded() {
+    func forgetsAfterAnHour() {
         let arrivals = RefusedPaymentTokenCounts()
         let key = PublicKeyHash.of(subjectPublicKeyInfo: [1])
         for minute in 0..<3000 { arrivals.count(key, at: noon.addingTimeInterval(60 * Double(minute))) }

@@ -19,7 +19,7 @@ struct BoundedInputTests {
     }
 
     @Test("passes a chunked body with any data in one piece, and the next request in another piece")
-    func chunked() throws {
+    func chunkedBody() throws {
         let lines = String(repeating: "\n", count: 0x1000)
         let body = "1000;a=\"0\"\r\n\(lines)\r\n3\nab\n\r\n00;x\r\n"
         let next = "GET /b HTTP/1.1\r\n"
@@ -31,7 +31,7 @@ struct BoundedInputTests {
     }
 
     @Test("passes a body's chunks in bounded groups, and ends the turn after each group")
-    func lots() throws {
+    func boundedGroups() throws {
         let input = BoundedInput()
         let channel = EmbeddedChannel(handler: input)
         input.headEnded(bodyLength: 0, isChunked: true)

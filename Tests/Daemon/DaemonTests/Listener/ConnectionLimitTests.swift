@@ -245,7 +245,7 @@ struct ConnectionCountTests {
     }
 
     @Test("admits root and the daemon's own user when others have taken every place")
-    func reserved() {
+    func reservedPlaces() {
         for uid: UInt32 in [1000, 1000, 1000, 1001, 1001, 1001] { #expect(arrive(uid) == .serve) }
         #expect(arrive(1002) == .refuse)
         #expect(arrive(0) == .serve)
@@ -254,7 +254,7 @@ struct ConnectionCountTests {
     }
 
     @Test("frees a place when its connection ends")
-    func departure() {
+    func placeFreed() {
         let channels = (0..<3).map { _ in EmbeddedChannel() }
         for channel in channels { #expect(limits.admit(channel, from: .user(1000)) == .serve) }
         #expect(arrive(1000) == .refuse)

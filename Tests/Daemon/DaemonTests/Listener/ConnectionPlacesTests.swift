@@ -41,7 +41,7 @@ struct ConnectionPlacesTests {
     }
 
     @Test("closes the oldest connection of the same source, or of the largest source when all places are taken")
-    func oldest() {
+    func closesOldest() {
         var arrivals = Arrivals(.init(total: 4, perSource: 3, unidentified: 4))
         for _ in 0..<4 { #expect(arrivals.arrive(.network("a")) == .serve) }
         #expect(arrivals.dismissed.current == [0])
@@ -55,7 +55,7 @@ struct ConnectionPlacesTests {
     }
 
     @Test("keeps a connection from its own address despite any number of other connections and addresses")
-    func flood() {
+    func floodFromOthers() {
         var arrivals = Arrivals(.init(total: 1_024, perSource: 64, unidentified: 256))
         for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
         let client = arrivals.channels.count
@@ -89,7 +89,7 @@ struct ConnectionPlacesTests {
     }
 
     @Test("counts a connection by its client once the client is known, and no longer by its source")
-    func recounted() {
+    func countedByClient() {
         let limits = ConnectionLimits(.init(total: 6, perSource: 3))
         let channels = (0..<3).map { _ in EmbeddedChannel() }
         for channel in channels { #expect(limits.admit(channel, from: .network("a")) == .serve) }
@@ -104,7 +104,7 @@ struct ConnectionPlacesTests {
     }
 
     @Test("leaves only the remaining places to unknown clients, and never closes a known client's connection")
-    func identified() {
+    func knownClientsKept() {
         var arrivals = Arrivals(.init(total: 4, perSource: 4, unidentified: 1))
         for number in 0..<3 {
             arrivals.arrive(.network("a"))
@@ -132,7 +132,7 @@ struct ConnectionPlacesTests {
     }
 
     @Test("shares one event-loop turn among the uids of a group rule, and gives a named account its own")
-    func turns() throws {
+    func sharedTurn() throws {
         var ends: [CInt] = [-1, -1]
         #expect(unsafe socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0)
         defer { for end in ends { close(end) } }

@@ -29,7 +29,7 @@ struct InheritedSocketsTests {
     }
 
     @Test("serves a socket named paytokend instead of the path, and keeps its file")
-    func serves() async throws {
+    func servesInheritedSocket() async throws {
         let directory = try FreshDirectory()
         let descriptor = Self.listening(in: directory)
         let inherited = try Self.inherit(descriptor, names: "paytokend")

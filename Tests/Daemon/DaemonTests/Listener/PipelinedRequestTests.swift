@@ -40,7 +40,7 @@ struct PipelinedRequestTests {
     }
 
     @Test("polls the sockets of an event loop whose work always adds more work")
-    func polls() async throws {
+    func pollsBusyLoop() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let turns = try await LoopTurns.start(on: group.next())
         let isRead = Atomic(false)
@@ -129,7 +129,7 @@ struct PipelinedRequestTests {
     }
 
     @Test("reports a closed connection to the work for its peer, but not a peer that only finished sending")
-    func departure() async throws {
+    func closedConnectionReported() async throws {
         for leaves in [true, false] {
             let origin = Shared(RequestOrigin?.none)
             let latch = Latch(isOpen: false)

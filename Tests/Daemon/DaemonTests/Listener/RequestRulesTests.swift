@@ -102,7 +102,7 @@ struct RequestRulesTests {
     }
 
     @Test("answers Expect: 100-continue with 100, but not when it refuses the request")
-    func continues() async throws {
+    func expectContinue() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
             let head = "HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"

@@ -12,7 +12,7 @@ struct RequestTargetTests {
             ("*", "*"), ("http://h", "/"),
             ("HTTP://h:80/p", "/p"), ("https://h/p", "/p"), ("https://[::1]:8443", "/"), ("/%E2%82%AC", "/€"),
         ])
-    func reads(text: String, path: String) {
+    func readsAllForms(text: String, path: String) {
         #expect(RequestTarget(text)?.path == path)
         #expect(RequestTarget(text)?.query == [:])
     }
@@ -35,7 +35,7 @@ struct RequestTargetTests {
             "//h\u{7f}", "/%", "/%4", "/%g1", "/%C3", "/a%00b", "/a%0d%0aX:y", "/a#b",
             "/" + String(repeating: "a", count: 4_096),
         ])
-    func refuses(text: String) {
+    func refusesInvalidTarget(text: String) {
         #expect(RequestTarget(text) == nil)
     }
 

@@ -44,7 +44,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test("beats while a listener answers, even in a stopping program")
-    func alive() async throws {
+    func beatsWhileAnswering() async throws {
         try await ListenerFixture().use { fixture in
             let path = try #require(fixture.listener.socketPaths.first)
             #expect(path == fixture.socket)
@@ -58,7 +58,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test("stops beating while the program accepts or answers no connection, and resumes afterwards")
-    func stuck() async throws {
+    func stopsBeating() async throws {
         let path = directory.path("p.sock")
         let listening = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
         defer { close(listening) }
@@ -123,7 +123,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test("probes task threads with a task, and an event loop on its own thread")
-    func executors() async throws {
+    func probesExecutors() async throws {
         let isTask = await withCheckedContinuation { found in
             WatchedExecutor.tasks.execute { found.resume(returning: unsafe withUnsafeCurrentTask { unsafe $0 != nil }) }
         }
@@ -141,7 +141,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test("reports once that the file of the service manager's socket is missing, and does not ask for a restart")
-    func lost() async throws {
+    func socketFileMissing() async throws {
         let watchdog = try #require(
             ServiceWatchdog.start(
                 notification("200000"), asking: WatchedSocket(path: directory.path("none.sock"), isInherited: true),
@@ -154,7 +154,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test("does not beat for a socket that does not exist")
-    func gone() async throws {
+    func socketAbsent() async throws {
         _ = try #require(Self.start(notification("200000"), asking: directory.path("none.sock")))
         try await wait(for: "two failures") { warned.current.count >= 2 }
         #expect(heard.next() == nil && warned.current.first?.hasSuffix(" level=critical") == true)
@@ -172,7 +172,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test("takes the interval from the service manager, which may name this process")
-    func time() {
+    func intervalFromServiceManager() {
         #expect(notification("60000000", others: ["WATCHDOG_PID": "17"]).watchdog == .seconds(60))
     }
 }

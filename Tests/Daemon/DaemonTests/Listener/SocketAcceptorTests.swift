@@ -19,7 +19,7 @@ struct SocketAcceptorTests {
     private static let answered = 1 + ConnectionLimits.overloadedMargin
 
     @Test("makes no channel for a peer that left before the accept or before its turn")
-    func departed() async throws {
+    func departedPeer() async throws {
         let connections = PlainConnections()
         var staying = 0
         try await connections.busy { socket in
@@ -40,7 +40,7 @@ struct SocketAcceptorTests {
     }
 
     @Test("closes connections beyond a uid's limit without making a channel")
-    func counted() async throws {
+    func connectionLimitPerUID() async throws {
         let connections = PlainConnections()
         try await connections.busy { socket in
             let clients = try (0..<Self.answered + 20).map { _ in try Self.connect(to: socket) }
@@ -57,7 +57,7 @@ struct SocketAcceptorTests {
     @Test(
         "accepts a connection with its peer's uid, gid and process",
         .enabled(if: geteuid() == 0, "only root can connect as another user"))
-    func credentials() async throws {
+    func peersCredentials() async throws {
         let directory = try FreshDirectory()
         unsafe _ = chmod(directory.path, 0o755)
         let (listening, file) = try SocketFile.listen(path: directory.path("s.sock"), mode: 0o666, group: nil)

@@ -28,7 +28,7 @@ struct SocketFileTests {
     }
 
     @Test("gives both sockets the configured modes, regardless of the umask")
-    func modes() async throws {
+    func configuredModes() async throws {
         try await ListenerFixture(change: { $0.mode = 0o666 }).use { fixture in
             #expect(Self.mode(fixture.socket) == 0o666)
             #expect(Self.mode(fixture.adminSocket) == 0o600)
@@ -38,7 +38,7 @@ struct SocketFileTests {
     @Test(
         "gives the payments socket its group",
         .enabled(if: geteuid() == 0, "only root can give a file to any group"))
-    func group() async throws {
+    func socketGroup() async throws {
         let group = try #require(Accounts.group("daemon"))
         try await ListenerFixture(change: { $0.group = group }).use { fixture in
             #expect(Self.status(fixture.socket)?.st_gid == group.id)
@@ -140,7 +140,7 @@ struct SocketFileTests {
     }
 
     @Test("removes both files at shutdown")
-    func unlinks() async throws {
+    func removesFiles() async throws {
         let fixture = try await ListenerFixture()
         try await fixture.use { _ in }
         #expect(!Self.exists(fixture.socket))

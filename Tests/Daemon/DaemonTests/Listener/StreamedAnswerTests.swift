@@ -26,7 +26,7 @@ struct StreamedAnswerTests {
     }
 
     @Test("sends a body of unknown length in chunks, and keeps the connection")
-    func chunked() async throws {
+    func unknownLength() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", "", "defghijklmnopqrstu"])]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get + "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -39,7 +39,7 @@ struct StreamedAnswerTests {
     }
 
     @Test("frames a body of known length by its length, and keeps the connection")
-    func counted() async throws {
+    func knownLength() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", "def"], length: 6)]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get)
@@ -82,7 +82,7 @@ struct StreamedAnswerTests {
     }
 
     @Test("breaks the connection without a last chunk if the body fails")
-    func failure() async throws {
+    func failingBody() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc"], fails: true)]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get)
@@ -183,7 +183,7 @@ struct StreamedAnswerTests {
     }
 
     @Test("keeps a stream without data open, and ends it when its peer leaves")
-    func silence() async throws {
+    func silentStream() async throws {
         let ended = Shared([String]())
         try await ListenerFixture(idle: .seconds(2), streams: ["/s": Self.endless(ended)]).use { fixture in
             let client = try await fixture.connect()

@@ -9,7 +9,7 @@ struct BoundedLinesTests {
     private func address(_ name: String) -> String { name }
 
     @Test("writes one line in ten seconds for an address, and the number of omitted lines in the next")
-    func one() {
+    func oneLinePerAddress() {
         let lines = BoundedLines<String>()
         #expect(lines.next(from: address("192.0.2.1"), now: start) == .own(leftOut: 0))
         for second in 0..<9 { #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(second)) == nil) }
@@ -20,7 +20,7 @@ struct BoundedLinesTests {
     }
 
     @Test("writes a bounded number of lines for any number of addresses")
-    func many() {
+    func anyNumberOfAddresses() {
         let lines = BoundedLines<String>()
         func count(_ now: ContinuousClock.Instant) -> Int {
             (0..<10_000).count { lines.next(from: address("\($0)"), now: now) != nil }

@@ -65,7 +65,7 @@ struct LoggingTests {
     private struct WrongLine: Error { let line: String }
 
     @Test("writes time, level, logger, message and metadata in a JSON line")
-    func json() throws {
+    func jsonLine() throws {
         let pipe = try PipeLog()
         var logger = pipe.log.logger("paytokend")
         logger[metadataKey: "node"] = "n1"
@@ -82,7 +82,7 @@ struct LoggingTests {
     }
 
     @Test("writes the same in a text line, with values quoted where needed")
-    func text() throws {
+    func textLine() throws {
         let pipe = try PipeLog(LogSettings(level: .info, format: .text))
         pipe.log.logger("paytokend").info("look here", metadata: ["a": "plain", "b": "two words", "c": "q\"uote"])
         let lines = pipe.lines()

@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test("reports each caller's earliest release, regardless of later ones")
-    func earliest() async throws {
+    func earliestRelease() async throws {
         try await release(to: 1_001, at: 60)
         try await release(to: 1_002, at: 120.5)
         try await release(to: 1_001, at: 180)
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test("reads an unreadable ledger again at a release ten seconds later, not at each one")
-    func faults() async throws {
+    func unreadableLedger() async throws {
         try await release(to: 1_001, at: 60)
         let clock = SteppedClock()
         let releases = releases(now: { clock.now })
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test("creates series for the first thousand callers only")
-    func bounded() async throws {
+    func firstThousandCallers() async throws {
         for uid in UInt32(1)...1_001 {
             ledger.note(
                 AuditRecord(
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test("starts the search at a released payment, and not at a refused one")
-    func payments() async throws {
+    func startsAtRelease() async throws {
         let fixture = try await PaymentRoutesFixture()
         let uid = String(fixture.peer.uid)
         let paymentToken = try fixture.mint()

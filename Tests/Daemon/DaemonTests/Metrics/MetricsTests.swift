@@ -6,7 +6,7 @@ import Testing
 @Suite("Metrics")
 struct MetricsTests {
     @Test("the exposition has exactly the contract's names")
-    func names() {
+    func contractNames() {
         let instruments = Instruments()
         let lines = instruments.exposition().split(separator: "\n")
         let types = lines.filter { $0.hasPrefix("# TYPE ") }.map { $0.dropFirst(7) }
@@ -77,7 +77,7 @@ struct MetricsTests {
     }
 
     @Test("escapes label values")
-    func escapes() {
+    func escapesLabels() {
         let gauge = Gauge("g", help: "a\\b\nc", labels: ["l"])
         gauge.set(["\"\\\n{}"], to: 1.5)
         var text = MetricsText()
@@ -106,7 +106,7 @@ struct MetricsTests {
     }
 
     @Test("replaces a gauge's series as a whole")
-    func replaces() {
+    func replacesSeries() {
         let gauge = Gauge("g", help: "G.", labels: ["k"])
         gauge.set(["old"], to: 1)
         gauge.replaceAll([(["new"], 2), (["new"], 3)])
@@ -115,7 +115,7 @@ struct MetricsTests {
     }
 
     @Test("bounds the number of series, and counts later ones as other")
-    func bounds() {
+    func boundsSeries() {
         let counter = Counter("c", help: "C.", labels: ["l"])
         for index in 0..<(maximumSeriesPerFamily + 500) { counter.increment(["\(index)"]) }
         #expect(counter.value(["other"]) == 500)
@@ -124,7 +124,7 @@ struct MetricsTests {
     }
 
     @Test("loses no count from concurrent tasks")
-    func concurrent() async {
+    func concurrentCounts() async {
         let counter = Counter("c", help: "C.")
         let gauge = Gauge("g", help: "G.")
         await withTaskGroup(of: Void.self) { group in

@@ -13,7 +13,7 @@ struct AuditKeyIdentifierTests {
     }
 
     @Test("takes 16 random bytes of an earlier version as possibly any node's")
-    func earlier() {
+    func earlierVersion() {
         let identifier = [UInt8](repeating: 0xa5, count: 16)
         for node in ["node-1", "node-2"] { #expect(AuditKeyIdentifier.mayBe(identifier, of: node)) }
     }

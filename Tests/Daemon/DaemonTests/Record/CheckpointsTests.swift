@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test("seals all records, and signs nothing for a second seal without new records")
-    func once() async throws {
+    func sealsOnce() async throws {
         let fixture = try await fixture()
         try await fixture.append(5)
         let first = try #require(try await fixture.checkpoints.seal())
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test("seals a thousand records without a request")
-    func thousand() async throws {
+    func thousandRecords() async throws {
         let fixture = try await fixture()
         let sealing = fixture.checkpoints.start()
         defer { sealing.cancel() }
@@ -72,7 +72,7 @@ import Testing
         arguments: [
             SoftwareAuditToken.Step.sign, .remember,
         ])
-    func unavailable(step: SoftwareAuditToken.Step) async throws {
+    func unsealedWhileUnavailable(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
         try await fixture.append()
         hsmToken.fail(at: step)
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test("pauses between tries while the HSM token fails, for any number of records")
-    func retries() async throws {
+    func pausesBetweenTries() async throws {
         let fixture = try await fixture()
         try await fixture.append(1000)
         let before = hsmToken.failures
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test("doubles the pause between tries up to ten seconds, and resets it at the first success")
-    func pauses() {
+    func doublesPauses() {
         var (retry, now) = (SealRetry(), ContinuousClock.now)
         #expect(retry.isDue(at: now))
         for seconds in [1, 2, 4, 8, 10, 10] {
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test("seals records that no caller waited for like all others")
-    func notes() async throws {
+    func recordsWithoutCaller() async throws {
         let fixture = try await fixture()
         #expect(fixture.unsealed.deadline == nil, "all is sealed")
         fixture.ledger.note(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test("bounds each wait for a seal while the HSM token hangs, and queues at most two seals")
-    func hanging() async throws {
+    func hangingHSMToken() async throws {
         let hanging = HangingAuditToken(hsmToken)
         let fixture = try await fixture()
         let checkpoints = Checkpoints(

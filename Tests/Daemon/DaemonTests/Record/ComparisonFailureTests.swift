@@ -28,7 +28,7 @@ import WorkerSupervision
     @Test(
         "explains, while the gate waits, the failed call of an HSM token that is unavailable",
         arguments: [SoftwareAuditToken.Step.list, .create, .sign, .remember])
-    func names(step: SoftwareAuditToken.Step) async throws {
+    func failedCallExplained(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
         hsmToken.fail(at: step, with: WorkerFailure(.hsmTokenUnavailable, "C_Sign: CKR_DEVICE_ERROR."))
         #expect(await fixture.gate.compare() == .hsmUnavailable)
@@ -36,7 +36,7 @@ import WorkerSupervision
     }
 
     @Test("doubles the pause between comparisons up to a minute, but waits only a second if the ledger cannot be read")
-    func pauses() {
+    func doublesPauses() {
         var retry = ComparisonRetry()
         let pauses = (0..<12).map { _ in retry.pause(after: .hsmUnavailable) }
         #expect(pauses[0] == .milliseconds(100) && pauses[1] == .milliseconds(200))
@@ -102,7 +102,7 @@ import WorkerSupervision
     }
 
     @Test("counts an HSM token that remembered a head as out of order if storing the next one hangs at a start")
-    func remembered() async throws {
+    func hangAfterRememberedHead() async throws {
         let first = try await fixture()
         await first.gate.compare()
         await first.ledger.close()
@@ -137,7 +137,7 @@ import WorkerSupervision
     }
 
     @Test("warns that an HSM token without data objects does not remember the end of the record")
-    func refuses() async throws {
+    func missingDataObjectsWarned() async throws {
         hsmToken.forget()
         let fixture = try await fixture()
         await fixture.gate.compare()

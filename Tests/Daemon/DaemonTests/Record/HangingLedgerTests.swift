@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test("delays the first refusal at most until its deadline and later refusals not at all, and records each once")
-    func refusals() async throws {
+    func refusalsDelayedOnce() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
         let faults = FaultLog(logger: RecordFixture.quiet)
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test("tries one summary of refusals, not all, when the daemon stops and the ledger does not accept it")
-    func summaries() async throws {
+    func oneSummaryTried() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
         let clock = WallClock { RecordFixture.noon }
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test("waits for a task that does not end no longer than its limit")
-    func limit() async throws {
+    func waitLimit() async throws {
         let (stream, end) = AsyncStream.makeStream(of: Int.self)
         let task = Task { await stream.first { _ in true } ?? 0 }
         #expect(await task.value(within: .milliseconds(10)) == nil)

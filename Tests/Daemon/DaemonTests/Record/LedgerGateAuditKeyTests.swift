@@ -12,7 +12,7 @@ extension LedgerGateTests {
     @Test(
         "completes at the next start a start that failed while it made the audit key",
         arguments: [SoftwareAuditToken.Step.create, .sign, .remember])
-    func completes(step: SoftwareAuditToken.Step) async throws {
+    func completesFailedStart(step: SoftwareAuditToken.Step) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         hsmToken.fail(at: step)
         await first.gate.compare()

@@ -46,7 +46,7 @@ import WorkerProtocol
     }
 
     @Test("releases nothing before the HSM token has been read")
-    func waits() async throws {
+    func waitsForHSMToken() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         #expect(code(fixture.gate.admit) == .ledgerUnavailable)
         hsmToken.fail(at: .list)
@@ -70,7 +70,7 @@ import WorkerProtocol
     }
 
     @Test("compares ledger and HSM token when the HSM token opens, and again while it serves")
-    func compares() async throws {
+    func comparesAtOpening() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let (openings, opened) = AsyncStream.makeStream(of: Void.self)
         hsmToken.fail(at: .list)
@@ -104,7 +104,7 @@ import WorkerProtocol
     }
 
     @Test("makes an audit key for a new ledger with a new HSM token, which remembers the record's end at once")
-    func both() async throws {
+    func newLedgerAndHSMToken() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
         #expect(hsmToken.keyCount == 1)
@@ -118,7 +118,7 @@ import WorkerProtocol
     }
 
     @Test("keeps serving the ledger that the HSM token remembers, with the same key")
-    func continues() async throws {
+    func continuesWithSameKey() async throws {
         try await served()
         let again = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         try await again.append()
@@ -169,7 +169,7 @@ import WorkerProtocol
     }
 
     @Test("holds, as another branch, a ledger that is sealed beyond the remembered head with other records")
-    func forked() async throws {
+    func forkedLedger() async throws {
         let grown = try await grown()
         let head = try await grown.ledger.head()
         let keyId = AuditDigest.of("an audit key".utf8)
@@ -188,7 +188,7 @@ import WorkerProtocol
         arguments: [
             "node-1", "renamed",
         ])
-    func lost(node: String) async throws {
+    func lostLedger(node: String) async throws {
         try await served()
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
             try FileManager.default.removeItem(atPath: directory.path(name))
@@ -204,7 +204,7 @@ import WorkerProtocol
     }
 
     @Test("serves a restored ledger after its acceptance, which is recorded and remembered in the HSM token")
-    func accepted() async throws {
+    func acceptedRestore() async throws {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)

@@ -50,7 +50,7 @@ struct MergedRecordsTests {
     }
 
     @Test("lists each record once in pages of any size, merged by time and in each chain's order", arguments: 1...5)
-    func merged(size: Int) async throws {
+    func mergedByTime(size: Int) async throws {
         let chains = [
             try await chain("a", [1, 4, 5, 9]), try await chain("b", [2, 3, 6]), try await chain("c", []),
         ]
@@ -73,7 +73,7 @@ struct MergedRecordsTests {
     @Test(
         "refuses a cursor that does not belong to the query",
         arguments: ["", "a", "a:", ":1", "a:1,", "a:1,a:2", "a:-1", "a:1:2", "17"])
-    func cursors(text: String) {
+    func foreignCursor(text: String) {
         #expect(MergedRecords.Cursor(text, of: .all) == nil)
         #expect((MergedRecords.Cursor(text, of: .own) == nil) == (text != "17"))
     }

@@ -97,7 +97,7 @@ struct RecordArchivingTests {
     }
 
     @Test("moves whole months of sufficient age into a file that forms one chain with the ledger")
-    func months() async throws {
+    func wholeMonths() async throws {
         // 397 days before 2 January 2027 is 1 December 2025, so October and November are archived.
         let archiving = try await archiving()
         await archiving.run()
@@ -182,7 +182,7 @@ struct RecordArchivingTests {
     @Test(
         "continues after a kill at any step, and loses no record",
         arguments: ["partial", "published", "recorded", "sealed"])
-    func killed(at step: String) async throws {
+    func killedAtAnyStep(at step: String) async throws {
         let file = try await expectedFile()
         let (archives, name) = (archives, "node-1.1-41.jsonl")
         try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
@@ -235,7 +235,7 @@ struct RecordArchivingTests {
     }
 
     @Test("leaves another file of the same name alone, and records nothing")
-    func differs() async throws {
+    func otherFileKept() async throws {
         try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
         try Data("other content".utf8).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
         let archiving = try await archiving()
@@ -248,7 +248,7 @@ struct RecordArchivingTests {
     }
 
     @Test("does not archive a record that was changed in the ledger")
-    func changed() async throws {
+    func changedRecord() async throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try await queue.write {
             try $0.execute(
@@ -307,7 +307,7 @@ struct RecordArchivingTests {
     }
 
     @Test("lets the daemon's own check of the record continue after an archive, also in the next process")
-    func checked() async throws {
+    func checkContinues() async throws {
         await fixture.check.run()
         try await archiving().run()
         await fixture.check.run()
@@ -319,7 +319,7 @@ struct RecordArchivingTests {
     }
 
     @Test("lets the HSM token find its remembered ledger after several archives and restarts")
-    func restarted() async throws {
+    func restartsAfterArchives() async throws {
         try await archiving().run()
         await fixture.ledger.close()
         let again = try await RecordFixture(

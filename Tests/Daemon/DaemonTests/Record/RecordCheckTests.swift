@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test("reports nothing before the first check, then the verdict and its age")
-    func ages() async throws {
+    func verdictAndAge() async throws {
         let clock = SteppedClock()
         let check = RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet, now: { clock.now })
         #expect(check.finding == nil && check.age == nil && check.warnings.isEmpty)
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test("names a record changed before it was sealed, until its original content is back")
-    func changed() async throws {
+    func changedRecord() async throws {
         try await fixture.append(5)
         #expect(await fault() == nil)
         try await fixture.append(5)
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test("reports a break before an audit checkpoint, in this process and the next")
-    func sealed() async throws {
+    func breakBeforeCheckpoint() async throws {
         try await fixture.append(5)
         try change(4)
         try await fixture.checkpoints.seal()
@@ -86,7 +86,7 @@ import Testing
     @Test(
         "reports records missing from the middle and from the end",
         arguments: [("= 4", "record"), ("> 3", "had reached")])
-    func removed(which: String, says: String) async throws {
+    func missingRecords(which: String, says: String) async throws {
         try await fixture.append(5)
         #expect(await fault() == nil)
         try await fixture.append(1)
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test("reads many records over several pages, with audit checkpoints among them")
-    func pages() async throws {
+    func severalPages() async throws {
         for _ in 0..<3 {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<10 { group.addTask { try await fixture.append(60) } }
@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test("keeps the last verdict while the ledger cannot be read")
-    func unreadable() async throws {
+    func unreadableLedger() async throws {
         let clock = SteppedClock()
         let check = RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet, now: { clock.now })
         await check.run()

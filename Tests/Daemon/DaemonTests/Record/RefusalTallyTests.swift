@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test("makes four records for two uids in two minutes")
-    func apart() {
+    func twoUIDsInTwoMinutes() {
         let tally = RefusalTally(clock: time.clock)
         for _ in 0..<2 {
             for uid: UInt32 in [1, 2] {
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test("makes a record for each rule that a uid matched within a minute, and one for requests without a rule")
-    func rules() {
+    func recordForEachRule() {
         let tally = RefusalTally(clock: time.clock)
         let peer = PeerCredentials(uid: 1, gid: 0)
         for name in ["checkout", nil, "reports", "checkout"] {
@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test("records the current minute when the daemon stops")
-    func stopping() {
+    func currentMinuteAtStop() {
         let tally = RefusalTally(clock: time.clock)
         tally.count(.requestTooLarge, of: PeerCredentials(uid: 1, gid: 0), as: nil)
         #expect(tally.take(all: true).count == 1)

@@ -21,7 +21,7 @@ struct SealingHSMTokenTests {
     }
 
     @Test("is the first one for a new ledger, and otherwise the one that has the last key in service")
-    func chosen() {
+    func chosenAtStart() {
         for (keys, expected) in [
             ([StoredAuditKey](), "first"), ([key(1, isInService: false, in: "second")], "second"),
             ([key(1, isInService: true, in: "second"), key(2, isInService: false, in: "first")], "second"),
@@ -44,7 +44,7 @@ struct SealingHSMTokenTests {
     }
 
     @Test("stays the same in another order, and while it is away, when the daemon waits and names it")
-    func stays() async throws {
+    func unchangedByOrder() async throws {
         let new = try await fixture([first, second])
         #expect(new.gate.position == .open && first.keyCount == 1)
         #expect(try await new.ledger.auditKeys().map(\.hsmToken) == ["first"])
@@ -61,7 +61,7 @@ struct SealingHSMTokenTests {
     }
 
     @Test("is noted under its name for a ledger of an earlier version, and under its new name after a change")
-    func noted() async throws {
+    func storedName() async throws {
         let new = try await fixture([first, second])
         let key = try #require(try await new.ledger.auditKeys().first)
         await new.ledger.close()
@@ -76,7 +76,7 @@ struct SealingHSMTokenTests {
     }
 
     @Test("is named if the configuration has it no more, and no other HSM token makes a key")
-    func gone() async throws {
+    func removedFromConfiguration() async throws {
         let new = try await fixture([first, second])
         await new.ledger.close()
         let other = try await fixture([second])

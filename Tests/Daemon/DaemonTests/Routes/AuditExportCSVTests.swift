@@ -25,7 +25,7 @@ extension AuditExportTests {
     // MARK: CSV
 
     @Test("states in the first line of CSV that it cannot be verified, and no verifier accepts it")
-    func csv() async throws {
+    func firstLineOfCSV() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let answer = try await fixture.audit.export(RecordRoutesFixture.request(["format": "csv"]))

@@ -26,7 +26,7 @@ struct AuditExportTests {
     }
 
     @Test("exports the whole chain, with the record of the export itself as the last one, and seals it")
-    func whole() async throws {
+    func wholeChain() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let answer = try await fixture.audit.export(RecordRoutesFixture.request())
@@ -43,7 +43,7 @@ struct AuditExportTests {
     }
 
     @Test("begins an export, and the record of it, with the first record that is not archived")
-    func archived() async throws {
+    func afterArchive() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let last = try #require(try await fixture.ledger.lines(10...10, limit: 1).first)
@@ -62,20 +62,20 @@ struct AuditExportTests {
     }
 
     @Test("exports an empty ledger as the sealed record of the export itself")
-    func empty() async throws {
+    func emptyLedger() async throws {
         let fixture = try await RecordRoutesFixture()
         #expect(fixture.verdict(try await export(fixture)).intact?.last == 1)
     }
 
     @Test("exports many pages without a gap")
-    func long() async throws {
+    func manyPages() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.fill(1234)
         #expect(fixture.verdict(try await export(fixture)).intact?.records == 1235)
     }
 
     @Test("lets a verifier find a changed record in the export")
-    func tampered() async throws {
+    func changedRecordFound() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let line = try #require(try await fixture.lines().dropFirst(16).first)
@@ -89,7 +89,7 @@ struct AuditExportTests {
     }
 
     @Test("begins at the signed audit checkpoint before the first record that since selects")
-    func since() async throws {
+    func beginsBeforeSince() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let export = try await export(fixture, ["since": Self.minute(24)])
@@ -99,7 +99,7 @@ struct AuditExportTests {
     }
 
     @Test("ends at the first audit checkpoint after the last record that until selects")
-    func until() async throws {
+    func endsAfterUntil() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let export = try await export(fixture, ["since": Self.minute(12), "until": Self.minute(15)])
@@ -145,7 +145,7 @@ struct AuditExportTests {
     }
 
     @Test("records that an export is for a verification, without a verdict, which only its reader can reach")
-    func verification() async throws {
+    func verificationRecorded() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         #expect(fixture.verdict(try await export(fixture, ["purpose": "verify"])).intact != nil)
@@ -196,7 +196,7 @@ struct AuditExportTests {
     ]
 
     @Test("exports the records that meet the conditions, byte for byte", arguments: conditions.indices)
-    func selection(index: Int) async throws {
+    func selectedRecords(index: Int) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let stored = try await fixture.lines()
@@ -268,7 +268,7 @@ struct AuditExportTests {
     }
 
     @Test("sends later records and audit checkpoints to a follower, who can verify all of them")
-    func follows() async throws {
+    func followedExport() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let answer = try await fixture.audit.export(RecordRoutesFixture.request(["follow": "true"]))

@@ -16,7 +16,7 @@ struct AuditHeadTests {
     }
 
     @Test("is a new audit checkpoint, like the last line of an export, and seals the record of this request")
-    func newest() async throws {
+    func newCheckpoint() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let answer = try await fixture.audit.head(RecordRoutesFixture.request())
@@ -34,13 +34,13 @@ struct AuditHeadTests {
     }
 
     @Test("seals the record of this request as the first record of an empty ledger")
-    func empty() async throws {
+    func emptyLedger() async throws {
         let fixture = try await RecordRoutesFixture()
         #expect(SignedCheckpoint(line: try await head(fixture).dropLast())?.checkpoint.sequence == 1)
     }
 
     @Test("gives no head if the reading cannot be recorded, or while the HSM token cannot sign")
-    func unavailable() async throws {
+    func withoutHead() async throws {
         let fixture = try await RecordRoutesFixture()
         fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
         await #expect(throws: Refusal.self) { _ = try await head(fixture) }
@@ -68,7 +68,7 @@ struct AuditHeadTests {
     }
 
     @Test("refuses another node's name in a ledger with one node")
-    func node() async throws {
+    func otherNodeRefused() async throws {
         let fixture = try await RecordRoutesFixture()
         for query in [["node": "all"], ["node": "node-1"]] {
             #expect(SignedCheckpoint.list(parsing: try await head(fixture, query))?.count == 1)
@@ -109,7 +109,7 @@ struct AuditHeadTests {
             ["from": "1", "since": "2026-01-31T12:00:00Z"], ["from": "1", "key": "00010203"],
             ["from": "1", "follow": "true"], ["from": "1", "node": "all"], ["from": "1", "format": "csv"],
         ])
-    func query(query: [String: String]) async throws {
+    func permittedQuery(query: [String: String]) async throws {
         let error = #expect(throws: Refusal.self) { _ = try AuditExportQuery(query) }
         #expect(error?.code == .malformedRequest)
         #expect(error?.details == "from")

@@ -26,7 +26,7 @@ struct AuditRecordsTests {
     }
 
     @Test("lists the newest records first, and with its cursors lists every record once")
-    func pages() async throws {
+    func listsEveryRecordOnce() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         var sequences: [Int] = []
@@ -57,7 +57,7 @@ struct AuditRecordsTests {
     }
 
     @Test("returns 100 records a page by default, and at most 1,000")
-    func limits() async throws {
+    func pageLimits() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...130)
         #expect(try await page(fixture, [:]).sequences.count == 100)
@@ -65,7 +65,7 @@ struct AuditRecordsTests {
     }
 
     @Test("returns the stored lines, byte for byte")
-    func verbatim() async throws {
+    func storedLinesVerbatim() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
         let lines = try await fixture.lines()
@@ -75,7 +75,7 @@ struct AuditRecordsTests {
     }
 
     @Test("returns an empty page of an empty record")
-    func empty() async throws {
+    func emptyRecord() async throws {
         let fixture = try await RecordRoutesFixture()
         let answer = try await fixture.audit.records(RecordRoutesFixture.request())
         #expect(try await answer.text == "{\"items\":[],\"next\":null}")
@@ -102,7 +102,7 @@ struct AuditRecordsTests {
     ]
 
     @Test("applies each filter", arguments: filterCases)
-    func filters(query: [String: String], sequences: [Int]) async throws {
+    func eachFilter(query: [String: String], sequences: [Int]) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         // Reading adds a record too. Its time is a day later, so `until` excludes it.
@@ -176,7 +176,7 @@ struct AuditRecordsTests {
     }
 
     @Test("names a record that another program made unreadable, and keeps it out of the answer")
-    func unreadable() async throws {
+    func unreadableRecord() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...5)
         try fixture.overwrite(3, with: "\"},{\"forged\":true")

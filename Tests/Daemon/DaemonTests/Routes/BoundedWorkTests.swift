@@ -8,7 +8,7 @@ import Testing
 struct BoundedWorkTests {
     @Test(
         "neither calls an HSM nor claims anything for a peer that has left", arguments: ["/v1/decrypt", "/v1/verify"])
-    func departure(path: String) async throws {
+    func departedPeer(path: String) async throws {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
         let body = path == "/v1/verify" ? paymentToken.verifyBody() : paymentToken.decryptBody()

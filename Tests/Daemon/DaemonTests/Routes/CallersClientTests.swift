@@ -10,7 +10,7 @@ import TokenForge
 /// The header `Paytokend-Client`, in which a caller names its own client. The daemon uses it only for fair sharing.
 @Suite struct CallersClientTests {
     @Test("gives the client its turns at the HSM, and keeps its name out of record and log")
-    func name() async throws {
+    func clientsName() async throws {
         let fixture = try await PaymentRoutesFixture()
         let answer = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody(), client: ["some-client"])
         #expect(answer.status == 200)
@@ -22,14 +22,14 @@ import TokenForge
     @Test(
         "ignores an invalid name, or more than one",
         arguments: [[], [""], ["a b"], ["a\u{1}"], ["\u{FC}"], [String(repeating: "n", count: 65)], ["a", "b"]])
-    func ignored(values: [String]) async throws {
+    func invalidNameIgnored(values: [String]) async throws {
         let fixture = try await PaymentRoutesFixture()
         #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody(), client: values).status == 200)
         #expect(fixture.hsm.clients.current == [nil])
     }
 
     @Test("affects only turns: another client of the same caller can repeat the release")
-    func repeats() async throws {
+    func repeatByAnotherClient() async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")
         for client in ["a", "b"] {
@@ -39,7 +39,7 @@ import TokenForge
     }
 
     @Test("gives the client its turns on the event loop that verifies signatures")
-    func verification() async throws {
+    func turnsForVerification() async throws {
         let fixture = try await PaymentRoutesFixture()
         let caller = try #require(fixture.policies.current.access.caller(for: fixture.peer))
         let loop = MultiThreadedEventLoopGroup.singleton.next()

@@ -41,20 +41,20 @@ import TokenForge
             " \(header)",
             "00_\(trace)_\(parent)_01", "cc-\(trace)-\(parent)-01.what", "cc-" + String(repeating: "1", count: 600),
         ])
-    func malformed(text: String) {
+    func malformedHeader(text: String) {
         #expect(CallersTrace(traceparent: [text]) == nil)
         let own = TraceContext(traceparent: [text])
         #expect(own.traceIdentifier != Self.trace && own.parentIdentifier == nil)
     }
 
     @Test("ignores an absent header, and two of them")
-    func number() {
+    func oneHeaderOnly() {
         #expect(CallersTrace(traceparent: []) == nil)
         #expect(CallersTrace(traceparent: [Self.header, Self.header]) == nil)
     }
 
     @Test("adds trace and span to a release's record and log line")
-    func release() async throws {
+    func traceOfRelease() async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")
         #expect(try await fixture.post("/v1/decrypt", body, traceparent: [Self.header]).status == 200)
@@ -62,7 +62,7 @@ import TokenForge
     }
 
     @Test("adds trace and span to a refusal's record and log line")
-    func refusal() async throws {
+    func traceOfRefusal() async throws {
         let fixture = try await PaymentRoutesFixture()
         let answer = try await fixture.post("/v1/verify", Array("{}".utf8), traceparent: [Self.header])
         #expect(answer.status == 400)

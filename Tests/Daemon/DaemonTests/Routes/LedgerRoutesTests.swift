@@ -17,7 +17,7 @@ struct LedgerRoutesTests {
     }
 
     @Test("streams a backup that opens as the same ledger, and whose record verifies")
-    func backup() async throws {
+    func streamsBackup() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let sealed = try #require(try await fixture.seals.seal())
@@ -39,7 +39,7 @@ struct LedgerRoutesTests {
     }
 
     @Test("states the size and digest of the backup's bytes in the answer and in the record")
-    func digest() async throws {
+    func backupDigest() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         let answer = try await fixture.administration.backup(RecordRoutesFixture.request(body: "{}"))

@@ -183,7 +183,7 @@ struct PaymentRoutesTests {
     @Test(
         "treats an attempt that names the last one as a repeat, and refuses any other as a replay without payment data"
     )
-    func attempts() async throws {
+    func repeatedAttempts() async throws {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
         func post(

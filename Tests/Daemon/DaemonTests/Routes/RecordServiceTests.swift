@@ -31,7 +31,7 @@ struct RecordServiceTests {
     }
 
     @Test("admits only the role that a path requires", arguments: Role.allCases)
-    func roles(role: Role) async throws {
+    func rolesOfPaths(role: Role) async throws {
         try await RecordServiceFixture(roles: [role]).use { service in
             for (method, path, needed) in Self.paths {
                 #expect(admits(service, method, path) == (role == needed), "\(role) \(path)")
@@ -64,7 +64,7 @@ struct RecordServiceTests {
     }
 
     @Test("sends an export in chunks that a client verifies as they arrive")
-    func export() async throws {
+    func exportInChunks() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(1500)
             let answer = try await service.client.stream(.get("/v1/audit/export"))
@@ -77,7 +77,7 @@ struct RecordServiceTests {
     }
 
     @Test("percent-decodes a query: the offset of a time keeps its plus sign")
-    func query() async throws {
+    func percentDecodedQuery() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.append(1...3)
             let answer = try await service.get(
@@ -191,7 +191,7 @@ struct RecordServiceTests {
     }
 
     @Test("sends a backup with the announced length and digest")
-    func backup() async throws {
+    func backupWithDigest() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.append(1...30)
             let answer = try await service.client.stream(.post("/v1/ledger/backup", body: Array("{}".utf8)))

@@ -27,7 +27,7 @@ import WorkerProtocol
     }
 
     @Test("rounds the last fraction of a second up to one second, and then no longer refuses the input")
-    func end() {
+    func endOfRefusal() {
         let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
         inputs.insert(frame, now: now)
@@ -37,7 +37,7 @@ import WorkerProtocol
     }
 
     @Test("keeps the error table's Retry-After for other failures")
-    func others() {
+    func otherFailures() {
         let answer = HTTPAnswer(refusal: WorkerFailure(.hsmTokenUnavailable, "gone").refusal)
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == ["2"])
     }

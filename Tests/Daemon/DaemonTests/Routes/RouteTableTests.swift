@@ -110,7 +110,7 @@ struct RouteTableTests {
     }
 
     @Test("the table and the OpenAPI file name the same paths and the same parameters")
-    func described() throws {
+    func describedInOpenAPI() throws {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
         let document = try JSONValue(parsing: Array(Data(contentsOf: file)))
         let paths = try #require(document.objectValue?["paths"]?.objectValue)

@@ -15,7 +15,7 @@ struct FirstOpeningTests {
     }
 
     @Test("delays a request only until its key can be used, even if other HSM tokens are still being opened")
-    func served() async throws {
+    func servedOnceListed() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
         let first = request()
         let other = Begun { [opening] in await opening.pass { false } }
@@ -32,7 +32,7 @@ struct FirstOpeningTests {
     }
 
     @Test("waits for no HSM token that is away, and never after the first opening")
-    func over() async throws {
+    func afterFirstOpening() async throws {
         isOver.change { $0 = true }
         await opening.start(longest: .seconds(600)) { [isOver] in isOver.current }.value
         try await request().value()
@@ -40,7 +40,7 @@ struct FirstOpeningTests {
     }
 
     @Test("waits for a hanging HSM token no longer than the limit, and lets all requests go when the daemon stops")
-    func bounded() async throws {
+    func waitLimit() async throws {
         let first = request()
         try await wait(for: "one that waits") { opening.waitingCount == 1 }
         await opening.start(longest: .milliseconds(20)) { false }.value

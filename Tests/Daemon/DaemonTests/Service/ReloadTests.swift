@@ -50,7 +50,7 @@ struct ReloadTests {
     }
 
     @Test("reports that another log.format needs a restart, and keeps logging in the initial format")
-    func format() async throws {
+    func logFormatKept() async throws {
         let logged = try await reload(log: "{ level: debug, format: text }")
         #expect(log.level == .debug)
         let warning = try #require(logged.first { $0["sections"] != nil })
@@ -65,7 +65,7 @@ struct ReloadTests {
     }
 
     @Test("applies another level at once, without a restart")
-    func level() async throws {
+    func logLevelApplied() async throws {
         #expect(try await reload(log: "{ level: warning, format: json }").isEmpty)
         #expect(log.level == .warning)
     }
@@ -90,7 +90,7 @@ struct ReloadTests {
     @Test(
         "records the values after a start, none after an unchanged reload, and the values in force after a changed one"
     )
-    func values() async throws {
+    func recordedValues() async throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")
         try await assembly.lifeRecords.started(with: fixture.load(text))
         var entries = try await recorded()
@@ -163,7 +163,7 @@ struct ReloadTests {
     }
 
     @Test("records no values for a refused reload")
-    func refused() async throws {
+    func refusedReload() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
         // The daemon does not wait until a refused reload is recorded. The test therefore waits for the records of a
         // start, which come after the record of the reload.

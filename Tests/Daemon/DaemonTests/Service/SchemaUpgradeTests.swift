@@ -10,7 +10,7 @@ struct SchemaUpgradeTests {
     private static let older = LedgerOpeningError.olderSchema(server: "db1/paytokend", found: 4, known: 5)
 
     @Test("waits for the upgrade, and then opens")
-    func awaited() async throws {
+    func waitsForUpgrade() async throws {
         var tries = 0
         let opened = try await SchemaUpgrade.awaited { () async throws(LedgerOpeningError) in
             tries += 1
@@ -21,7 +21,7 @@ struct SchemaUpgradeTests {
     }
 
     @Test("waits a bounded time, and then exits with a status that leads to another start")
-    func bounded() async {
+    func waitLimit() async {
         await #expect(throws: Self.older) {
             try await SchemaUpgrade.awaited(atMost: .zero) { () async throws(LedgerOpeningError) in throw Self.older }
         }

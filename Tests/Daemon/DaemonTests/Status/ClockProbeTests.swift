@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test("reports a failed probe as the ledger's fault, and does not end the clock's fault")
-    func failed() async {
+    func failedProbe() async {
         #expect(await reasons(.success([Self.behind])) == [Self.behind])
         #expect(faults.isOngoing("clock"))
         let failed = await reasons(.failure(.unavailable(reason: "disk I/O error")))

@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test("logs a fault at once, then every ten seconds with a count, and once at its end")
-    func lasting() {
+    func lastingFault() {
         for _ in 0..<100 { faults.began("ledger", "full") }
         #expect(lines.taken() == ["unavailable 1"])
         clock.pass(.seconds(10))
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test("treats an intermittent fault as one until it has been absent for a second")
-    func flapping() {
+    func intermittentFault() {
         for _ in 0..<20 {
             faults.began("ledger", "full")
             #expect(faults.isOngoing("ledger"))
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test("ends an outage with the first success, without another request")
-    func outage() {
+    func outageEnds() {
         faults.began("ledger", "server away")
         clock.pass(.milliseconds(600))
         faults.began("ledger", "server away")
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test("logs no recovery without a fault")
-    func quiet() {
+    func noRecoveryWithoutFault() {
         faults.ended("ledger")
         clock.pass(.seconds(2))
         faults.ended("ledger")

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test("answers all requests while a probe hangs, starts no other one, and ends the fault when the probe ends")
-    func hangs() async throws {
+    func hangingProbe() async throws {
         let faults = FaultLog(logger: RecordFixture.quiet)
         let probe = probe(.milliseconds(20), faults)
         latch.close()

@@ -113,7 +113,7 @@ import WorkerProtocol
     }
 
     @Test("warns about an HSM token that opens nothing while another holds every key, otherwise is not ready")
-    func nothing() throws {
+    func opensNothing() throws {
         let (useless, whole) = (ready("north", ec: nil, rsa: nil), ready("south"))
         let found = findings([useless, whole], try keys(in: [useless, whole]))
         #expect(found.reasons.isEmpty && found.warnings.count == 1)
@@ -127,7 +127,7 @@ import WorkerProtocol
     }
 
     @Test("filters the keys once for each change of the index, of an HSM token or by a cut-off")
-    func kept() throws {
+    func keysFilteredOnce() throws {
         let (whole, partial) = (ready("south"), ready("north", ec: nil))
         var keys = try keys(in: [partial], ec: .deactivated, cutOff: Self.now.addingTimeInterval(60))
         let findings = Readiness.CachedFindings()

@@ -22,7 +22,7 @@ struct ServiceStatusTests {
     }
 
     @Test("names each missing part, and sends the text again only after a change")
-    func changes() async {
+    func sendsChangesOnly() async {
         findings.change {
             $0.reasons = [
                 .init(component: "token primary", code: "hsm_unavailable", message: "The worker is starting."),
@@ -44,7 +44,7 @@ struct ServiceStatusTests {
     }
 
     @Test("checks the program even if no service manager listens")
-    func unheard() async throws {
+    func noServiceManager() async throws {
         let checks = Shared(0)
         let service = ServiceNotification(environment: [:], logger: ListenerFixture.quiet)
         let status = ServiceStatus(service: service) {
@@ -57,7 +57,7 @@ struct ServiceStatusTests {
     }
 
     @Test("shows a refused reload until one succeeds")
-    func reload() async throws {
+    func refusedReloadShown() async throws {
         func next() async throws -> String? {
             var line: String?
             try await wait(for: "a status") {

@@ -11,7 +11,7 @@ import Testing
 /// `/readyz` for peers that no access rule matches.
 @Suite struct UnmatchedPeerTests {
     @Test("commits nothing and gives no reasons to a peer without a rule, but commits and gives reasons for a caller")
-    func commits() async throws {
+    func peerWithoutRule() async throws {
         let directory = try FreshDirectory()
         let commits = Shared(0)
         let ledger = try await SQLiteLedger.open(
