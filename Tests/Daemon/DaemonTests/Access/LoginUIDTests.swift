@@ -49,7 +49,7 @@ struct LoginUIDTests {
     }
 
     @Test("is unset if the kernel keeps no login uids, even for a process that has ended")
-    func notKept() {
+    func noLoginUIDs() {
         #expect(LoginUID(of: ScriptedProcess(nil, lives: []), isKept: false) == .unset)
     }
 

@@ -108,7 +108,7 @@ struct ApprovalDecisionTests {
     }
 
     @Test("makes the audit key when the approval is in time")
-    func inTime() async throws {
+    func approvedInTime() async throws {
         let approval = try await requestChange()
         #expect(await refusal(.approve, approval, by: staff(1002), after: 3599) == nil)
         #expect(hsmToken.keyCount == 2)
@@ -175,7 +175,7 @@ struct ApprovalDecisionTests {
     }
 
     @Test("rejects a request by an unknown person whom the two-person rule binds, but not one by root")
-    func unknownAsks() async throws {
+    func unknownPersonRequests() async throws {
         let refusal = await #expect(throws: Refusal.self) { _ = try await ask(by: staff(1001, login: .unreadable)) }
         #expect(refusal?.code == .forbidden)
         #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)

@@ -16,7 +16,7 @@ struct RestoreAcceptanceTests {
     init() throws { directory = try FreshDirectory() }
 
     /// Returns a new ledger with an HSM token that remembers five records of another ledger.
-    private func lost(widestWindow: Duration? = .seconds(300)) async throws -> RecordFixture {
+    private func lostLedger(widestWindow: Duration? = .seconds(300)) async throws -> RecordFixture {
         let former = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await former.gate.compare()
         try await former.append(5)
@@ -39,7 +39,7 @@ struct RestoreAcceptanceTests {
 
     @Test("returns the positions of ledger and HSM token in a dry run, and changes nothing")
     func dryRun() async throws {
-        let fixture = try await lost()
+        let fixture = try await lostLedger()
         let before = try await fixture.ledger.head().sequence
         let outcome = try await dryRunOutcome(fixture)
         guard case .wouldAccept(let ledgerSequence, let remembered?) = outcome else {
@@ -55,7 +55,7 @@ struct RestoreAcceptanceTests {
 
     @Test("refuses a dry run where it would refuse the acceptance: with a window off, or with nothing to accept")
     func refusedDryRun() async throws {
-        let unbounded = try await lost(widestWindow: nil)
+        let unbounded = try await lostLedger(widestWindow: nil)
         let windowOff = await #expect(throws: Refusal.self) { try await dryRunOutcome(unbounded) }
         #expect(windowOff?.code == .invalidState && windowOff?.message.contains("window") == true)
         await unbounded.ledger.close()

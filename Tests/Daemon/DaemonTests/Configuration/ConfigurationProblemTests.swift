@@ -309,7 +309,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test("names each problem of any of several HSM tokens")
-    func furtherToken() throws {
+    func problemsOfEachHSMToken() throws {
         let problem = try ConfigurationFixture().problem(
             "  - { name: second, module: gone.so, uri: \"pkcs11:token=b\", pin_file: pin }")
         #expect(problem.hasPrefix("6 tokens[1].module: the library"))

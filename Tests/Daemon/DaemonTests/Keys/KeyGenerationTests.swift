@@ -48,14 +48,14 @@ import WorkerProtocol
 
     @Test("removes a key from the HSM token if the ledger does not record it")
     func unrecordedKeyRemoved() async {
-        hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        hsmToken.runBeforeKeyUse { [ledger = fixture.ledger] in await ledger.close() }
         #expect(refusal(await generate())?.code == .ledgerUnavailable)
         #expect(hsmToken.keyCount == 0)
     }
 
     @Test("names the unused key in the refusal if it cannot be removed")
     func unremovableKeyNamed() async {
-        hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        hsmToken.runBeforeKeyUse { [ledger = fixture.ledger] in await ledger.close() }
         hsmToken.fail(at: .destroying)
         let refused = refusal(await generate())
         #expect(refused?.code == .ledgerUnavailable && hsmToken.keyCount == 1)
@@ -82,7 +82,7 @@ import WorkerProtocol
             Issue.record("it was refused")
             return
         }
-        hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        hsmToken.runBeforeKeyUse { [ledger = fixture.ledger] in await ledger.close() }
         let refused: Refusal?
         do throws(Refusal) {
             _ = try await administration.certificateRequest(

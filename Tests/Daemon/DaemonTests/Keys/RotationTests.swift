@@ -101,7 +101,7 @@ struct RotationTests {
     }
 
     @Test("counts a new key that was used since the start as activated, even if it was unused in the last hour")
-    func silentHour() throws {
+    func usedBeforeLastHour() throws {
         let rotation = try rotation(key(1, .active, hoursAgo: 5, wasUsed: true), key(2, .active, hoursAgo: 99))
         #expect(rotation.phase == .finish)
     }

@@ -17,7 +17,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     private struct State {
         var keys: [(label: String, key: P256.Signing.PrivateKey)] = []
         var faults: Set<Fault> = []
-        var meanwhile: (@Sendable () async -> Void)?
+        var beforeKeyUse: (@Sendable () async -> Void)?
     }
 
     let name: String
@@ -32,7 +32,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
 
     /// Makes each later generation of a key and each later signature run `body` first.
-    func meanwhile(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.meanwhile = body } }
+    func runBeforeKeyUse(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.beforeKeyUse = body } }
 
     var keyCount: Int { state.withLock { $0.keys.count } }
 
@@ -52,14 +52,14 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     func generateKey(
         _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription {
-        await state.withLock { $0.meanwhile }?()
+        await state.withLock { $0.beforeKeyUse }?()
         let key = P256.Signing.PrivateKey()
         state.withLock { $0.keys.append((merchantIdentifier, key)) }
         return Self.description(merchantIdentifier, key)
     }
 
     func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
-        await state.withLock { $0.meanwhile }?()
+        await state.withLock { $0.beforeKeyUse }?()
         let key = state.withLock { state in
             state.keys.first { Self.description($0.label, $0.key).identifier == publicKeyHash }?.key
         }

@@ -61,7 +61,7 @@ struct SocketFileTests {
     @Test(
         "refuses to start a second daemon on a live socket, and keeps the first one serving",
         arguments: ["p.sock", "a.sock"])
-    func leavesLive(name: String) async throws {
+    func leavesLiveSocket(name: String) async throws {
         try await ListenerFixture().use { fixture in
             let other = try FreshDirectory()
             await #expect(throws: ListenerError.alreadyServed(path: fixture.directory.path(name))) {

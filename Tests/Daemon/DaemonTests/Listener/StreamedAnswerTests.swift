@@ -53,7 +53,7 @@ struct StreamedAnswerTests {
     }
 
     @Test("ends the body with the connection in HTTP/1.0, without chunks")
-    func oldClients() async throws {
+    func endsWithConnection() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", "def"])]).use { fixture in
             let client = try await fixture.connect()
             try await client.send("GET /s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")

@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test("reports an audit checkpoint's age if there are later records, and 0 if it seals all records")
-    func checkpoints() throws {
+    func ageOfCheckpoint() throws {
         #expect(try age(sealed: 10, minutesAgo: 5, recorded: 10) == 0)
         #expect(try age(sealed: 10, minutesAgo: 5, recorded: 11) == 300)
         #expect(try age(sealed: 10, minutesAgo: 24 * 60, recorded: 11) == 86_400)

@@ -5,7 +5,7 @@ import Testing
 @Suite("The identifiers of audit keys")
 struct AuditKeyIdentifierTests {
     @Test("has 16 bytes, differs each time, and distinguishes its node from every other")
-    func carriesNode() {
+    func identifiesNode() {
         let one = AuditKeyIdentifier.random(of: "node-1")
         #expect(one.count == 16 && one != AuditKeyIdentifier.random(of: "node-1"))
         #expect(AuditKeyIdentifier.mayBe(one, of: "node-1"))

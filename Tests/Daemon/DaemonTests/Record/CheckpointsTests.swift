@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test("signs nothing before ledger and HSM token have been compared")
-    func notBefore() async throws {
+    func notBeforeComparison() async throws {
         let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         try await fixture.append()
         await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }

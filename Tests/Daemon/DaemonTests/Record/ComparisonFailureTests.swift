@@ -49,7 +49,7 @@ import WorkerSupervision
     @Test(
         "leaves no more objects in the HSM token after several failed comparisons than after the first",
         arguments: ["keys-not-local", "fault C_Sign always return=0x5", "fault C_GetAttributeValue every=9 return=0x5"])
-    func leavesNothing(fault: String) async throws {
+    func leavesNoFurtherObjects(fault: String) async throws {
         let scripted = try ScriptedToken(try await TokenDirectory())
         let opened = HSMToken(
             HSMTokenSettings(

@@ -144,7 +144,7 @@ import WorkerProtocol
     }
 
     /// Makes an older copy of a ledger, with 20 additional records that the HSM token does not know.
-    private func grown() async throws -> RecordFixture {
+    private func rolledBackFixture() async throws -> RecordFixture {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
@@ -159,7 +159,7 @@ import WorkerProtocol
 
     @Test("still recognises an older copy after refused starts have appended records to it")
     func refusedStarts() async throws {
-        let grown = try await grown()
+        let grown = try await rolledBackFixture()
         await grown.gate.compare()
         guard case .rolledBack(let last, let remembered) = grown.gate.position.disagreement else {
             Issue.record("\(grown.gate.position)")
@@ -170,7 +170,7 @@ import WorkerProtocol
 
     @Test("holds, as another branch, a ledger that is sealed beyond the remembered head with other records")
     func forkedLedger() async throws {
-        let grown = try await grown()
+        let grown = try await rolledBackFixture()
         let head = try await grown.ledger.head()
         let keyId = AuditDigest.of("an audit key".utf8)
         let checkpoint = try #require(head.checkpoint(at: AuditTime(RecordFixture.noon), keyId: keyId))
@@ -255,7 +255,7 @@ import WorkerProtocol
     }
 
     @Test("takes over the HSM token's audit key when the successor of a lost ledger is accepted")
-    func acceptedLost() async throws {
+    func acceptedSuccessorOfLostLedger() async throws {
         try await served()
         try FileManager.default.removeItem(atPath: path)
         let later = RecordFixture.noon.addingTimeInterval(60)

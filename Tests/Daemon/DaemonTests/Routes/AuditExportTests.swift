@@ -109,7 +109,7 @@ struct AuditExportTests {
     }
 
     @Test("ends with an audit checkpoint made for the export when until is after the last one")
-    func untilUnsealed() async throws {
+    func untilAfterLastCheckpoint() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
         let export = try await export(fixture, ["until": Self.minute(25)])

@@ -51,7 +51,7 @@ struct AuditHeadTests {
     }
 
     @Test("counts the age from the last head that was given, and not from a failed request")
-    func age() async throws {
+    func ageOfHead() async throws {
         let fixture = try await RecordRoutesFixture()
         fixture.clock.pass(.seconds(4000))
         #expect(fixture.headAge.elapsed == .seconds(4000))

@@ -44,7 +44,7 @@ struct AuditRecordsTests {
     }
 
     @Test("lists the oldest first on request")
-    func oldest() async throws {
+    func oldestListedFirst() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         let first = try await page(fixture, ["order": "oldest", "limit": "20"])

@@ -87,7 +87,7 @@ import TokenForge
         arguments: [
             ["00-4111111111111111-\(parent)-01"], [header, header],
         ])
-    func costsNothing(values: [String]) async throws {
+    func decryptsDespiteMalformedHeader(values: [String]) async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")
         #expect(try await fixture.post("/v1/decrypt", body, traceparent: values).status == 200)

@@ -49,7 +49,7 @@ struct PaymentRoutesTests {
     }
 
     @Test("does not let the merchants of a request grant more than the access rule does")
-    func merchantsGiveNothing() async throws {
+    func requestedMerchantsGrantNothing() async throws {
         let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
         let refused = try await fixture.post("/v1/decrypt", try fixture.mint().decryptBody(merchants: ["*"]))
         #expect(refused.status == 403 && fixture.hsm.calls == 0)

@@ -43,7 +43,7 @@ import WorkerProtocol
     }
 
     @Test("carries the remaining time in the queue's failure")
-    func fromTheQueue() async throws {
+    func secondsInQueueFailure() async throws {
         let refusedInputs = RefusedInputs()
         let request = WorkerRequest.describeKey(publicKeyHash: [1, 2, 3])
         refusedInputs.insert(try request.encoded(identifier: 77), now: .now)

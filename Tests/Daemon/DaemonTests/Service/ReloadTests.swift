@@ -153,7 +153,7 @@ struct ReloadTests {
 
     // If the ledger does not respond, it may have recorded the new values although the previous values are in force.
     @Test("records the values in force at the next reload after one that could not be recorded, even without a change")
-    func inDoubt() throws {
+    func recordingInDoubt() throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")
         let (old, new) = try (fixture.load(text), fixture.load(text + "approvals: { people: 1 }\n"))
         #expect(assembly.live.valuesToRecord(with: new)?["log.level"] == "info")

@@ -29,7 +29,7 @@ struct SchemaUpgradeTests {
     }
 
     @Test("does not wait for a newer schema, which ends the start without a retry")
-    func others() async {
+    func newerSchemaRefused() async {
         let newer = LedgerOpeningError.newerSchema(path: "db1/paytokend", found: 6, known: 5)
         var tries = 0
         await #expect(throws: newer) {

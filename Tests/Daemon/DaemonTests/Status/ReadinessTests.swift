@@ -27,7 +27,7 @@ import WorkerProtocol
                     needsExtractableSecret: needsExtractableSecret, importKey: [])))
     }
 
-    private func away(_ name: String) -> Readiness.HSMTokenSnapshot {
+    private func unavailable(_ name: String) -> Readiness.HSMTokenSnapshot {
         Readiness.HSMTokenSnapshot(
             name: name, condition: .unavailable(WorkerFailure(.hsmTokenUnavailable, "No such token.")))
     }
@@ -109,7 +109,7 @@ import WorkerProtocol
         // The other HSM token serves the type but does not have this key.
         #expect(findings([partial, whole], try keys(in: [partial])).reasons.map(\.component) == ["token north"])
         #expect(
-            findings([partial, away("south")], held).reasons.map(\.component) == ["token north", "token south"])
+            findings([partial, unavailable("south")], held).reasons.map(\.component) == ["token north", "token south"])
     }
 
     @Test("warns about an HSM token that opens nothing while another holds every key, otherwise is not ready")
@@ -122,8 +122,8 @@ import WorkerProtocol
         #expect(begun.reasons.isEmpty && begun.warnings.isEmpty)
         #expect(findings([useless, whole], try keys(in: [useless])).reasons.map(\.component) == ["token north"])
         #expect(findings([useless], []).reasons.map(\.component) == ["token north"])
-        #expect(findings([away("north"), whole], try keys(in: [ready("north")])).reasons.count == 1)
-        #expect(findings([away("north"), whole], try keys(in: [whole])).warnings.count == 1)
+        #expect(findings([unavailable("north"), whole], try keys(in: [ready("north")])).reasons.count == 1)
+        #expect(findings([unavailable("north"), whole], try keys(in: [whole])).warnings.count == 1)
     }
 
     @Test("filters the keys once for each change of the index, of an HSM token or by a cut-off")
@@ -145,10 +145,10 @@ import WorkerProtocol
         #expect(filtered == 1)
         #expect(reasons([partial], 1, after: 60) == 0)
         #expect(filtered == 2)
-        #expect(reasons([partial, away("south")], 1) == 1)
+        #expect(reasons([partial, unavailable("south")], 1) == 1)
         #expect(filtered == 3)
         keys = try self.keys(in: [whole])
-        #expect(reasons([partial, away("south")], 2) == 1)
+        #expect(reasons([partial, unavailable("south")], 2) == 1)
         #expect(reasons([partial, whole], 2) == 0)
         #expect(filtered == 5)
     }
@@ -164,11 +164,12 @@ import WorkerProtocol
         }
         #expect(try missing([partial], shownBy: [partial]) == "HSM token north: " + Self.lack)
         #expect(try missing([partial, whole], shownBy: [partial]) == "HSM token north: " + Self.lack)
-        #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "HSM token north: " + Self.lack)
+        #expect(
+            try missing([partial, unavailable("south")], shownBy: [partial, whole]) == "HSM token north: " + Self.lack)
         // The other HSM token has the key and its tier, so no tier is missing.
         #expect(try missing([partial, whole], shownBy: [partial, whole]) == nil)
         // The daemon does not know which tiers an unavailable HSM token lacks.
-        #expect(try missing([away("north")], shownBy: [partial]) == nil)
+        #expect(try missing([unavailable("north")], shownBy: [partial]) == nil)
         #expect(try missing([whole], shownBy: [whole]) == nil)
     }
 }
