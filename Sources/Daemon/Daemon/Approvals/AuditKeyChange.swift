@@ -121,7 +121,7 @@ struct AuditKeyChange: Sendable {
         try await recorder.apply(change, for: draft)
         if hsmToken.name != sealing.name {
             sealing.use(hsmToken)
-            checkpoints.sealsInAnotherHSMToken()
+            checkpoints.forgetFormerHSMToken()
         }
         try await use(next)
         return next.checkpointKey

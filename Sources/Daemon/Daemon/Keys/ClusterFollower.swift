@@ -28,7 +28,7 @@ struct ClusterFollower: Sendable {
             },
             .repeating(every: .seconds(1)) { [self] in
                 await lifecycle.completeDestructions(gate: gate, faults: faults)
-                await noteHeldKeys()
+                await publishHeldKeys()
                 await auditKeys.check()
             },
         ]
@@ -66,9 +66,9 @@ struct ClusterFollower: Sendable {
     /// The component name, in fault log lines, for operations that were approved on another node.
     private static let approvals = "approved operation"
 
-    private func noteHeldKeys() async {
+    private func publishHeldKeys() async {
         do throws(LedgerFailure) {
-            try await catalogue.noteHeldKeys()
+            try await catalogue.publishHeldKeys()
         } catch {
             // The next run of this task, a second later, tries again. The ledger's writers log the ledger's faults.
         }

@@ -35,7 +35,7 @@ final class KeyCatalogue: Sendable {
         var version = 0
         /// The value of ``version`` when the keys in this node's HSM tokens were last published in the ledger; nil
         /// before that.
-        var notedVersion: Int?
+        var publishedVersion: Int?
     }
 
     /// The time for which ``State/recent`` keeps a description. It is longer than any listing takes.
@@ -67,7 +67,7 @@ final class KeyCatalogue: Sendable {
             }
         }
         guard !state.withLock({ !$0.whole.isEmpty }) else { return try await refresh() }
-        try await serially { [self] () throws(LedgerFailure) in try await update(hash) }
+        try await runSerially { [self] () throws(LedgerFailure) in try await update(hash) }
     }
 
     /// Updates the index with all keys of an HSM token that a worker has just opened and is about to serve. If the ledger
@@ -95,13 +95,13 @@ final class KeyCatalogue: Sendable {
 
     /// Reads the ledger's key records into the index, before any HSM token is opened. Otherwise payment tokens for a
     /// recorded key would be refused as if the key were unknown, until an HSM token has shown it.
-    func recall() async throws(LedgerFailure) {
+    func loadKeyRecords() async throws(LedgerFailure) {
         index.rebuild(hsmTokens: [], keyRecords: try await ledger.keyRecords(), now: clock.now())
     }
 
     /// Updates the index from all of the ledger's key records.
     func refresh() async throws(LedgerFailure) {
-        try await serially { [self] () throws(LedgerFailure) in try await updateAll() }
+        try await runSerially { [self] () throws(LedgerFailure) in try await updateAll() }
     }
 
     /// True while keys that an HSM token showed wait to be indexed until the ledger can be read.
@@ -111,9 +111,9 @@ final class KeyCatalogue: Sendable {
 
     /// Publishes in the ledger which keys this node's HSM tokens hold, if that has changed. For an HSM token that has not
     /// been opened since the start, the keys that were published before remain.
-    func noteHeldKeys() async throws(LedgerFailure) {
+    func publishHeldKeys() async throws(LedgerFailure) {
         let (version, isNoted, areAllOpen) = state.withLock {
-            ($0.version, $0.notedVersion == $0.version, $0.unopened.isEmpty)
+            ($0.version, $0.publishedVersion == $0.version, $0.unopened.isEmpty)
         }
         guard !isNoted else { return }
         var held = Set(index.entries.filter { !$0.shownBy.isEmpty && $0.condition != .external }.map(\.publicKeyHash))
@@ -121,14 +121,14 @@ final class KeyCatalogue: Sendable {
             try await ledger.keyHolders().filter { $0.value.contains { $0.node == ledger.node } }.map(\.key))
         if !areAllOpen { held.formUnion(noted) }
         if held != noted { try await ledger.update(heldKeys: held) }
-        state.withLock { $0.notedVersion = version }
+        state.withLock { $0.publishedVersion = version }
     }
 
     // MARK: Updates
 
     /// Runs an update in a task of its own, after earlier updates. Cancelling the caller therefore cannot leave an update
     /// incomplete.
-    private func serially(
+    private func runSerially(
         _ update: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) async throws(LedgerFailure) {
         let task = Task { [updateLock] () async -> Result<Void, LedgerFailure> in

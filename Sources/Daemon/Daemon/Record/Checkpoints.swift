@@ -69,10 +69,10 @@ final class Checkpoints: CheckpointSealing {
     }
 
     /// Notes that the HSM token already has a head, so it is able to store heads.
-    func foundHead() { state.withLock { $0.memory.hasRemembered = true } }
+    func noteStoredHead() { state.withLock { $0.memory.hasRemembered = true } }
 
     /// Forgets what the former HSM token could remember, after another one was chosen to seal.
-    func sealsInAnotherHSMToken() { state.withLock { $0.memory = HSMTokenMemory() } }
+    func forgetFormerHSMToken() { state.withLock { $0.memory = HSMTokenMemory() } }
 
     /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
     func stopSealing() { state.withLock { $0.key = nil } }
@@ -84,7 +84,7 @@ final class Checkpoints: CheckpointSealing {
             await withTaskCancellationHandler {
                 var retry = SealRetry()
                 for await _ in unsealed.wakeUps where retry.isDue(at: .now) {
-                    retry.tried(await sealIfDue(), at: .now)
+                    retry.noteResult(await sealIfDue(), at: .now)
                 }
             } onCancel: {
                 ticking.cancel()
@@ -387,7 +387,7 @@ struct SealRetry {
 
     /// Notes the result of an attempt to seal the record.
     /// - Parameter fault: the code with which the seal failed; nil if it succeeded.
-    mutating func tried(_ fault: RefusalCode?, at now: ContinuousClock.Instant) {
+    mutating func noteResult(_ fault: RefusalCode?, at now: ContinuousClock.Instant) {
         guard let fault else {
             (pause, notBefore) = (.zero, nil)
             return

@@ -59,7 +59,7 @@ final class LedgerGate: Sendable {
             + (failure.map { " The last comparison failed: \($0)" } ?? "")
     }
 
-    func take(_ position: Position) { state.withLock { $0 = position } }
+    func setPosition(_ position: Position) { state.withLock { $0 = position } }
 
     /// Throws while nothing may be released or changed.
     /// - Throws: ledger_unavailable.
@@ -108,7 +108,7 @@ final class LedgerGate: Sendable {
         do throws(Refusal) {
             try await publishSigningTimeWindow()
             let position = try await ledger.isShared ? sharedPosition() : ownPosition()
-            take(position)
+            setPosition(position)
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
             firstVerdict.yield(position)
             firstVerdict.finish()
@@ -154,7 +154,7 @@ final class LedgerGate: Sendable {
     /// - Returns: the disagreement; nil if they agree.
     func disagreement(serves: Bool = true) async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
-        if evidence.hsmTokenRemembersSomething { checkpoints.foundHead() }
+        if evidence.hsmTokenRemembersSomething { checkpoints.noteStoredHead() }
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return anotherHSMToken(evidence) }
         guard let remembered = evidence.remembered else {

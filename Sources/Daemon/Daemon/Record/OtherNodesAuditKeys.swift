@@ -45,15 +45,15 @@ actor OtherNodesAuditKeys {
         do throws(LedgerFailure) {
             let seen = try await ledger.auditKeysOfOtherNodes()
             guard seen != lastSeen else { return }
-            try await take(seen)
+            try await process(seen)
             lastSeen = seen
         } catch {
             recorded = nil
         }
     }
 
-    private func take(_ seen: [NodeAuditKey]) async throws(LedgerFailure) {
-        if recorded == nil { recorded = try await recall() }
+    private func process(_ seen: [NodeAuditKey]) async throws(LedgerFailure) {
+        if recorded == nil { recorded = try await readOwnRecord() }
         let keys = Dictionary(grouping: seen, by: \.node).mapValues { rows in
             rows.compactMap { $0.key.publicKey.flatMap(CheckpointKey.init(stored:)) }
         }
@@ -78,7 +78,7 @@ actor OtherNodesAuditKeys {
     }
 
     /// Reads the trusted keys and the conflicts from this node's own record.
-    private func recall() async throws(LedgerFailure) -> (KeyPins, [AuditNode: Set<CheckpointKey>]) {
+    private func readOwnRecord() async throws(LedgerFailure) -> (KeyPins, [AuditNode: Set<CheckpointKey>]) {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]
         let own = try await ledger.head().node
@@ -96,8 +96,8 @@ actor OtherNodesAuditKeys {
 
     /// Records every trusted key again, as endorsed by itself. The daemon does so before it archives the records that
     /// contain these keys. While the ledger still has the earlier records, the repeated ones change nothing.
-    func carryForward() async throws(LedgerFailure) {
-        if recorded == nil { recorded = try await recall() }
+    func recordTrustedKeysAgain() async throws(LedgerFailure) {
+        if recorded == nil { recorded = try await readOwnRecord() }
         for (node, keys) in (recorded?.pins.keys ?? [:]).sorted(by: { $0.key < $1.key }) {
             let sealed = try await ledger.chain(of: node).latestCheckpoint()?.checkpoint.sequence ?? 1
             for key in keys { try await record(KeyPin(key, of: node, by: .init(keyId: key.keyId, sequence: sealed))) }

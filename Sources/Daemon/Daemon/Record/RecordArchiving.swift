@@ -100,7 +100,7 @@ final class RecordArchiving: Sendable {
                 try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(stored:)) })
             let archive = try await draft.verify(from: first, to: end, of: node, keys: keys)
             try await draft.publish(archive, as: archive.fileName(of: node))
-            try await auditKeysOfOthers.carryForward()
+            try await auditKeysOfOthers.recordTrustedKeysAgain()
             var change = AdministrativeChange(at: now, records: [])
             change.archive = archive
             try await ledger.apply(change)

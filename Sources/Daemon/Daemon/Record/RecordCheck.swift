@@ -107,13 +107,13 @@ final class RecordCheck: Sendable {
                 fault = try await check(generation)
             }
             if fault != nil { update(generation) { $0.progress = nil } }
-            note(fault, generation)
+            storeResult(fault, generation)
         } catch {
             logger.warning("the record was not checked; retrying", metadata: ["reason": "\(error)"])
         }
     }
 
-    private func note(_ fault: String?, _ generation: Int) {
+    private func storeResult(_ fault: String?, _ generation: Int) {
         let found = Finding(at: now(), fault: fault)
         let (isSame, before) = state.withLock { state in
             let before = state.finding
@@ -143,7 +143,7 @@ final class RecordCheck: Sendable {
         if let sealed = try await ledger.firstCheckpoint(from: progress.position),
             sealed.checkpoint.sequence == progress.position
         {
-            take(.checkpoint(sequence: progress.position, sealed.line), &progress, generation)
+            process(.checkpoint(sequence: progress.position, sealed.line), &progress, generation)
         }
         let last = min(head.sequence, progress.position + Self.maximumRecords)
         while progress.position < last, progress.verifier.fault == nil {
@@ -151,7 +151,7 @@ final class RecordCheck: Sendable {
             guard let read = lines.last?.sequence, read > progress.position else {
                 return "records \(progress.position + 1) to \(last) are missing"
             }
-            for line in lines { take(line, &progress, generation) }
+            for line in lines { process(line, &progress, generation) }
             progress.position = read
         }
         if let fault = progress.verifier.fault { return fault.finding }
@@ -159,7 +159,7 @@ final class RecordCheck: Sendable {
         return nil
     }
 
-    private func take(_ line: StoredLine, _ progress: inout Progress, _ generation: Int) {
+    private func process(_ line: StoredLine, _ progress: inout Progress, _ generation: Int) {
         progress.verifier.consume(line: line.bytes)
         guard case .checkpoint = line, progress.verifier.fault == nil,
             let checkpoint = SignedCheckpoint(line: line.bytes)

@@ -172,7 +172,7 @@ extension LedgerGate {
         }
         checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))
         _ = try await refusing(ledger: await ledger.confirm(remembered: nil))
-        take(.open)
+        setPosition(.open)
         do throws(Refusal) {
             try await checkpoints.seal()
         } catch {
@@ -192,17 +192,22 @@ extension LedgerGate {
         // audit checkpoint that it remembers.
         if let disagreement = try await disagreement(serves: own == nil) {
             try await hold(disagreement, own)
-            return try await takenUp(own, disagreement) ? .open : .held(disagreement)
+            return try await endHoldIfAccepted(own, disagreement) ? .open : .held(disagreement)
         }
         if let own {
             let disagreement = LedgerDisagreement.changedUnderneath(own.finding)
-            return try await takenUp(own, disagreement) ? .open : .held(disagreement)
+            return try await endHoldIfAccepted(own, disagreement) ? .open : .held(disagreement)
         }
         try await compareServer()
         return position == .waiting ? .open : position
     }
 
-    private func takenUp(_ own: LedgerHold?, _ disagreement: LedgerDisagreement) async throws(Refusal) -> Bool {
+    /// Takes the ledger into service if another node has accepted a restore that covers this node's finding.
+    ///
+    /// - Returns: true if the ledger is now in service.
+    private func endHoldIfAccepted(
+        _ own: LedgerHold?, _ disagreement: LedgerDisagreement
+    ) async throws(Refusal) -> Bool {
         guard let own, own.acceptedOn != nil, own.finding.isAbout(disagreement.finding) else { return false }
         try await endOwnHold(own, after: disagreement)
         return true
@@ -231,7 +236,7 @@ extension LedgerGate {
         }
         checkpoints.stopSealing()
         try await hold(disagreement, nil)
-        take(.held(disagreement))
+        setPosition(.held(disagreement))
         logger.critical("\(disagreement.description)", metadata: ["ledger.sequence": "\(head.sequence)"])
     }
 
@@ -256,18 +261,18 @@ extension LedgerGate {
         switch position {
         case .waiting: return
         case .held(let disagreement):
-            if let accepted = status.accepted { _ = try await takenUp(accepted, disagreement) }
+            if let accepted = status.accepted { _ = try await endHoldIfAccepted(accepted, disagreement) }
         case .open:
             if let own = status.holds.first(where: { $0.node == ledger.node }) {
                 // The ledger's writer found that the database is older than what this process has written to it.
                 checkpoints.stopSealing()
-                take(.held(.changedUnderneath(own.finding)))
+                setPosition(.held(.changedUnderneath(own.finding)))
             } else if let accepted = status.accepted {
                 // Since the last check, the ledger's writer reported a finding, and another node accepted it.
                 let disagreement = LedgerDisagreement.changedUnderneath(accepted.finding)
                 checkpoints.stopSealing()
-                take(.held(disagreement))
-                _ = try await takenUp(accepted, disagreement)
+                setPosition(.held(disagreement))
+                _ = try await endHoldIfAccepted(accepted, disagreement)
             } else if status.isServerChanged || !status.hasCompared {
                 try await compareServer()
             }

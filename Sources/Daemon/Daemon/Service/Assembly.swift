@@ -95,7 +95,7 @@ struct Assembly: Sendable {
             index: index, ledger: ledger, hsmTokens: configuration.hsmTokens.map(\.name), clock: clock, logger: logger)
         let auditKeys: [StoredAuditKey]
         do throws(LedgerFailure) {
-            try await catalogue.recall()
+            try await catalogue.loadKeyRecords()
             auditKeys = try await ledger.auditKeys()
         } catch {
             throw StartFailure(.tryAgainLater, error.description)

@@ -109,7 +109,7 @@ extension Readiness {
 
         /// Returns true if this HSM token may be the reason why payments for the key cannot be decrypted: it is unavailable
         /// or wrongly configured. Call this only for a key with which no HSM token decrypts now.
-        func isMissed(for key: KeyEntry) -> Bool {
+        func mayBlock(for key: KeyEntry) -> Bool {
             if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }
             // If no HSM token lists the key, it may be in any HSM token that is unavailable.
@@ -154,7 +154,7 @@ extension Readiness {
         var findings = Findings()
         for hsmToken in hsmTokens {
             guard let fault = hsmToken.fault else { continue }
-            if !anyServes || unserved.contains(where: { hsmToken.isMissed(for: $0) }) {
+            if !anyServes || unserved.contains(where: { hsmToken.mayBlock(for: $0) }) {
                 findings.reasons.append(.init("token \(hsmToken.name)", .hsmUnavailable, fault))
             } else if hsmToken.opensNothing, hsmToken.condition != .starting {
                 findings.warnings.append(

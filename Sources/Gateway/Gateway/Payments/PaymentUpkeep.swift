@@ -43,14 +43,14 @@ final class PaymentUpkeep: Sendable {
     /// wait for another's.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.repeatedly { await self.runRound(at: $0) } }
+            group.addTask { await self.runRepeatedly { await self.runRound(at: $0) } }
             for questions in questions {
-                group.addTask { await self.repeatedly { await self.ask(questions, at: $0) } }
+                group.addTask { await self.runRepeatedly { await self.ask(questions, at: $0) } }
             }
         }
     }
 
-    private func repeatedly(_ body: (Date) async -> Void) async {
+    private func runRepeatedly(_ body: (Date) async -> Void) async {
         while !Task.isCancelled {
             await body(Date())
             try? await Task.sleep(for: Self.interval)

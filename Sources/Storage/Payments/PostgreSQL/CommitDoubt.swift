@@ -40,7 +40,7 @@ final class CommitDoubt: Sendable {
                 reason: "PostgreSQL has not acknowledged an earlier commit, and nothing is sent before it does.")
         }
         defer { state.withLock { $0.isProbed = false } }
-        try PostgreSQLPaymentTransaction.probe.prove(in: session, self, until: deadline)
+        try PostgreSQLPaymentTransaction.probe.runAsProbe(in: session, self, until: deadline)
         state.withLock { ($0.isOpen, $0.tried) = (false, nil) }
         return true
     }

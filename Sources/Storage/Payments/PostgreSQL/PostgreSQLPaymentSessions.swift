@@ -35,7 +35,7 @@ final class PostgreSQLPaymentSessions: Sendable {
         state = Mutex(State(threads: Self.count))
         for number in 0..<Self.count {
             let session = number == 0 ? first : PostgreSQLPaymentSession(hosts)
-            Thread.detachNewThread { [self] in work(session) }
+            Thread.detachNewThread { [self] in runJobs(session) }
         }
     }
 
@@ -47,7 +47,7 @@ final class PostgreSQLPaymentSessions: Sendable {
     ) async throws(PaymentStoreError) -> Value {
         let deadline = ContinuousClock.now + timeout
         return try await deadlines.answer { (caller: Call<Value, PaymentStoreError>) in
-            let refusal = enter { session in
+            let refusal = enqueue { session in
                 guard caller.begin() else { return }
                 // `body` itself ends by `deadline`. Its error tells if the change may have been committed, while the
                 // queue's time-out would leave that unknown.
@@ -58,7 +58,7 @@ final class PostgreSQLPaymentSessions: Sendable {
         }
     }
 
-    private func enter(_ job: @escaping Job) -> PaymentStoreError? {
+    private func enqueue(_ job: @escaping Job) -> PaymentStoreError? {
         let refusal: PaymentStoreError? = state.withLock { state in
             if state.isClosed { return .unavailable(reason: "The store is closed.") }
             guard state.waiting.count < Self.capacity else { return .overloaded }
@@ -69,7 +69,7 @@ final class PostgreSQLPaymentSessions: Sendable {
         return refusal
     }
 
-    private func work(_ session: PostgreSQLPaymentSession) {
+    private func runJobs(_ session: PostgreSQLPaymentSession) {
         while true {
             arrived.wait()
             let (job, isClosed) = state.withLock { state in

@@ -110,7 +110,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public func probe() async throws(PaymentStoreError) {
         try await sessions.perform { [doubt] session, deadline in
             guard try !doubt.resolve(in: session, until: deadline) else { return }
-            try PostgreSQLPaymentTransaction.probe.prove(in: session, doubt, until: deadline)
+            try PostgreSQLPaymentTransaction.probe.runAsProbe(in: session, doubt, until: deadline)
         }
     }
 

@@ -25,7 +25,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     ) throws -> Value {
         for number in 1... {
             do {
-                return try once(in: session, doubt, until: deadline)
+                return try runOnce(in: session, doubt, until: deadline)
             } catch is Doubtful where number < Self.maximumTries {
                 // This transaction has changes to write, so the probe must first succeed. A transaction without changes
                 // needs no probe.
@@ -43,7 +43,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     /// Runs the transaction once.
     ///
     /// - Parameter provesCommits: true for the transaction that tests whether the server acknowledges commits again.
-    private func once(
+    private func runOnce(
         in session: PostgreSQLPaymentSession, _ doubt: CommitDoubt, until deadline: ContinuousClock.Instant,
         provesCommits: Bool = false
     ) throws -> Value {
@@ -95,10 +95,10 @@ extension PostgreSQLPaymentTransaction<Void> {
     /// Runs this transaction as the probe.
     ///
     /// - Throws: an error if the server does not acknowledge a commit, or acknowledges it with a warning.
-    func prove(
+    func runAsProbe(
         in session: PostgreSQLPaymentSession, _ doubt: CommitDoubt, until deadline: ContinuousClock.Instant
     ) throws {
-        try once(in: session, doubt, until: deadline, provesCommits: true)
+        try runOnce(in: session, doubt, until: deadline, provesCommits: true)
     }
 }
 

@@ -19,9 +19,9 @@ public struct PaymentOutcome: Sendable, Equatable {
         reason: String? = nil, authorizationCode: String? = nil, processorReference: String? = nil,
         processedAt: Date? = nil
     ) {
-        self.reason = Self.shown(reason)
-        self.authorizationCode = Self.shown(authorizationCode)
-        self.processorReference = Self.shown(processorReference)
+        self.reason = Self.displayable(reason)
+        self.authorizationCode = Self.displayable(authorizationCode)
+        self.processorReference = Self.displayable(processorReference)
         self.processedAt = processedAt
     }
 
@@ -39,7 +39,7 @@ public struct PaymentOutcome: Sendable, Equatable {
 
     /// Returns this outcome. A missing processor reference or authorization code is taken from the earlier outcome. A
     /// person needs these values to find the payment at the processor.
-    func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
+    func completed(from earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self
         outcome.processorReference = processorReference ?? earlier?.processorReference
         outcome.authorizationCode = authorizationCode ?? earlier?.authorizationCode
@@ -51,16 +51,16 @@ public struct PaymentOutcome: Sendable, Equatable {
     /// - Parameter isAccountNumberIn: receives all ASCII digits of a text, in order, regardless of the characters
     ///   between them.
     public func masked(where isAccountNumberIn: (_ digits: [UInt8]) -> Bool) -> PaymentOutcome {
-        func shown(_ text: String?) -> String? {
+        func maskedText(_ text: String?) -> String? {
             text.map { text in
                 let digits = text.utf8.filter(AccountNumberForm.isDigit)
                 return isAccountNumberIn(digits) ? AccountNumberForm.masked(text) : text
             }
         }
         var outcome = self
-        outcome.reason = shown(reason)
-        outcome.authorizationCode = shown(authorizationCode)
-        outcome.processorReference = shown(processorReference)
+        outcome.reason = maskedText(reason)
+        outcome.authorizationCode = maskedText(authorizationCode)
+        outcome.processorReference = maskedText(processorReference)
         return outcome
     }
 
@@ -72,7 +72,7 @@ public struct PaymentOutcome: Sendable, Equatable {
 
     /// Makes a processor's text safe for display: keeps at most 100 printable ASCII characters, and masks account
     /// numbers.
-    private static func shown(_ text: String?) -> String? {
+    private static func displayable(_ text: String?) -> String? {
         guard let text else { return nil }
         let scalars = text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) }
         var printable = String(String.UnicodeScalarView(scalars))

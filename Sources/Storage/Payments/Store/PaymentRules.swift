@@ -120,7 +120,7 @@ extension Payment {
         }
         var changed = row
         (changed.state, changed.changedAt) = (state, now)
-        if let outcome { changed.outcome = outcome.added(to: row.outcome) }
+        if let outcome { changed.outcome = outcome.completed(from: row.outcome) }
         if ![.submitting, .pending].contains(state) { changed.transaction?.accountDigest = nil }
         return changed
     }

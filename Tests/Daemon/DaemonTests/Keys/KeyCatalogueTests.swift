@@ -138,13 +138,13 @@ struct KeyCatalogueTests {
         // An earlier process recorded that this node has the second key.
         try await ledger.update(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
-        try await catalogue.noteHeldKeys()
+        try await catalogue.publishHeldKeys()
         #expect(try await recordedKeys() == [first.hash, second.hash], "a key that is not in the ledger is not noted")
         await catalogue.hsmTokenHasOpened("second", showing: [], asOf: .now)
-        try await catalogue.noteHeldKeys()
+        try await catalogue.publishHeldKeys()
         #expect(try await recordedKeys() == [first.hash])
         try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
-        try await catalogue.noteHeldKeys()
+        try await catalogue.publishHeldKeys()
         #expect(try await recordedKeys().isEmpty)
         await ledger.close()
     }

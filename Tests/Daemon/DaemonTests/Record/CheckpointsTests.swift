@@ -107,15 +107,15 @@ import Testing
         var (retry, now) = (SealRetry(), ContinuousClock.now)
         #expect(retry.isDue(at: now))
         for seconds in [1, 2, 4, 8, 10, 10] {
-            retry.tried(.hsmUnavailable, at: now)
+            retry.noteResult(.hsmUnavailable, at: now)
             now += .seconds(seconds)
             #expect(!retry.isDue(at: now - .milliseconds(1)) && retry.isDue(at: now))
         }
-        retry.tried(nil, at: now)
+        retry.noteResult(nil, at: now)
         #expect(retry.isDue(at: now))
-        retry.tried(.hsmUnavailable, at: now)
+        retry.noteResult(.hsmUnavailable, at: now)
         #expect(retry.isDue(at: now + .seconds(1)))
-        retry.tried(.deadlineExceeded, at: now)
+        retry.noteResult(.deadlineExceeded, at: now)
         #expect(!retry.isDue(at: now + .seconds(59)) && retry.isDue(at: now + .seconds(60)))
     }
 

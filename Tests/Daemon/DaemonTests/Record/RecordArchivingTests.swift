@@ -297,7 +297,7 @@ struct RecordArchivingTests {
 
     @Test("archives nothing while the gate waits")
     func waitingGate() async throws {
-        fixture.gate.take(.waiting)
+        fixture.gate.setPosition(.waiting)
         let time = HandClock()
         let archiving = try await archiving(age: Stopwatch { time.now })
         time.pass(.seconds(3600))
