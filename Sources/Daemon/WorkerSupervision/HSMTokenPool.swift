@@ -249,7 +249,7 @@ package struct Requester: Sendable {
     }
 }
 
-/// The conditions under which a call is made.
+/// The requester of a call, the call's deadline, and the rules by which the call waits and is repeated.
 struct CallTerms: Sendable {
     var requester = Requester()
     /// The time at which an unanswered call fails, whether it is queued or with a worker. Nil for a call whose answer is

@@ -53,8 +53,8 @@ final class SignatureShare: Sendable {
                     state.underWay += 1
                     return true
                 }
-                // A caller is refused once its waiting signatures are as many as the free places. It therefore leaves
-                // places for other callers.
+                // A caller is refused if it already has as many waiting signatures as there are free places. One caller
+                // thus always leaves free places for others.
                 guard state.waiting.count(of: requester.caller) < capacity - state.waiting.count else { return false }
                 state.waiting.append(place, of: requester.caller, named: requester.client)
                 return nil

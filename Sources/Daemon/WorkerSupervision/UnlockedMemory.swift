@@ -1,7 +1,7 @@
 import SecretMemory
 
-/// The amount of secrets in memory that the kernel may swap to a disk, since the limit on locked memory is exhausted. It
-/// covers this process, and the workers by their last reports.
+/// The amount of secrets in memory that the kernel may swap to a disk, since the limit on locked memory is exhausted. The
+/// amount includes this process, and the workers as they last reported.
 package struct UnlockedMemory: Sendable {
     private let hsmTokens: HSMTokenPool
 

@@ -144,7 +144,7 @@ struct WorkerCalls {
 /// worker therefore gets few calls in addition to those that its sessions process: only enough to keep them busy until the
 /// next call arrives. These are a few for an HSM token that takes 150 µs, and one for an HSM token that takes a second.
 struct CallPace {
-    /// The assumed seconds from an answer until the next call stages a session, on a busy machine.
+    /// The assumed seconds from an answer until a session receives the next call, on a busy machine.
     private static let roundTrip = 0.005
     /// The weight of one call in the exponential moving average.
     private static let weight = 0.125
@@ -162,7 +162,7 @@ struct CallPace {
     /// Returns the number of calls that a worker may have at a time.
     /// - Parameters:
     ///   - sessions: the number of calls that the worker processes at a time.
-    ///   - most: the maximum, which a fast HSM token stages.
+    ///   - most: the maximum, which a fast HSM token reaches.
     func window(sessions: Int, atMost most: Int) -> Int {
         guard sessions < most else { return most }
         guard let average else { return sessions + 1 }

@@ -301,7 +301,7 @@ struct RespawnDelay {
 
     /// Returns the pause after a worker that could not open its HSM token: 1, 2, 4, then every 5 s, since the HSM token
     /// may return at any time. The pause is 30 s after failures that seldom end by themselves, and nil after a refused
-    /// PIN. Another attempt could lock the PIN, so its file must change first, or SIGHUP arrive.
+    /// PIN. Another attempt could lock the PIN, so the next one waits until the PIN's file changes or SIGHUP arrives.
     mutating func afterRefusal(_ failure: WorkerFailure) -> Duration? {
         refusals += 1
         switch failure.kind {
