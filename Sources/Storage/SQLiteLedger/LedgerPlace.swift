@@ -5,16 +5,16 @@ import Glibc
 package enum LedgerPlace: Equatable {
     case nothing
     case file
-    /// The symbolic link that an interrupted restore left. The previous ledger, or most of its files, is at the path
-    /// `aside`.
+    /// A symbolic link that an interrupted restore left. `aside` is the path to which the restore moved the previous
+    /// ledger; some of that ledger's files may not have been moved.
     case interruptedRestore(aside: String)
 
     /// The suffix by which the symbolic link of an interrupted restore is recognised. The link's target is the previous
     /// ledger's file name, followed by this suffix.
     package static let linkEnding = ".restoring"
 
-    /// Determines what exists at a path. Returns nil if no case describes it, such as a directory or a symbolic link of
-    /// another kind.
+    /// Determines what exists at a path. Returns nil for anything that no case describes, such as a directory or another
+    /// symbolic link.
     package init?(of path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {

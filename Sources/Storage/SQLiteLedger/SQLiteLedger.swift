@@ -71,7 +71,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
-        // Files and locks block, so they stay off the task threads.
+        // Opening a file and waiting for a lock can block, so a separate thread does both instead of a task thread.
         let deadlines = LedgerDeadlines(timeout: settings.timeout)
         let opened: Result<SQLiteLedger, LedgerOpeningError>
         do throws(LedgerFailure) {
@@ -84,7 +84,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
                             observe: observe)
                     }
                     guard !caller.resume(.success(result)), case .success(let ledger) = result else { return }
-                    // The caller no longer waits for the ledger.
+                    // The caller has received `notNow` and no longer waits. No other code would close this ledger.
                     try? ledger.connections.close()
                     ledger.takeLock()?.release()
                 }
@@ -96,7 +96,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     }
 
     /// Checks the path's directory and file as ``open(_:observe:)`` does, but creates nothing. A process that has the
-    /// ledger open must not call this method, because it would release SQLite's locks.
+    /// ledger open must not call this method, because the call would release SQLite's locks.
     public static func examine(path: String) throws(LedgerOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw LedgerOpeningError(error)
@@ -306,8 +306,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes. The probe's commit records that number before the
-        // process ends.
+        // Only this process knows how many records of `note(_:)` were dropped. The probe's commit stores their number
+        // before the process ends.
         if writer.writes.hasDropped { try? await probe() }
         writer.writes.close()
         guard let held = takeLock() else { return }

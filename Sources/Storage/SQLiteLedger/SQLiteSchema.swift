@@ -137,8 +137,9 @@ package enum SQLiteTables {
     /// Returns true if the database has exactly the tables, indexes and triggers that this version defines. A trigger
     /// from elsewhere, for example, could delete claims.
     package static func match(_ db: Database) throws -> Bool {
-        // The text of a table after ALTER TABLE depends on the SQLite version, so its name and columns are compared.
-        // For all other objects the text is compared.
+        // SQLite stores the text of the statement that created an object. For a table, ALTER TABLE changes that text in
+        // a way that depends on SQLite's version. Therefore tables are compared by name and columns, and all other
+        // objects by text.
         func definitions(_ db: Database) throws -> Set<[String?]> {
             let objects = try Row.fetchAll(
                 db,

@@ -46,8 +46,8 @@ struct SQLiteUses {
             switch decision.verdict {
             case .released: claim?.attempt == release.attempt
             case .repeated: claim?.repeatAttempt == release.attempt
-            // A refusal without a record leaves nothing in the ledger by which its commit could be found. It is valid
-            // if the release would be refused in the same way now.
+            // A refusal without a record leaves nothing in the ledger by which its commit could be found. The refusal
+            // is valid if the release would be refused in the same way now.
             case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
                 try refusal(of: release, db)?.verdict == decision.verdict
             }
@@ -205,9 +205,9 @@ package struct SQLiteTimes {
 
     func times(_ db: any StoredQueries) throws -> LedgerTimes {
         let accepted = try clockAcceptedAfter(db)
-        // The plus sign keeps SQLite from using the index by sequence. SQLite instead reads the index by time from its
-        // end, where it usually needs one record. After the correction of a fast clock, it skips the records that were
-        // written with that clock.
+        // The plus sign keeps SQLite from using the index by sequence. SQLite instead reads the index by time from the
+        // newest record backwards, and usually needs only one record. After a fast clock was corrected, SQLite first
+        // skips the records that were written with the fast clock.
         let newest = try db.number(
             "SELECT time FROM audit_record WHERE node = $1 AND +sequence > $2 ORDER BY time DESC LIMIT 1",
             [.text(node), .integer(accepted)])
@@ -260,11 +260,12 @@ package struct SQLiteTimes {
         try put(Self.aheadName, ahead, db)
     }
 
-    /// Returns the last sequence written with a clock that was later corrected; 0 if there is none.
+    /// Returns the sequence of the last record before the newest accepted correction of the clock; 0 if no correction
+    /// was accepted.
     package func clockAcceptedAfter(_ db: any StoredQueries) throws -> Int64 { try value(Self.acceptedName, db) ?? 0 }
 
-    /// Returns true if the times of all claims are in the valid range. A time outside it could set a fence that no
-    /// payment token ever passes.
+    /// Returns true if the times of all claims are in the valid range. A time outside that range could set a fence that
+    /// no payment token ever passes.
     package static func areValid(_ db: any StoredQueries) throws -> Bool {
         try db.run(
             "SELECT claimed_at FROM claim WHERE claimed_at < 0 OR claimed_at > $1 LIMIT 1",

@@ -27,9 +27,10 @@ package final class WALCheckpointing: Sendable {
         case writing(pages: Int)
         /// The separate connection is copying.
         case copying
-        /// The separate connection has finished copying; pages added since then remain.
+        /// The separate connection has finished copying. The writer copies the pages that were added since then after
+        /// its next batch.
         case copied
-        /// The separate connection is closed or about to be. Using it then would make SQLite end the process.
+        /// The separate connection is closed or is being closed. Using it now would make SQLite end the process.
         case closed
     }
 
