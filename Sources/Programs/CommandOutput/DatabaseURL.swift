@@ -12,7 +12,7 @@ extension PostgreSQLURL {
             throw ValidationError(
                 "The URL must not contain a \(parameter): others can have read it in the list of processes by now, so change it. Use "
                     + "\(options).")
-        } catch .fixed(let parameter) {
+        } catch .reserved(let parameter) {
             throw ValidationError("The URL must not set \(parameter).")
         } catch {
             throw ValidationError("The URL \(error).")

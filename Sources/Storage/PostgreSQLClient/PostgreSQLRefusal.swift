@@ -12,7 +12,7 @@ package enum PostgreSQLRefusal: Error {
     /// No later attempt can succeed until the operator has corrected the cause. `reason` says what to do.
     case cannot(reason: String)
 
-    /// Converts an error that this module throws; nil for other errors.
+    /// Creates the refusal for an error that this module throws; nil for any other error.
     ///
     /// - Parameter setting: the name of the configuration setting that contains the URL, such as `ledger.url`.
     package init?(of error: any Error, url setting: String) {

@@ -77,8 +77,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         }
     }
 
-    /// Returns the connection as ``open(until:)`` does, but throws `unavailable`, the error of a store that was opened
-    /// before.
+    /// Returns the connection as ``open(until:)`` does, for a store that has been opened before. Throws the store's
+    /// error `unavailable` instead of an opening error.
     package func current(until deadline: ContinuousClock.Instant) throws(Schema.Failure) -> PostgreSQLConnection {
         do throws(Schema.OpeningError) { return try open(until: deadline) } catch {
             throw .unavailable(reason: error.description)
@@ -152,8 +152,8 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
     package func reading<Value>(
         until deadline: ContinuousClock.Instant, _ body: (PostgreSQLConnection) throws -> Value
     ) throws -> Value {
-        // A connection that this call did not open itself may have ended unnoticed before the call. Its loss therefore
-        // permits one repetition. The connection of an attempt that an earlier call began counts as well.
+        // A connection that an earlier call opened, or began to open, may have ended unnoticed before this call. Its
+        // loss therefore permits one repetition.
         let isOld = connection != nil || attempt != nil
         do { return try body(current(until: deadline)) } catch let failure as PostgreSQLFailure {
             switch failure {

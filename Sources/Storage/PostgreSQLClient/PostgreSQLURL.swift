@@ -13,8 +13,9 @@ public struct PostgreSQLURL: Sendable, Equatable {
     static let maximumBytes = 2048
 
     private static let secrets = ["password", "sslpassword"]
-    /// The parameters that the program sets itself, because durability and bounded waits depend on them.
-    private static let fixed = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
+    /// The parameters that no URL may set. The program sets them itself, because durability and bounded waits depend on
+    /// them.
+    private static let reserved = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
 
     /// Parameters with a fixed set of values, which libpq checks only when it connects (PostgreSQL documentation,
     /// *Parameter Key Words*).
@@ -30,7 +31,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         else { throw .notAURL }
         guard let parameters = Self.parse(text) else { throw .unreadable }
         for name in Self.secrets where parameters[name] != nil { throw .secret(parameter: name) }
-        for name in Self.fixed where parameters[name] != nil { throw .fixed(parameter: name) }
+        for name in Self.reserved where parameters[name] != nil { throw .reserved(parameter: name) }
         for (name, values) in Self.choices {
             guard let chosen = parameters[name], !values.contains(chosen) else { continue }
             throw .choice(parameter: name, values: values)
@@ -115,7 +116,7 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
     /// The URL contains a secret in this libpq parameter.
     case secret(parameter: String)
     /// The URL sets a libpq parameter that the program sets itself.
-    case fixed(parameter: String)
+    case reserved(parameter: String)
     /// The URL gives a libpq parameter a value that libpq does not accept. The value may be a secret, so messages do
     /// not repeat it.
     case choice(parameter: String, values: [String])
@@ -133,7 +134,7 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
         case .secret(let parameter):
             "must not contain a \(parameter): use password_file, peer authentication, a client certificate or a "
                 + "service file"
-        case .fixed(let parameter): "must not set \(parameter), which the program sets itself"
+        case .reserved(let parameter): "must not set \(parameter), which the program sets itself"
         case .choice(let parameter, let values):
             "has a \(parameter) that is not one of \(values.joined(separator: ", "))"
         case .ports(let ports, let hosts):

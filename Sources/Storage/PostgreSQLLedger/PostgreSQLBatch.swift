@@ -247,7 +247,6 @@ private struct BatchClaims {
     /// Adds a statement to the commit that stores the repeats. Throws if an inserted claim belongs to no release of the
     /// batch.
     func close(_ transaction: PostgreSQLTransaction) throws {
-        // Each inserted claim must belong to a release that this batch has decided.
         try require(inserted.isEmpty)
         let changed = repeated.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         guard !changed.isEmpty else { return }
@@ -265,8 +264,8 @@ private struct BatchClaims {
                 ], prepared: "repeats"))
     }
 
-    /// Throws if `holds` is false, so that nothing is committed. The statement must have inserted exactly the claims
-    /// that the release rules of this program permit.
+    /// Throws if `holds` is false, so that nothing is committed. Callers pass false if the SQL statement has inserted a
+    /// claim that the release rules in Swift do not permit.
     private func require(_ holds: Bool) throws {
         guard holds else {
             throw LedgerFailure.unavailable(

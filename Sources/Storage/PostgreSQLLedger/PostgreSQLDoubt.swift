@@ -162,8 +162,8 @@ extension PostgreSQLWriter {
                 lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
         } catch let error where error is LedgerFailure || error is UnreadableColumn {
             let failure = LedgerFailure(error)
-            // Another daemon has the name, or the schema has changed. This process can then no longer determine the
-            // outcome.
+            // Another daemon has taken the node's name, or the schema has changed. Either way, this process can no
+            // longer determine the commit's outcome.
             doubt = nil
             group.observe(readBack: .unresolved, observe)
             refuse(group.writes, failure)

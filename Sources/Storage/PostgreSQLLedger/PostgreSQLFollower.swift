@@ -18,7 +18,7 @@ final class PostgreSQLFollower: Sendable {
     private let session: LedgerSession
     private let node: String
     private let timeout: Duration
-    /// True if the session listens for notifications. Tests of the check once a second set it to false.
+    /// True if the session listens for notifications. Tests set it to false to test the check that runs every second.
     private let listens: Bool
     private let isClosed = Atomic(false)
 

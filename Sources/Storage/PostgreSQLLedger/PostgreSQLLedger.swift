@@ -30,7 +30,7 @@ public final class PostgreSQLLedger: StoredLedger {
     let deadlines: LedgerDeadlines
     package let records: RecordStatements
     package var repeatFor: Duration { settings.repeatFor }
-    private let facts: FactsInForce
+    private let facts: NewestServerFacts
     private let usedUp = UsedUpRepeats()
 
     public struct Settings: Sendable, Equatable {
@@ -98,7 +98,7 @@ public final class PostgreSQLLedger: StoredLedger {
         blocking settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void
     ) throws(LedgerOpeningError) {
         guard let node = AuditNode(settings.node) else { throw .nodeName(settings.node) }
-        let (facts, server) = (FactsInForce(), settings.url.server)
+        let (facts, server) = (NewestServerFacts(), settings.url.server)
         let deadlines = LedgerDeadlines(timeout: settings.timeout)
         let hosts = PostgreSQLHosts(
             settings.url, passwordFile: settings.passwordFile, timeout: settings.timeout,
@@ -154,11 +154,12 @@ public final class PostgreSQLLedger: StoredLedger {
 
     private static func session(
         _ hosts: PostgreSQLHosts, _ settings: Settings, _ further: [(name: String, value: String)],
-        _ facts: FactsInForce
+        _ facts: NewestServerFacts
     ) -> LedgerSession {
         PostgreSQLSession(
             hosts,
-            // Ends statements on the server that the client has abandoned. It does not limit the wait for a standby.
+            // With `statement_timeout` the server ends statements that it still runs for an abandoned session. This
+            // setting does not limit a commit's wait for a standby.
             settings: [("statement_timeout", milliseconds(settings.timeout))] + further,
             further: [
                 PostgreSQLStatement("SELECT system_identifier::text, \(timeline) FROM pg_control_system()")
@@ -246,8 +247,8 @@ public final class PostgreSQLLedger: StoredLedger {
     }
 
     public func close() async {
-        // Only this process knows the number of dropped notes. The probe's commit records that number before the
-        // process ends.
+        // Only this process knows how many records of `note(_:)` were dropped. The probe's commit stores their number
+        // before the process ends.
         if writer.writes.hasDropped { try? await probe() }
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             writer.close { caller.resume(.success(())) }
@@ -266,7 +267,7 @@ public final class PostgreSQLLedger: StoredLedger {
 }
 
 /// The newest facts about the server that a session of this ledger has reported.
-private final class FactsInForce: Sendable {
+private final class NewestServerFacts: Sendable {
     private let state = Mutex(PostgreSQLSessionFacts())
 
     var current: PostgreSQLSessionFacts { state.withLock { $0 } }

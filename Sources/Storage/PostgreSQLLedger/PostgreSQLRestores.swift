@@ -11,7 +11,8 @@ struct DatabaseRolledBack: Error {
     let finding: LedgerHold.Finding
 }
 
-// Holds, and the reports that nodes make to each other.
+// The ledger's holds, and the facts that each node stores for the others: the server on which it has compared its
+// chain, its widest signing-time window, and its keys.
 extension PostgreSQLLedger {
     public var isShared: Bool { true }
 
@@ -197,16 +198,17 @@ extension PostgreSQLWriter {
             throw DatabaseRolledBack(
                 finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
         }
-        // The database has all of this process's records and further ones. It was not restored; another program writes
-        // under this name.
+        // The database has all records that this process wrote, and further ones. The database was therefore not
+        // restored: another program writes under this node's name.
         _ = try lastEnd.checked(found)
     }
 
     /// Puts all nodes on hold and continues from the database's chain. From then on this process writes only records,
     /// one of which is the acceptance. If the hold cannot be written, every later batch tries again.
     ///
-    /// If the restored database does not know this daemon's start, the daemon cannot write, and each of its batches
-    /// detects the restore again. The hold is still written only once, since each hold must be accepted separately.
+    /// If the database was restored to a state before this daemon's start, the daemon cannot write, and each of its
+    /// batches detects the restore again. The hold is still written only once, since each hold must be accepted
+    /// separately.
     func hold(_ finding: LedgerHold.Finding) -> LedgerFailure {
         let isFromBefore = lease.status.isLost
         let failure = LedgerFailure.unavailable(

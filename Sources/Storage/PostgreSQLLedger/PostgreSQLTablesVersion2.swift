@@ -1,13 +1,14 @@
 import Ledger
 
 extension PostgreSQLTables {
-    /// The data that several hosts share: the nodes that have a key, the server on which the nodes last compared their
-    /// chains with the heads that they remember, holds, and the fence after a restore.
+    /// The data that several hosts share: the nodes that have each key, the holds, the fence after a restore, and the
+    /// server on which the nodes last compared their chains with the heads that they remember.
     static let version2 = [
         // `system_identifier` and `timeline` identify the server on which all live nodes have compared their chains
         // with the heads that they remember. On any other server nothing is released. A restore or a promotion changes
-        // the server's values, but not this row, which came with the data. `held_since` is set while a row of `hold` is
-        // not accepted. `restore_fence`: payment tokens signed before it are permanently refused if they have no claim.
+        // the server's own values, but not this row, which is part of the restored or replicated data. `held_since` is
+        // set while a row of `hold` is not accepted. `restore_fence`: payment tokens signed before it are permanently
+        // refused if they have no claim.
         """
         ALTER TABLE ledger_state
             ADD COLUMN system_identifier text,
@@ -175,8 +176,9 @@ extension PostgreSQLTables {
         """,
     ]
 
-    /// Records the server on which the schema was created, or upgraded to version 2. All nodes count as having compared
-    /// their chains on it with the heads that they remember. Each daemon also makes this comparison at startup.
+    /// Stores the server's identity when the schema is created or upgraded to version 2. All nodes then count as having
+    /// compared their chains, on this server, with the heads that they remember. Each daemon also makes this comparison
+    /// at startup.
     static let firstServer = """
         UPDATE ledger_state SET system_identifier = here.system_identifier, timeline = here.timeline
         FROM this_server() AS here WHERE ledger_state.system_identifier IS NULL

@@ -26,8 +26,8 @@ struct PostgreSQLWrite: QueuedWrite {
 }
 
 extension PostgreSQLWrite {
-    /// - Parameter refusals: the verdicts of releases that the database alone suffices to refuse, by the releases'
-    ///   attempts.
+    /// - Parameter refusals: the verdicts on releases that are refused for reasons in the database alone, by the
+    ///   releases' attempts.
     fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
         guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
             return fail(failure)
@@ -58,14 +58,14 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let lastEnd = LastWrittenHead()
     let queue = DispatchQueue(label: "ledger.postgresql.writer")
 
-    // Used on the queue only.
+    // The following properties are used only on `queue`.
     let session: LedgerSession
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLWriteGroup?
     /// The writes of a commit that turned out not to have been made. The next batch repeats them.
     var uncommittedWrites: [PostgreSQLWrite] = []
-    /// The finding for which this process has put all nodes on hold. If the restored database does not know this
-    /// daemon's start, every batch makes the same finding. The hold is then stored only once.
+    /// The finding for which this process has put all nodes on hold. If the database was restored to a state before
+    /// this daemon's start, every batch makes the same finding. The hold is then stored only once.
     var heldFor: LedgerHold.Finding?
 
     init(
@@ -230,8 +230,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
 
     private func rollBack() { session.rollBack(until: .now + min(timeout, .seconds(1))) }
 
-    /// Answers writes after a failure. A release that the database's content suffices to refuse gets that refusal; all
-    /// other writes fail.
+    /// Answers writes after a failure. A release that would be refused for reasons in the database alone receives that
+    /// refusal. All other writes fail.
     func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
         var releases: [Release] = []
         for write in writes {

@@ -64,7 +64,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
                 .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction),
                 .bytes(arrival.originalKey?.tokenDigest),
             ],
-            prepared: "harmless_attempts")
+            prepared: "unsent_attempts")
     }
 
     func change<Value: Sendable>(
