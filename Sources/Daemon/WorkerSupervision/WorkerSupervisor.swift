@@ -296,7 +296,7 @@ struct RespawnDelay {
             return served >= Self.healthyAfter || deaths == 0 ? .zero : Self.useful
         }
         deaths = served >= Self.healthyAfter ? 1 : deaths + 1
-        return Self.doubling(deaths - 2, atMost: 30)
+        return Self.doubledPause(deaths - 2, atMost: 30)
     }
 
     /// Returns the pause after a worker that could not open its HSM token: 1, 2, 4, then every 5 s, since the HSM token
@@ -307,11 +307,11 @@ struct RespawnDelay {
         switch failure.kind {
         case .loginRefused: return nil
         case .protocolViolation, .notSupported: return .seconds(30)
-        default: return Self.doubling(refusals - 1, atMost: 5)
+        default: return Self.doubledPause(refusals - 1, atMost: 5)
         }
     }
 
-    private static func doubling(_ exponent: Int, atMost most: Int) -> Duration {
+    private static func doubledPause(_ exponent: Int, atMost most: Int) -> Duration {
         exponent < 0 ? .zero : .seconds(min(1 << min(exponent, 16), most))
     }
 }

@@ -26,11 +26,11 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
         _ = try run("BEGIN")
         // Only one session at a time may change this schema. Other sessions wait for this lock.
         _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(Schema.name)'))")
-        let (owner, found) = try explaining(
+        let (owner, found) = try explainingRefusal(
             .insufficientPrivilege,
             "the account may not make a schema in this database, or does not own the one there: log in as the owner."
         ) {
-            let made = try make(server)
+            let made = try createOrUpgrade(server)
             if let role { try grant(to: role, connections: connections) }
             return made
         }
@@ -46,7 +46,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
 
     /// Runs `body`. If the server refuses a statement with the SQLSTATE `refused`, throws
     /// ``PostgreSQLRefusal/cannot(reason:)`` with `reason`.
-    private func explaining<Value>(
+    private func explainingRefusal<Value>(
         _ refused: SQLState, _ reason: String, _ body: () throws -> Value
     ) throws -> Value {
         do {
@@ -60,7 +60,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
     /// Creates the tables, or upgrades the tables of an older version.
     ///
     /// - Returns: the owner's role, and the previous version, or nil if there were no tables.
-    private func make(_ server: String) throws -> (owner: String, found: Int?) {
+    private func createOrUpgrade(_ server: String) throws -> (owner: String, found: Int?) {
         let schema = Schema.name
         let table = Schema.versionTable
         let facts = try run(
@@ -101,11 +101,11 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
     }
 
     /// Grants rights to a role. Throws ``PostgreSQLRefusal/cannot(reason:)`` if the role has wider rights already
-    /// (``binds(_:)``).
+    /// (``isRestricted(_:)``).
     ///
     /// - Parameter connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.
     private func grant(to role: String, connections: Int?) throws {
-        guard try binds(role) else {
+        guard try isRestricted(role) else {
             throw PostgreSQLRefusal.cannot(
                 reason:
                     "the role of --grant is PUBLIC, a superuser, or can act as the owner, so its rights do not restrict it: "
@@ -114,14 +114,14 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
         guard let quoted = try run("SELECT quote_ident($1)", [.text(role)]).first?.text(0) else {
             throw UnreadableColumn(column: 0)
         }
-        try explaining(
+        try explainingRefusal(
             .undefinedObject, "the role of --grant does not exist: make it first (createuser)."
         ) {
             for statement in Schema.grants(to: quoted) { _ = try run(statement) }
         }
         guard let connections else { return }
         let limit = "ALTER ROLE \(quoted) CONNECTION LIMIT \(connections)"
-        try explaining(
+        try explainingRefusal(
             .insufficientPrivilege,
             "the account may not change the role's connection limit, and nothing was done: leave out --connections, and have a "
                 + "superuser run \(limit);"
@@ -131,7 +131,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
     /// Returns true if the role has no other rights than those granted to it. Returns false for PUBLIC, for a
     /// superuser, and for a role that can act as the owner. Returns true if the role does not exist, because the server
     /// then refuses the first grant.
-    private func binds(_ role: String) throws -> Bool {
+    private func isRestricted(_ role: String) throws -> Bool {
         // PostgreSQL treats this name as PUBLIC, even in quotation marks.
         guard role != "public" else { return false }
         return try run(

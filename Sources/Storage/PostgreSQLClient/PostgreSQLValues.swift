@@ -125,7 +125,7 @@ package struct PostgreSQLRow: StoredRow, Sendable {
     package let cells: [[UInt8]?]
 
     package func integer(_ column: Int) throws(UnreadableColumn) -> Int64 {
-        try present(integerIfAny(column), column)
+        try nonNull(integerIfAny(column), column)
     }
 
     package func integerIfAny(_ column: Int) throws(UnreadableColumn) -> Int64? {
@@ -135,18 +135,18 @@ package struct PostgreSQLRow: StoredRow, Sendable {
         return cell.count == 8 ? Int64(bitPattern: value) : Int64(Int32(truncatingIfNeeded: value))
     }
 
-    package func text(_ column: Int) throws(UnreadableColumn) -> String { try present(textIfAny(column), column) }
+    package func text(_ column: Int) throws(UnreadableColumn) -> String { try nonNull(textIfAny(column), column) }
 
     package func textIfAny(_ column: Int) throws(UnreadableColumn) -> String? {
         try cell(column, [.text]).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    package func bytes(_ column: Int) throws(UnreadableColumn) -> [UInt8] { try present(bytesIfAny(column), column) }
+    package func bytes(_ column: Int) throws(UnreadableColumn) -> [UInt8] { try nonNull(bytesIfAny(column), column) }
 
     package func bytesIfAny(_ column: Int) throws(UnreadableColumn) -> [UInt8]? { try cell(column, [.bytea]) }
 
     package func boolean(_ column: Int) throws(UnreadableColumn) -> Bool {
-        let cell = try present(cell(column, [.boolean]), column)
+        let cell = try nonNull(cell(column, [.boolean]), column)
         guard cell.count == 1 else { throw unreadable(column) }
         return cell[0] != 0
     }
@@ -158,7 +158,7 @@ package struct PostgreSQLRow: StoredRow, Sendable {
         return cells[column]
     }
 
-    private func present<Value>(_ value: Value?, _ column: Int) throws(UnreadableColumn) -> Value {
+    private func nonNull<Value>(_ value: Value?, _ column: Int) throws(UnreadableColumn) -> Value {
         guard let value else { throw unreadable(column) }
         return value
     }

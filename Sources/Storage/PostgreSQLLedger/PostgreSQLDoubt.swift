@@ -116,10 +116,10 @@ enum GrantedUse {
 }
 
 // A commit is in doubt if it was not acknowledged, was cancelled, or came with a warning. A new session with the
-// primary reads back its outcome. The new session first locks the node's row, which the session that sent the commit
-// keeps locked until its transaction has ended. If the commit is then absent, it will never appear. If it is present,
-// it may be on that server only, for example after a cancelled wait for the standby or a crash. It counts once a later
-// commit in the same log is acknowledged without a warning.
+// primary reads back the commit's outcome. The new session first locks the node's row, which the session that sent the
+// commit keeps locked until its transaction has ended. If the commit is then absent, it will never appear. If the commit
+// is present, it may be on that server only, for example after a cancelled wait for the standby or a crash. The commit
+// counts as made once a later commit in the same WAL is acknowledged without a warning.
 //
 // Until then, no other write is sent. A session whose standby is unavailable keeps waiting on the server and keeps its
 // locks. The next session waits for these locks and sends no commit before it has them. A server thus never has more

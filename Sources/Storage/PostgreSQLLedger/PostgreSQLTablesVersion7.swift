@@ -38,9 +38,10 @@ extension PostgreSQLTables {
         // Removes claims made before `horizon`. It also records that claims of payment tokens signed before `signed`
         // may be missing.
         //
-        // The payment token of a removed claim was signed less than the lead after the claim, so before `signed`. After
-        // this commit it is refused because of its signing time, which Apple set independently of the server's clock.
-        // In addition, `signed` is so old that no window admits an earlier signing time.
+        // A removed claim was made before `horizon`, and its payment token was signed at most `signing_lead()` later than
+        // the claim, so before `signed`. After this commit the payment token is refused because of its signing time,
+        // which Apple set independently of the server's clock. In addition, `signed` is so old that no window admits an
+        // earlier signing time.
         """
         CREATE OR REPLACE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -63,8 +64,8 @@ extension PostgreSQLTables {
         """,
         // The earliest signing time that an operator can permit again after a wrong clock caused claims to be pruned.
         // Payment tokens whose claims were pruned must not be permitted. They were signed before the pruning, but the
-        // server's clock cannot show when that was. It may have been fast then, or may be slow now. The function
-        // therefore adds `signing_lead()` or `widest_known_window()`, whichever is longer, to the present time.
+        // server's clock cannot show the time of the pruning: the clock may have been fast then, or may be slow now. The
+        // function therefore adds `signing_lead()` or `widest_known_window()`, whichever is longer, to the present time.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

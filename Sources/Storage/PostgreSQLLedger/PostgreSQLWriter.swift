@@ -62,7 +62,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let session: LedgerSession
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLWriteGroup?
-    /// The writes of a commit that turned out not to have been made. The next batch repeats them.
+    /// The writes of a commit in doubt that the database turned out not to contain. The next batch repeats the writes.
     var uncommittedWrites: [PostgreSQLWrite] = []
     /// The finding for which this process has put all nodes on hold. If the database was restored to a state before
     /// this daemon's start, every batch makes the same finding. The hold is then stored only once.

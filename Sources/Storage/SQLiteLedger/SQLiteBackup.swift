@@ -10,8 +10,8 @@ import SQLiteFiles
 /// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
 /// log. Other connections can read and write while it is made.
 ///
-/// A backup is marked as a copy (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger releases
-/// nothing until the restore is accepted, since the copy lacks later releases.
+/// A backup is marked as a copy (``SQLiteRestoreMark``). If the backup replaces a ledger by any means, the node
+/// releases nothing until the restore is accepted, since the backup lacks later releases.
 enum SQLiteBackup {
     /// The pages copied in one step, and the bytes written between two syncs.
     private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)

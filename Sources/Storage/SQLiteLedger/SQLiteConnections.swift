@@ -19,7 +19,7 @@ package final class SQLiteConnections: Sendable {
 
     /// Opens the connections; blocks. Throws GRDB's errors and ``LedgerOpeningError``.
     ///
-    /// - Parameter prepare: runs on the writing connection before the reading ones are opened.
+    /// - Parameter prepare: runs on the writing connection before the reading connections are opened.
     init(
         path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
     ) throws {

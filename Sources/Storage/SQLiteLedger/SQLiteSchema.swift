@@ -19,12 +19,12 @@ package struct SQLiteSchema {
     /// - Parameter beforeUpgrade: called before the copy and the upgrade, whose duration grows with the ledger.
     /// - Returns: this node's name.
     func prepare(_ db: Database, beforeUpgrade: () -> Void = {}) throws -> AuditNode {
-        if let older = try db.durably({ try existing(db) }), older.version < SQLiteTables.version {
+        if let older = try db.durably({ try existingLedger(db) }), older.version < SQLiteTables.version {
             beforeUpgrade()
             try copy(db, version: older.version, node: older.node)
         }
         return try db.durably {
-            guard let found = try existing(db) else { return try create(db) }
+            guard let found = try existingLedger(db) else { return try create(db) }
             if found.version < SQLiteTables.version { try migrate(db, from: found.version) }
             return found.node
         }
@@ -34,13 +34,13 @@ package struct SQLiteSchema {
     ///
     /// - Returns: the previous version.
     package func bringUpToDate(_ db: Database) throws -> Int {
-        guard let (version, _) = try existing(db) else { throw LedgerOpeningError.notALedger(path: path) }
+        guard let (version, _) = try existingLedger(db) else { throw LedgerOpeningError.notALedger(path: path) }
         if version < SQLiteTables.version { try migrate(db, from: version) }
         return version
     }
 
     /// Returns the version and node of the ledger in the database; nil if the database is empty.
-    package func existing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
+    package func existingLedger(_ db: Database) throws -> (version: Int, node: AuditNode)? {
         let tables = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'"))
         if tables.isEmpty { return nil }
         guard tables.contains("ledger_meta") else { throw LedgerOpeningError.notALedger(path: path) }
@@ -77,7 +77,7 @@ package struct SQLiteSchema {
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
-    /// Copies the file before an upgrade. A copy from an earlier start that ended before its upgrade is kept, but may
+    /// Copies the file before an upgrade. If an earlier start ended before its upgrade, its copy is kept, but may
     /// lack later writes. The new copy's name then ends in a number.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
@@ -226,8 +226,8 @@ package enum SQLiteTables {
         "CREATE UNIQUE INDEX audit_record_by_sequence ON audit_record (node, sequence)",
         "CREATE INDEX audit_record_by_time ON audit_record (node, time, sequence)",
         "CREATE INDEX audit_record_by_outcome ON audit_record (outcome, node, sequence) WHERE outcome <> 'ok'",
-        // There is no index by caller, merchant or key. Every release would have to write it, and it would hardly
-        // narrow a search, because these columns have only a few different values.
+        // There is no index by caller, merchant or key. Every release would have to write to such an index. The index
+        // would hardly narrow a search, because these columns have only a few different values.
         """
         CREATE INDEX audit_record_by_transaction ON audit_record (transaction_id, node, sequence)
         WHERE transaction_id IS NOT NULL

@@ -60,7 +60,7 @@ final class MovedFile {
             }
             return (node, mark)
         }
-        guard let (version, node) = try SQLiteSchema(path: path, node: nil).existing(db) else {
+        guard let (version, node) = try SQLiteSchema(path: path, node: nil).existingLedger(db) else {
             throw LedgerOpeningError.notALedger(path: path)
         }
         guard version == SQLiteTables.version else {
