@@ -13,7 +13,7 @@ final class PostgreSQLWriteGroup {
     let identifier = Release.randomIdentifier()
     let writes: [PostgreSQLWrite]
     let deadline: ContinuousClock.Instant
-    /// The ends of the chain before and after the transaction.
+    /// The head of the chain before the transaction. ``end`` is the head after it.
     private(set) var start: ChainHead?
     private(set) var end: ChainHead?
     /// The index of the statement that waits for other nodes' claims, among all statements sent at the beginning of the
@@ -201,9 +201,10 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        // A standby may have been promoted in the meantime, and some nodes may not have compared their chains on it
-        // with the heads that they remember. The claims are valid nevertheless: the server on which they were made had
-        // lost nothing, and the promoted server has them too. No claim is valid if a node has put releases on hold.
+        // A standby may have been promoted in the meantime. Some nodes may not have compared their chains, on the promoted
+        // server, with the heads that they remember. The claims are valid nevertheless: the server on which they were
+        // made had lost nothing, and the promoted server has them too. No claim is valid if a node has put releases on
+        // hold.
         group.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

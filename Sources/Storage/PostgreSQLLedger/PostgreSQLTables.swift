@@ -73,7 +73,8 @@ package enum PostgreSQLTables {
         )
         """,
         "CREATE INDEX claim_by_age ON claim (claimed_at)",
-        // The chains of records. The line is authoritative; the other columns repeat some of its members for searching.
+        // The chains of records. The column `line` is authoritative. The other columns repeat some members of the line, for
+        // searching.
         """
         CREATE TABLE audit_record (
             node            text COLLATE "C" NOT NULL,

@@ -157,8 +157,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     }
 
     func claimed(at time: Int64, signedAt signed: Int64) {
-        // A lead of up to 30 seconds need not be stored. Every claim is kept for at least a minute (`retain_claims`),
-        // and pruning always allows for a lead of half that time.
+        // Do not store a lead of up to 30 seconds. Every claim is kept for at least a minute (`retain_claims`), and
+        // pruning always allows for a lead of half that time.
         if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
     }
 

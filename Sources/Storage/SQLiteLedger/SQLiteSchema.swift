@@ -206,7 +206,8 @@ package enum SQLiteTables {
     ]
 
     private static let version2 = [
-        // The chain of records. The line is authoritative; the other columns repeat some of its members for searching.
+        // The chain of records. The column `line` is authoritative. The other columns repeat some members of the line, for
+        // searching.
         """
         CREATE TABLE audit_record (
             node            TEXT    NOT NULL,

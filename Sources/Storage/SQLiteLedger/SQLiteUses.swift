@@ -173,8 +173,8 @@ final class TransactionReads: Sendable {
 }
 
 extension Database {
-    /// Appends a record to the chain and stores its line. `head` was read in the same transaction, and changes only
-    /// once the line is stored.
+    /// Appends a record to the chain and stores its line. The caller has read `head` in the same
+    /// transaction. This method changes `head` only once the line is stored.
     func append(_ record: AuditRecord, to head: inout ChainHead) throws -> AuditLine {
         var next = head
         let line = next.append(record)
@@ -254,8 +254,8 @@ package struct SQLiteTimes {
 
     func claimed(at time: Int64, signedAt signed: Int64, _ db: any StoredQueries) throws {
         let ahead = signed - time
-        // A lead of up to 30 seconds need not be stored. Every claim is kept for at least a minute (`retain_claims`),
-        // and pruning always allows for a lead of half that time.
+        // Do not store a lead of up to 30 seconds. Every claim is kept for at least a minute (`retain_claims`), and
+        // pruning always allows for a lead of half that time.
         guard ahead > 30_000, try ahead > signedAhead(db) else { return }
         try put(Self.aheadName, ahead, db)
     }
