@@ -20,8 +20,8 @@ extension DetectedRestore {
         return parameters.digest
     }
 
-    /// Returns true if an approval with this digest permits accepting the findings. The digest may be in this format or
-    /// that of version 0.1.0.
+    /// Returns true if an approval with this digest permits accepting the findings. For an approval that
+    /// version 0.1.0 recorded, the digest is ``parametersOfFirstVersion``; for any other approval, ``parameters``.
     func isPermitted(by approved: AuditDigest) -> Bool {
         approved == parameters || approved == parametersOfFirstVersion
     }

@@ -13,7 +13,8 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// The checks of a decision that the daemon makes before it changes an HSM token. The ledger repeats these checks.
+/// The checks of decisions on approvals. The daemon makes these checks before it changes an HSM token, and the ledger
+/// repeats them.
 @Suite("Decisions on approvals")
 struct ApprovalDecisionTests {
     private let directory: FreshDirectory

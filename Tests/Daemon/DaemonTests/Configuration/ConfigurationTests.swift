@@ -336,7 +336,7 @@ struct ConfigurationTests {
         let problem = try fixture.problem("")
         #expect(problem.hasPrefix("5 tokens[0].pin_file: the secret's file \(pin) can be read by the members of"))
         #expect(problem.contains("chmod g-r"))
-        // In root's group, users other than root are not counted.
+        // The group root has no member except root, so the daemon accepts the file although the group can read it.
         try #require(unsafe chown(pin, 0, 0) == 0)
         _ = try fixture.load(ConfigurationFixture.minimum)
     }

@@ -50,7 +50,7 @@ import WorkerProtocol
 
     /// Key attributes of which one has an unwanted value.
     struct Weakness: Sendable, CustomTestStringConvertible {
-        /// The beginning of the sentence about the attribute.
+        /// The expected beginning of the sentence that reports the attribute. It is also the name of the test case.
         let testDescription: String
         let weaken: @Sendable (inout PrivateKeyAttributes) -> Void
     }
