@@ -265,19 +265,19 @@ final class LedgerProbe: Sendable {
 
     /// Returns the ledger's fault; nil if the ledger can be written.
     func fault() async -> String? {
-        enum Found {
+        enum ProbeState {
             case known(String?)
             case running(since: ContinuousClock.Instant, Task<String?, Never>)
         }
         let now = ContinuousClock.now
-        let found = state.withLock { state -> Found in
+        let probe = state.withLock { state -> ProbeState in
             if let running = state.running { return .running(since: running.since, running.check) }
             if let last = state.last, last.at.duration(to: now) < Self.findingLasts { return .known(last.fault) }
             let check = Task { await self.finding() }
             state.running = (now, check)
             return .running(since: now, check)
         }
-        switch found {
+        switch probe {
         case .known(let fault): return fault
         case .running(let since, let check):
             let left = patience - since.duration(to: now)

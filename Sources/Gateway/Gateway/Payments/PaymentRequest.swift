@@ -250,7 +250,7 @@ extension PaymentContact {
         guard let object = value.objectValue else { throw PaymentRequest.malformed(name, "is not an object") }
         func text(_ member: String) throws(GatewayRefusal) -> String? {
             guard let value = object[member] else { return nil }
-            guard let text = value.stringValue, Self.isSuitable(text) else {
+            guard let text = value.stringValue, Self.isContactText(text) else {
                 throw PaymentRequest.malformed(
                     "\(name).\(member)", "is not a string of at most 256 characters without control characters")
             }
@@ -271,14 +271,16 @@ extension PaymentContact {
         }
         guard let lines = object["addressLines"] else { return }
         let read = lines.arrayValue?.compactMap(\.stringValue)
-        guard let read, read.count == lines.arrayValue?.count, read.count <= 10, read.allSatisfy(Self.isSuitable) else {
+        guard let read, read.count == lines.arrayValue?.count, read.count <= 10,
+            read.allSatisfy(Self.isContactText)
+        else {
             throw PaymentRequest.malformed(
                 "\(name).addressLines", "is not an array of at most 10 strings of at most 256 characters")
         }
         addressLines = read
     }
 
-    private static func isSuitable(_ text: String) -> Bool {
+    private static func isContactText(_ text: String) -> Bool {
         text.unicodeScalars.count <= 256
             && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }

@@ -59,7 +59,7 @@ final class PendingQuestions: Sendable {
         /// Counts a round of `count` questions, and begins a pause if none was answered.
         ///
         /// - Returns: true if the processor has just stopped responding.
-        mutating func asked(_ count: Int, answered: Int, at now: Date) -> Bool {
+        mutating func recordRound(of count: Int, answered: Int, at now: Date) -> Bool {
             guard count > 0 else { return false }
             silentRounds = answered > 0 ? 0 : silentRounds + 1
             guard silentRounds > 0 else { return false }
@@ -106,7 +106,7 @@ final class PendingQuestions: Sendable {
         }
         let hasFallenSilent = state.withLock { state in
             state.end(page, isLast: page.count < Self.maximumFound)
-            return state.asked(due.count, answered: answered, at: now)
+            return state.recordRound(of: due.count, answered: answered, at: now)
         }
         if hasFallenSilent {
             logger.warning(
