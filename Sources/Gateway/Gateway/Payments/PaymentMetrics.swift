@@ -54,7 +54,7 @@ struct PaymentMetrics: Sendable {
 
     func pruned(_ count: Int) { if count > 0 { pruned.increment([], by: UInt64(count)) } }
 
-    func asked(_ outcome: String) { questions.increment([outcome]) }
+    func countQuestion(_ outcome: String) { questions.increment([outcome]) }
 }
 
 extension Logger {

@@ -124,12 +124,12 @@ final class PendingQuestions: Sendable {
             transactionId: transaction.name, amount: transaction.amount, orderId: payment.orderId,
             processorReference: payment.outcome?.processorReference)
         switch await processor.status(of: submitted, before: .now + Self.timeout) {
-        case .noTrace: metrics.asked("no_trace")
+        case .noTrace: metrics.countQuestion("no_trace")
         case .notAnswered:
-            metrics.asked("not_answered")
+            metrics.countQuestion("not_answered")
             return false
         case .known(let answer):
-            metrics.asked(answer.state.rawValue)
+            metrics.countQuestion(answer.state.rawValue)
             guard answer.state != .pending else { break }
             let outcome = accountNumbers?.masked(answer.outcome, of: transaction) ?? answer.outcome
             logger.warnOfMaskedDigits(outcome, of: transaction)

@@ -22,7 +22,7 @@ struct SocketAcceptorTests {
     func departedPeer() async throws {
         let connections = PlainConnections()
         var staying = 0
-        try await connections.busy { socket in
+        try await connections.useWithBlockedEventLoop { socket in
             for _ in 0..<5 { close(try Self.connect(to: socket)) }
             let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
             // Connections are accepted in order. Once this last connection has been closed because of the limit, all
@@ -42,7 +42,7 @@ struct SocketAcceptorTests {
     @Test("closes connections beyond a uid's limit without making a channel")
     func connectionLimitPerUID() async throws {
         let connections = PlainConnections()
-        try await connections.busy { socket in
+        try await connections.useWithBlockedEventLoop { socket in
             let clients = try (0..<Self.answered + 20).map { _ in try Self.connect(to: socket) }
             try await wait(for: "the connections beyond the limit to be closed") {
                 clients.dropFirst(Self.answered).allSatisfy(Self.isClosed)
@@ -153,7 +153,7 @@ final class PlainConnections: ConnectionService, RequestHandler {
     /// closed.
     ///
     /// - Parameter body: returns the descriptors of its connections, which this method then closes.
-    func busy(_ body: (_ socket: String) async throws -> [CInt]) async throws {
+    func useWithBlockedEventLoop(_ body: (_ socket: String) async throws -> [CInt]) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let isOver = DispatchSemaphore(value: 0)
         var clients: [CInt] = []

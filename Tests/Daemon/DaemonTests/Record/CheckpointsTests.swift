@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test("leaves the newest of many simultaneous seals in the HSM token's memory")
-    func manyAtOnce() async throws {
+    func simultaneousSeals() async throws {
         let fixture = try await fixture()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<20 {
