@@ -35,8 +35,8 @@ final class CallQueue: Sendable {
         var workers: [UInt64: WorkerCalls] = [:]
         /// True while a worker has a call that runs alone. The queue sends no other call during that time.
         var isRunningAlone = false
-        /// The number of the worker that receives new calls; nil while none serves. ``hsmToken`` is what that worker
-        /// opened, and ``servingSince`` the time since when the queue has had a serving worker without a break.
+        /// The number of the worker that receives new calls; nil while none serves. ``hsmToken`` describes that
+        /// worker's HSM token. ``servingSince`` is the time since which a worker has served without a break.
         var serving: UInt64?
         var hsmToken: HSMTokenDescription?
         var servingSince = ContinuousClock.now
@@ -349,10 +349,12 @@ final class CallQueue: Sendable {
 
     /// Fails calls that waited too long.
     ///
-    /// While a worker answers, a call may stay queued until only `call_timeout` remains of its deadline. Time in which no
-    /// worker serves, or the worker does not answer, does not count. While no worker serves, the limit is
-    /// ``HSMTokenPool/deadline(callTimeout:)``. Calls that run alone fail only at their deadline: they are few, and must
-    /// wait for each other and for a worker to start.
+    /// While a worker serves, a call may stay queued for ``HSMTokenPool/longestWait(callTimeout:)``. That time begins
+    /// when the call is queued, or later, when the first worker after a break in service begins to serve. It is
+    /// measured up to the worker's last answer, so it does not grow while the worker does not answer.
+    ///
+    /// While no worker serves, a call may stay queued for ``HSMTokenPool/deadline(callTimeout:)``. Calls that run alone
+    /// fail only at their deadline: they are few, and must wait for each other and for a worker to start.
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
             let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)

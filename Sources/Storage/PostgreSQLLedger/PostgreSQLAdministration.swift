@@ -3,7 +3,7 @@ package import DatabaseKit
 public import Foundation
 public import Ledger
 
-// Audit records of this node, pruning, and times.
+// Appends this node's audit records, runs administrative work, prunes claims, and reads the ``LedgerTimes``.
 extension PostgreSQLLedger {
     public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
         // If the deadline passes during the commit and the record is then not found, the record counts as dropped.

@@ -97,9 +97,10 @@ extension PostgreSQLTables {
             SELECT 30000::bigint
         $$
         """,
-        // The earliest fence of a restore, according to the server's clock; NULL while a node's window is off or
-        // unknown. It is computed from the time at which the transaction began, or from `acceptance_time()` ago if that
-        // is later. Otherwise a transaction that is kept open could set an earlier fence.
+        // The earliest fence that the acceptance of a restore may set; NULL while a node's window is off or unknown.
+        // It is the widest window after the transaction's beginning, according to the server's clock. A beginning
+        // that is more than `acceptance_time()` ago counts as exactly that long ago. Otherwise a transaction that is
+        // kept open could set an earlier fence.
         """
         CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

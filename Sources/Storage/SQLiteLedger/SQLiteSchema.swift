@@ -77,8 +77,8 @@ package struct SQLiteSchema {
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
-    /// Copies the file before an upgrade. If an earlier start ended before its upgrade, its copy is kept, but may
-    /// lack later writes. The new copy's name then ends in a number.
+    /// Copies the file before an upgrade. A copy may already exist, from an earlier start that ended before its
+    /// upgrade. That copy may lack later writes, so it is kept and a new copy is made, whose name ends in a number.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
