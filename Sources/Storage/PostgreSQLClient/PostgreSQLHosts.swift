@@ -34,7 +34,8 @@ package final class PostgreSQLHosts: Sendable {
         }
     }
 
-    private struct Memory {
+    /// The outcomes of each endpoint's last attempt to open a session.
+    private struct LastAttempts {
         /// The endpoint of the newest session.
         var answered: Endpoint?
         /// The endpoints that did not respond when they were last tried.
@@ -46,7 +47,7 @@ package final class PostgreSQLHosts: Sendable {
     package let timeout: Duration
     private let parameters: [String: String]
     private let resolve: @Sendable (String) -> [String]
-    private let memory = Mutex(Memory())
+    private let lastAttempts = Mutex(LastAttempts())
 
     /// - Parameters:
     ///   - passwordFile: the file that contains the password; nil for authentication without a password. The file is
@@ -109,23 +110,23 @@ package final class PostgreSQLHosts: Sendable {
     }
 
     private func remember(_ place: Endpoint, _ failure: PostgreSQLOpeningFailure?) {
-        memory.withLock { memory in
+        lastAttempts.withLock { attempts in
             switch failure {
             case nil:
-                memory.answered = place
-                memory.silent.remove(place)
+                attempts.answered = place
+                attempts.silent.remove(place)
             case .late, .unreachable:
-                if memory.answered == place { memory.answered = nil }
-                memory.silent.insert(place)
-            default: memory.silent.remove(place)
+                if attempts.answered == place { attempts.answered = nil }
+                attempts.silent.insert(place)
+            default: attempts.silent.remove(place)
             }
         }
     }
 
     private func ordered(_ places: [Endpoint]) -> [Endpoint] {
-        let memory = memory.withLock { $0 }
-        let first = places.filter { place in memory.answered.map(place.contains) == true }
-        let last = places.filter { !first.contains($0) && memory.silent.contains(where: $0.contains) }
+        let attempts = lastAttempts.withLock { $0 }
+        let first = places.filter { place in attempts.answered.map(place.contains) == true }
+        let last = places.filter { !first.contains($0) && attempts.silent.contains(where: $0.contains) }
         return first + places.filter { !first.contains($0) && !last.contains($0) } + last
     }
 
