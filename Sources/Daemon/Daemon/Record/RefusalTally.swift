@@ -78,7 +78,7 @@ final class RefusalTally: Sendable {
     ///
     /// - Parameter facts: the facts that are known about the request.
     /// - Returns: true if the refusal was counted. It must then not be recorded.
-    func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
+    func counts(_ code: RefusalCode, of facts: AuditDraft.RequestFacts, by caller: Caller) -> Bool {
         // Every failed decryption gets a record. Otherwise a missing audit reference in the answer would tell the caller
         // that no key was used.
         guard facts.hsmToken == nil, !facts.mayHaveReachedHSM, code != .decryptionFailed,

@@ -212,8 +212,8 @@ struct LifecycleRecords: Sendable {
     }
 }
 
-/// The commit before the answer to a payment or a TLS signature. One transaction checks the key's state, and writes the use
-/// and its audit record.
+/// Commits the use of a key before the daemon answers the request for a payment or a TLS signature. One transaction checks
+/// the key's state, and writes the use and its audit record.
 struct UseCommit: Sendable {
     let gate: LedgerGate
     let recorder: UsageRecorder
@@ -268,7 +268,7 @@ struct UseCommit: Sendable {
 /// the record.
 final class AuditDraft: Sendable {
     /// The facts about the request that are known so far.
-    struct Facts: Sendable, Equatable {
+    struct RequestFacts: Sendable, Equatable {
         /// The event, which is `request` until the endpoint sets another.
         var event = AuditEvent.request
         var merchant: AuditText?
@@ -282,17 +282,17 @@ final class AuditDraft: Sendable {
         var trace: AuditTrace?
     }
 
-    private let state: Mutex<(facts: Facts, sequence: Int?)>
+    private let state: Mutex<(facts: RequestFacts, sequence: Int?)>
 
     init(trace: CallersTrace? = nil) {
-        var facts = Facts()
+        var facts = RequestFacts()
         facts.trace = trace.flatMap {
             AuditTrace(traceId: $0.traceIdentifier, parentId: $0.parentIdentifier)
         }
         state = Mutex((facts: facts, sequence: nil))
     }
 
-    var facts: Facts { state.withLock { $0.facts } }
+    var facts: RequestFacts { state.withLock { $0.facts } }
 
     /// The sequence of the audit record, if it has already been written, for example in the operation's transaction; else
     /// nil.
