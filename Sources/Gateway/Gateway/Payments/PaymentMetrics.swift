@@ -4,7 +4,8 @@ import Payments
 import Processors
 import Telemetry
 
-/// The metrics of payments.
+/// The gateway's Prometheus metrics of payments. Each label has values from a closed list, so the number of series does not
+/// grow with the number of payments.
 struct PaymentMetrics: Sendable {
     /// The label `outcome` is the payment's state, or a refusal's code.
     private let payments = Counter(

@@ -18,8 +18,8 @@ final class PendingQuestions: Sendable {
     private let state = Mutex(State())
 
     /// The progress of the questions through the pending payments, which are read in pages, oldest first. After the
-    /// last page, the next pass begins. Even very many payments that the processor does not know therefore cannot
-    /// prevent questions about others.
+    /// last page, the next pass begins with the oldest payments. Each pass thus reaches every pending payment, even if
+    /// the processor does not know very many older ones.
     private struct State {
         /// The time of the next question about each payment. A payment without an entry has not been asked about yet.
         var due: [Payment.Key: Date] = [:]
