@@ -87,8 +87,8 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // The newest record is the one of the gate of `ahead`: it has the time of that daemon's clock, 301 seconds after
-        // noon. RecordFixture appends all other records at noon.
+        // The gate of `ahead` wrote a record with the time of that daemon's clock, 301 seconds after noon. No record has
+        // a later time, because RecordFixture appends records with the time noon.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
@@ -115,7 +115,8 @@ struct ClockAcceptanceTests {
             _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         }
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
-        // Until the fence, the daemon is not ready. Its reason states that it will become ready without further action.
+        // The daemon is not ready before the time of the fence. The reason says that it then becomes ready without
+        // further action.
         let reasons = try await acceptance.ledgerClock.compare().reasons
         #expect(reasons.first?.message.contains("without further action") == true)
         await fixture.ledger.close()

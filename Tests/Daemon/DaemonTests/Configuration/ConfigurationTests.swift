@@ -313,8 +313,8 @@ struct ConfigurationTests {
             let problem = readers?.problem(use: "log in")
             #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
-        // If root runs the check, a user of the same name as the group does not count, because the daemon may run as
-        // that user.
+        // If root checks the configuration, a user with the group's name is not reported as a reader, because the daemon
+        // may run as that user.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
         #expect(SecretFileReaders(group: "staff", gid: 990, members: [own], ownUID: 0)?.people == ["hsm"])

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// The part of a response about a key that describes the key's attributes in each HSM token with a copy of it.
+/// The key attributes in a response about a key, as each HSM token with a copy of the key reports them.
 @Suite struct KeyAttributeReadingTests {
     private struct Source: KeyAttributeSource {
         var name = "primary"

@@ -10,7 +10,7 @@ import TokenForge
 @testable import Daemon
 @testable import MerchantKeys
 
-/// The rotation derived from a merchant's keys, and its text for people.
+/// The rotation that the daemon derives from a merchant's keys, and the sentences that explain it to operators.
 @Suite("Rotations derived from the keys")
 struct RotationTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)

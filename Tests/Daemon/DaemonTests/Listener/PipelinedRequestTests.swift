@@ -55,8 +55,8 @@ struct PipelinedRequestTests {
                 }
             }
             .withConnectedSocket(ends[0]).get()
-        // Takes turns repeatedly until the event loop has read the socket. The event loop can read the socket only
-        // between turns. If turns blocked the event loop, this function would never end.
+        // Each piece of work adds another one, until the event loop has read the socket. If `turns` did not pause the
+        // work for polls of the sockets, the socket would never be read, and the work would never end.
         @Sendable func work() {
             turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)

@@ -209,7 +209,7 @@ import WorkerProtocol
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        // The daemon's clock is now a minute later than the head that the HSM token remembers.
+        // The daemon's clock is now a minute past the time of the head that the HSM token remembers.
         let later = RecordFixture.noon.addingTimeInterval(60)
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await restored.gate.compare()

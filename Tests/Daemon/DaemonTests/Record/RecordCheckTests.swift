@@ -91,7 +91,8 @@ import Testing
         #expect(await fault() == nil)
         try await fixture.append(1)
         try execute("DELETE FROM audit_record WHERE sequence \(which)")
-        // The first check has already read record 4, so only a later process reads it again.
+        // The fixture's check has already read record 4, and does not notice that it is now missing. A new check notices
+        // it, as after a restart of the daemon.
         let check = which == "= 4" ? RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet) : fixture.check
         await check.run()
         let found = try #require(check.finding?.fault)

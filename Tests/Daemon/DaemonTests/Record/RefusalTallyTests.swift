@@ -145,7 +145,7 @@ import Testing
         let named = AccessRule(name: "named", user: .init(name: "shop", id: 600), roles: [])
         let peer = PeerCredentials(uid: 600, gid: 0)
         tally.count(.forbidden, of: peer, as: Caller(rule: named, peer: peer))
-        // A uid that has its own record keeps it.
+        // Uid 1 already has its own record in this minute, so the tally counts this refusal in that record.
         tally.count(.notFound, of: PeerCredentials(uid: 1, gid: 0), as: nil)
         let records = tally.take(all: true)
         #expect(records.count == 2 * RefusalTally.maximumUnnamed + 2)

@@ -201,8 +201,8 @@ struct PaymentRoutesTests {
         #expect(forgotten.code == "transaction_replayed")
         #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
         #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
-        // The payment token of this attempt is decrypted, but the payment is refused because of the expectation. The
-        // last release is therefore still by the first attempt.
+        // This attempt decrypts the payment token, but the daemon refuses the payment because of the expectation. The
+        // attempt releases nothing, so the first attempt remains the one with the last release.
         let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
         #expect(other.code == "amount_mismatch")
         #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")
@@ -246,7 +246,7 @@ struct PaymentRoutesTests {
         }
         let lines = String(decoding: try fixture.logged, as: UTF8.self).split(separator: "\n")
             .count { $0.contains("malformed_request") }
-        // The limits permit one more line every ten seconds and every minute, so a slow machine may log more.
+        // Refusals beyond the recording rate share one line in ten seconds. A slow machine may log several such lines.
         #expect((1..<more).contains(lines - RefusalTally.maximumRecorded), "\(lines)")
     }
 

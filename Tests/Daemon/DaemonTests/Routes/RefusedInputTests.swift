@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import HTTPListener
 @testable import WorkerSupervision
 
-/// The answer to a request whose input has ended two workers.
+/// The answer to a request that the daemon refuses because two workers ended while they processed the same input.
 @Suite struct RefusedInputTests {
     @Test("states the rest of the ten minutes in header and message alike", arguments: [0, 13, 599])
     func headerAndMessageAgree(_ passed: Int) throws {
