@@ -59,7 +59,7 @@ enum AuditKeyIdentifier {
 
     /// Returns false if the identifier shows that another node made the key. An identifier of an earlier version does not
     /// show a node.
-    static func mayBe(_ identifier: [UInt8], of node: String) -> Bool {
+    static func mayBelong(_ identifier: [UInt8], of node: String) -> Bool {
         !identifier.starts(with: mark) || identifier.suffix(8) == digest(of: node)
     }
 

@@ -35,7 +35,7 @@ struct LedgerEvidence: Sendable {
                 try await refusing(ledger: await ledger.auditKeysOfOtherNodes()).map(\.key.identifier))
             own = shown.filter { key in
                 !others.contains(key.identifier) && !heads.showAnotherNode(than: node, for: key.checkpointKey)
-                    && AuditKeyIdentifier.mayBe(key.identifier, of: node.name)
+                    && AuditKeyIdentifier.mayBelong(key.identifier, of: node.name)
             }
             hsmTokenRemembersSomething = heads.includes(node)
         } else {

@@ -99,7 +99,7 @@ final class PaymentUpkeep: Sendable {
         // If the store fails, ``runRound(at:)`` probes it. Until it works, results could not be stored, so no question
         // is asked.
         guard pendingCount.load(ordering: .relaxed) > 0, readiness.fault == nil else { return }
-        do throws(PaymentStoreError) { try await questions.round(at: now) } catch { failed(error) }
+        do throws(PaymentStoreError) { try await questions.runRound(at: now) } catch { failed(error) }
     }
 
     private func failed(_ error: PaymentStoreError) {

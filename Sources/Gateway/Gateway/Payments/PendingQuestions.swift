@@ -93,7 +93,7 @@ final class PendingQuestions: Sendable {
     }
 
     /// Asks concurrently about the payments that are due in the next page of the processor's pending payments.
-    func round(at now: Date) async throws(PaymentStoreError) {
+    func runRound(at now: Date) async throws(PaymentStoreError) {
         guard state.withLock({ $0.pausesUntil <= now }) else { return }
         let page = try await store.payments(
             PaymentFilter(

@@ -151,7 +151,7 @@ struct ClockAcceptanceTests {
     }
 
     @Test("never sets the fence before the last release in the audit record, even with a slow clock")
-    func behindAtAcceptance() async throws {
+    func slowClockAtAcceptance() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         try forget(before: Self.noon + 300 * Self.day)
         // The daemon's clock is a day slow. The record contains a release with the correct time. The claim of this

@@ -8,13 +8,13 @@ struct AuditKeyIdentifierTests {
     func identifiesNode() {
         let one = AuditKeyIdentifier.random(of: "node-1")
         #expect(one.count == 16 && one != AuditKeyIdentifier.random(of: "node-1"))
-        #expect(AuditKeyIdentifier.mayBe(one, of: "node-1"))
-        for other in ["node-2", "node-10", "", "NODE-1"] { #expect(!AuditKeyIdentifier.mayBe(one, of: other)) }
+        #expect(AuditKeyIdentifier.mayBelong(one, of: "node-1"))
+        for other in ["node-2", "node-10", "", "NODE-1"] { #expect(!AuditKeyIdentifier.mayBelong(one, of: other)) }
     }
 
     @Test("takes 16 random bytes of an earlier version as possibly any node's")
     func earlierVersion() {
         let identifier = [UInt8](repeating: 0xa5, count: 16)
-        for node in ["node-1", "node-2"] { #expect(AuditKeyIdentifier.mayBe(identifier, of: node)) }
+        for node in ["node-1", "node-2"] { #expect(AuditKeyIdentifier.mayBelong(identifier, of: node)) }
     }
 }
