@@ -125,9 +125,10 @@ struct WorkerCalls {
                 overtakenSince = now
                 held[identifier]?.overtakenSince = now
             }
-            // `overtakenSince` is certain. `begun` assumes that all configured sessions work, but the worker may have fewer
-            // now, and the call may still wait in it. The call's time is therefore counted from the last answer at the
-            // earliest.
+            // From `overtakenSince` on, a session certainly works on the call. `begun` is an estimate: it assumes that
+            // the worker uses all configured sessions. A worker with fewer sessions may start the call later. Without
+            // `overtakenSince`, the call's time is therefore counted from `begun` or from the last answer, whichever is
+            // later.
             let since = overtakenSince ?? entry.begun.map { begun in lastAnswer.map { max($0, begun) } ?? begun }
             if let since, now - since > entry.call.operation.limit(callTimeout: callTimeout) {
                 hangs = true

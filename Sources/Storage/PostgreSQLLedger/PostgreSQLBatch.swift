@@ -96,8 +96,8 @@ struct PostgreSQLBatch {
             """, [.byteStrings(hashes.map(\.bytes))], prepared: "keys")
     }
 
-    /// Returns the statement that inserts the claims that key states and release limits permit. ``decide(_:_:)`` checks
-    /// the result against the rules in Swift.
+    /// Returns the statement that inserts those claims that the keys' states and the release limits permit.
+    /// ``decide(_:_:)`` checks the result against the rules in Swift.
     private func insertion(of candidates: [Release]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -234,8 +234,8 @@ private struct BatchClaims {
         countRepeat(release, by: nil)
     }
 
-    /// - Parameter attempt: the released attempt; nil for a repeat that is counted but refused, so that the last
-    ///   release is unchanged.
+    /// - Parameter attempt: the released attempt; nil for a repeat that is counted but refused. Nil leaves the claim's
+    ///   last released attempt unchanged.
     private mutating func countRepeat(_ release: Release, by attempt: [UInt8]?) {
         claims[release.transactionId]?.repeats += 1
         if let attempt { claims[release.transactionId]?.repeatAttempt = attempt }

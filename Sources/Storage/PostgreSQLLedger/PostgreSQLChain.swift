@@ -20,8 +20,9 @@ struct PostgreSQLChain: StoredChain {
 extension PostgreSQLLedger {
     public func nodes() async throws(LedgerFailure) -> [AuditNode] {
         try await read { queries in
-            // Include nodes that have records but no row in `node`, since such a row could be removed unnoticed. The
-            // recursive query reads each node's name once from the index instead of reading all records.
+            // Include nodes that have records but no row in `node`. Otherwise the removal of a node's row would hide
+            // its records. The recursive query reads each node's name once from the index instead of reading all
+            // records.
             let rows = try queries.run(
                 """
                 WITH RECURSIVE recorded AS (

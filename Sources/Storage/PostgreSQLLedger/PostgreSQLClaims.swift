@@ -8,8 +8,8 @@ import PostgreSQLClient
 struct PostgreSQLClaims {
     let repeatFor: Duration
 
-    /// Returns the refusals that the releases would get now, by the releases' attempts. Releases that would not be
-    /// refused are omitted.
+    /// Returns the verdicts on those releases that would be refused now. The keys are the releases'
+    /// ``Release/attempt``.
     func refusals(of releases: [Release], _ queries: PostgreSQLReader.Queries) throws -> [[UInt8]: ReleaseVerdict] {
         let results = try queries.results([
             PostgreSQLStatement(

@@ -201,10 +201,10 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        // A standby may have been promoted in the meantime. Some nodes may not have compared their chains, on the promoted
-        // server, with the heads that they remember. The claims are valid nevertheless: the server on which they were
-        // made had lost nothing, and the promoted server has them too. No claim is valid if a node has put releases on
-        // hold.
+        // Check `hasHold`, not `isHeld`. After a standby's promotion, `isHeld` is true until all live nodes have
+        // compared their chains on the promoted server. The claims are valid nevertheless: the server on which they
+        // were made had lost nothing, and the promoted server has them too. If a node has put releases on hold, no
+        // claim is valid.
         group.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

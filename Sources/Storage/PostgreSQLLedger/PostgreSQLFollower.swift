@@ -81,7 +81,7 @@ final class PostgreSQLFollower: Sendable {
                     AND expires_at > present() ORDER BY requested_at
                 """, [.text(node), .texts(ApprovalOperation.ofOneNode.map(\.rawValue))]),
         ]
-        // Listen before reading. Otherwise the server would not notify a change that is made after the read and before
+        // Listen before reading. Otherwise the server would send no notification of a change between the read and
         // LISTEN.
         if position == nil, listens { statements.insert(PostgreSQLStatement("LISTEN \(Self.channel)"), at: 0) }
         let results = try connection.exchange(statements, until: deadline).suffix(2)

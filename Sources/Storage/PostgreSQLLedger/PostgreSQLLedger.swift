@@ -109,8 +109,8 @@ public final class PostgreSQLLedger: StoredLedger {
                 ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
                 // A daemon that stops inside a transaction must not keep its name locked for longer than its lease.
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
-                // A batch finds its rows by key. Otherwise a plan that was made while the tables were empty would scan
-                // whole tables.
+                // Batches find their rows by key. Without this setting, a plan that was made while the tables were
+                // empty would scan whole tables.
                 ("enable_seqscan", "off"),
                 // Plan each prepared statement only once. Otherwise, in every batch, the server would make a new plan
                 // for the statement that reads the keys.

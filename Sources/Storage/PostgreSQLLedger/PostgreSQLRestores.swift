@@ -204,7 +204,7 @@ extension PostgreSQLWriter {
     }
 
     /// Puts all nodes on hold and continues from the database's chain. From then on this process writes only records,
-    /// one of which is the acceptance. If the hold cannot be written, every later batch tries again.
+    /// including the record of the hold's acceptance. If the hold cannot be written, every later batch tries again.
     ///
     /// If the database was restored to a state before this daemon's start, the daemon cannot write, and each of its
     /// batches detects the restore again. The hold is still written only once, since each hold must be accepted

@@ -16,8 +16,8 @@ package enum PostgreSQLSchema: StoreSchema {
     package static let creationLimit = Duration.seconds(600)
     package static let users = "the daemons"
 
-    /// Requires that no daemon holds a lease. A daemon with a lease uses the older schema, since a daemon that needs
-    /// the newer one does not serve before the upgrade. After the upgrade, that daemon would release nothing.
+    /// Refuses the upgrade while a daemon holds a lease. Such a daemon uses the older schema, and would release nothing
+    /// after the upgrade. A daemon that needs the newer schema does not serve before the upgrade.
     package static func prepareUpgrade(server: String, _ run: (String) throws -> [PostgreSQLRow]) throws {
         let nodes = try run(
             """

@@ -4,8 +4,8 @@ import PostgreSQLClient
 extension PostgreSQLTables {
     /// Support for moving a host's file into the database (`paytokenctl ledger move`).
     static let version3 = [
-        // The identity by which a moved file recognises this ledger, whatever the server's name and whichever server of
-        // a cluster it is on. A copy of the database has the same identity.
+        // The identity by which a moved file recognises this ledger, even if the server's name changes or a standby is
+        // promoted. A copy of the database has the same identity.
         "ALTER TABLE ledger_state ADD COLUMN identity text NOT NULL DEFAULT gen_random_uuid()::text",
         // The nodes whose files were moved here or are being moved. Until `accepted_at` is set, only a daemon with the
         // file may use the node's name. Each run of the move increments `run`, so that late statements of an earlier

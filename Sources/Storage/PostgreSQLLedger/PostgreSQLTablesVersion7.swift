@@ -38,10 +38,10 @@ extension PostgreSQLTables {
         // Removes claims made before `horizon`. It also records that claims of payment tokens signed before `signed`
         // may be missing.
         //
-        // A removed claim was made before `horizon`, and its payment token was signed at most `signing_lead()` later than
-        // the claim, so before `signed`. After this commit the payment token is refused because of its signing time,
-        // which Apple set independently of the server's clock. In addition, `signed` is so old that no window admits an
-        // earlier signing time.
+        // A removed claim was made before `horizon`. Its payment token was signed at most `signing_lead()` after the
+        // claim, and therefore before `signed`. After this commit the payment token is refused because of its signing
+        // time, which Apple set independently of the server's clock. In addition, `signed` is so old that no window
+        // admits an earlier signing time.
         """
         CREATE OR REPLACE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -62,10 +62,11 @@ extension PostgreSQLTables {
             RETURN removed;
         END $$
         """,
-        // The earliest signing time that an operator can permit again after a wrong clock caused claims to be pruned.
-        // Payment tokens whose claims were pruned must not be permitted. They were signed before the pruning, but the
-        // server's clock cannot show the time of the pruning: the clock may have been fast then, or may be slow now. The
-        // function therefore adds `signing_lead()` or `widest_known_window()`, whichever is longer, to the present time.
+        // The earliest signing time from which an operator can permit payment tokens again, after a wrong clock caused
+        // claims to be pruned. Payment tokens whose claims were pruned must stay refused. They were signed before the
+        // pruning, but the time of the pruning is uncertain: the server's clock may have been fast then, or may be slow
+        // now. The function therefore adds `signing_lead()` or `widest_known_window()`, whichever is longer, to the
+        // present time.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -97,10 +98,10 @@ extension PostgreSQLTables {
             SELECT 30000::bigint
         $$
         """,
-        // The earliest fence that the acceptance of a restore may set; NULL while a node's window is off or unknown.
-        // It is the widest window after the transaction's beginning, according to the server's clock. A beginning
-        // that is more than `acceptance_time()` ago counts as exactly that long ago. Otherwise a transaction that is
-        // kept open could set an earlier fence.
+        // The earliest fence that the acceptance of a restore may set; NULL while a node's window is off or unknown. It
+        // is the time at which the transaction began, by the server's clock, plus the widest window. If the transaction
+        // began more than `acceptance_time()` ago, the function uses the time `acceptance_time()` ago instead.
+        // Otherwise a transaction that is kept open could set an earlier fence.
         """
         CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

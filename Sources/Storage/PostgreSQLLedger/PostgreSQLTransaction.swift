@@ -131,13 +131,14 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         closing.append(statement)
     }
 
-    /// Adds a statement that runs after the records are inserted, just before the commit. It must return a row with
-    /// true.
+    /// Adds a statement that runs after the records are inserted, just before the commit. If the statement does not
+    /// return true, ``finish()`` throws `failure`.
     func finish(with statement: PostgreSQLStatement, orElse failure: LedgerFailure) {
         finishing.append((statement, failure))
     }
 
-    /// Runs the statements of ``finish(with:orElse:)``, if there are any, in another round trip.
+    /// Inserts the records and runs the statements that ``finish(with:orElse:)`` has added, in a round trip before the
+    /// commit's. Does nothing if no statement was added.
     func finish() throws {
         guard !finishing.isEmpty else { return }
         var statements = closing

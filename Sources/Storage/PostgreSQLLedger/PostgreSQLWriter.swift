@@ -26,8 +26,9 @@ struct PostgreSQLWrite: QueuedWrite {
 }
 
 extension PostgreSQLWrite {
-    /// - Parameter refusals: the verdicts on releases that are refused for reasons in the database alone, by the
-    ///   releases' attempts.
+    /// Answers a release with its verdict in `refusals`, if there is one. Otherwise fails the write with `failure`.
+    ///
+    /// - Parameter refusals: the verdicts on the refused releases. The keys are the releases' ``Release/attempt``.
     fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
         guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
             return fail(failure)
@@ -62,7 +63,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let session: LedgerSession
     /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLWriteGroup?
-    /// The writes of a commit in doubt that the database turned out not to contain. The next batch repeats the writes.
+    /// The writes of a commit that was in doubt and turned out not to have been made. The next batch repeats them.
     var uncommittedWrites: [PostgreSQLWrite] = []
     /// The finding for which this process has put all nodes on hold. If the database was restored to a state before
     /// this daemon's start, every batch makes the same finding. The hold is then stored only once.
@@ -123,7 +124,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
     }
 
-    /// Renews the lease by queueing a probe, since every batch renews the lease and the probe makes a batch necessary.
+    /// Queues a probe to renew the lease. The probe makes a batch necessary, and every batch renews the lease.
     func renew() {
         if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
     }
@@ -230,8 +231,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
 
     private func rollBack() { session.rollBack(until: .now + min(timeout, .seconds(1))) }
 
-    /// Answers writes after a failure. A release that would be refused for reasons in the database alone receives that
-    /// refusal. All other writes fail.
+    /// Answers writes after a failure. If the failure is `unavailable`, the releases that the stored claims, keys and
+    /// limits rule out receive their refusals. All other writes fail.
     func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
         var releases: [Release] = []
         for write in writes {

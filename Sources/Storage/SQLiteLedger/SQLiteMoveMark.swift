@@ -26,7 +26,7 @@ package struct SQLiteMoveMark: Sendable, Equatable {
 
     private static let (stateName, identityName, serverName) = ("move_state", "move_identity", "move_server")
 
-    /// Reads the mark; nil if the file has no mark, so that a daemon can open it.
+    /// Reads the mark; nil if the file has none. A daemon can open only a file without a mark.
     package static func read(_ db: any StoredQueries) throws -> SQLiteMoveMark? {
         guard let word = try SQLiteLedgerMeta.value(stateName, db) else { return nil }
         guard let state = State(rawValue: word), let identity = try SQLiteLedgerMeta.value(identityName, db),
