@@ -24,7 +24,7 @@ package final class HSMToken: Sendable {
     /// newest element is buffered.
     package let openings: AsyncStream<Void>
     let calls: CallQueue
-    let signatures: SignatureShare
+    let signatures: SignatureLimit
     private let supervisor: WorkerSupervisor
     private let task = Mutex<Task<Void, Never>?>(nil)
 
@@ -58,7 +58,7 @@ package final class HSMToken: Sendable {
                 recycleAfter: settings.recycleAfter, sessions: max(settings.sessions, 1)),
             events: events, refusedInputs: refusedInputs,
             recycleDue: { continuation.yield(.recycleDue($0)) })
-        signatures = SignatureShare(sessions: max(settings.sessions, 1))
+        signatures = SignatureLimit(sessions: max(settings.sessions, 1))
         var logger = logger
         logger[metadataKey: "token"] = "\(name)"
         let workers = RunningWorkers(

@@ -116,7 +116,7 @@ package final class HSMTokenPool: Sendable {
         let hsmToken = next(among: holders, where: signs) ?? hsmTokenToWaitFor(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
         // A signature is never repeated at another HSM token. Otherwise the signatures of a failing HSM token could take
-        // more sessions of another HSM token than its SignatureShare permits.
+        // more sessions of another HSM token than its ``SignatureLimit`` permits.
         let signature = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
             () async throws(WorkerFailure) in
             try await hsmToken.call(.signTLS(signing), terms: terms) {

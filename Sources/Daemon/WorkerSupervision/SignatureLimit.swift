@@ -2,12 +2,12 @@ import FairShares
 import Synchronization
 import WorkerProtocol
 
-/// The share of one HSM token's sessions that signatures may use at a time. Without this limit signatures could starve
+/// Limits the sessions of one HSM token that signatures use at a time. Without this limit signatures could starve
 /// decryption: an RSA signature takes an HSM token several times as long as decrypting a payment token.
 ///
 /// A signature that finds no free place waits, and callers take turns (``FairQueue``). A caller with too many waiting
 /// signatures is refused. Since each call has a limit (`call_timeout`), places keep becoming free.
-final class SignatureShare: Sendable {
+final class SignatureLimit: Sendable {
     private struct State {
         var underWay = 0
         var waiting = FairQueue<String?, CheckedContinuation<Bool, Never>>()

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 /// The share of an HSM token's sessions that signatures may use: a quarter of the sessions, and at least one.
 @Suite("Signatures' share of the sessions")
-struct SignatureShareTests {
+struct SignatureLimitTests {
     /// A call to an HSM token that ends when the test opens the gate.
     private final class Gate: Sendable {
         private let state = Mutex(
@@ -55,15 +55,15 @@ struct SignatureShareTests {
         arguments: [(1, 1), (2, 1), (4, 1), (7, 1), (8, 2), (64, 16)]
     )
     func shareOfSessions(sessions: Int, most: Int) {
-        #expect(SignatureShare(sessions: sessions).most == most)
+        #expect(SignatureLimit(sessions: sessions).most == most)
     }
 
     @Test("makes all of thirty simultaneous signatures, and never more than the share at a time")
     func completesAllWithinShare() async throws {
-        let (share, gate) = (SignatureShare(sessions: 8), Gate())
+        let (limit, gate) = (SignatureLimit(sessions: 8), Gate())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<30 {
-                group.addTask { try await share.run(until: .now + .seconds(600)) { await gate.pass() } }
+                group.addTask { try await limit.run(until: .now + .seconds(600)) { await gate.pass() } }
             }
             try await wait(for: "the first two") { gate.begun == 2 }
             gate.open()
@@ -74,10 +74,10 @@ struct SignatureShareTests {
 
     @Test("alternates between a caller with many signatures and other callers, and keeps room for them")
     func alternatesBetweenCallers() async throws {
-        let (share, gate) = (SignatureShare(sessions: 1, capacity: 8), Gate())
+        let (limit, gate) = (SignatureLimit(sessions: 1, capacity: 8), Gate())
         let order = Order()
         let sign: @Sendable (String) async throws -> Void = { caller in
-            try await share.run(for: Requester(caller: caller), until: .now + .seconds(600)) {
+            try await limit.run(for: Requester(caller: caller), until: .now + .seconds(600)) {
                 order.append(caller)
                 await gate.pass()
             }
@@ -87,10 +87,10 @@ struct SignatureShareTests {
             try await wait(for: "the first") { gate.begun == 1 }
             // Eight signatures may wait, four of one caller. The caller's fifth waiting signature is therefore refused.
             for _ in 0..<4 { group.addTask { try await sign("many") } }
-            try await wait(for: "four that wait") { share.waiting == 4 }
+            try await wait(for: "four that wait") { limit.waiting == 4 }
             await #expect(throws: WorkerFailure.self) { try await sign("many") }
             group.addTask { try await sign("few") }
-            try await wait(for: "five that wait") { share.waiting == 5 }
+            try await wait(for: "five that wait") { limit.waiting == 5 }
             gate.open()
             try await group.waitForAll()
         }
@@ -103,17 +103,17 @@ struct SignatureShareTests {
 
     @Test("alternates between the clients of one caller")
     func alternatesBetweenClients() async throws {
-        let (share, gate, order) = (SignatureShare(sessions: 1), Gate(), Order())
+        let (limit, gate, order) = (SignatureLimit(sessions: 1), Gate(), Order())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, client) in ["many", "many", "many", "few"].enumerated() {
                 group.addTask {
-                    try await share.run(for: Requester(caller: "gateway", client: client), until: .now + .seconds(600))
+                    try await limit.run(for: Requester(caller: "gateway", client: client), until: .now + .seconds(600))
                     {
                         order.append(client)
                         await gate.pass()
                     }
                 }
-                try await wait { gate.begun == 1 && share.waiting == number }
+                try await wait { gate.begun == 1 && limit.waiting == number }
             }
             gate.open()
             try await group.waitForAll()
@@ -123,12 +123,12 @@ struct SignatureShareTests {
 
     @Test("refuses signatures that exceed the number of places, and makes all others")
     func refusedBeyondCapacity() async throws {
-        let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())
+        let (limit, gate) = (SignatureLimit(sessions: 2, capacity: 6), Gate())
         let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in
             for _ in 0..<10 {
                 group.addTask {
                     do throws(WorkerFailure) {
-                        try await share.run(until: .now + .seconds(600)) { await gate.pass() }
+                        try await limit.run(until: .now + .seconds(600)) { await gate.pass() }
                         return nil
                     } catch {
                         return error.kind
@@ -146,31 +146,31 @@ struct SignatureShareTests {
         #expect(refused == [WorkerFailure.Kind?](repeating: .overloaded, count: 6))
         #expect(made == [nil, nil, nil, nil])
         #expect(gate.begun == 4)
-        try await share.run(until: .now + .seconds(600)) {}
+        try await limit.run(until: .now + .seconds(600)) {}
     }
 
     @Test("does not make a call whose deadline has passed, and frees its place")
     func deadlinePassed() async throws {
-        let share = SignatureShare(sessions: 1)
+        let limit = SignatureLimit(sessions: 1)
         let made = Atomic(false)
         await #expect(throws: WorkerFailure.self) {
-            try await share.run(until: .now - .seconds(1)) { made.store(true, ordering: .relaxed) }
+            try await limit.run(until: .now - .seconds(1)) { made.store(true, ordering: .relaxed) }
         }
         let isMade = made.load(ordering: .relaxed)
         #expect(!isMade)
-        try await share.run(until: .now + .seconds(600)) {}
+        try await limit.run(until: .now + .seconds(600)) {}
     }
 
     @Test("frees the place of a call that fails")
     func failingCallFreesPlace() async throws {
-        let share = SignatureShare(sessions: 1)
+        let limit = SignatureLimit(sessions: 1)
         for _ in 0..<3 {
             await #expect(throws: WorkerFailure.self) {
-                try await share.run(until: .now + .seconds(600)) { () async throws(WorkerFailure) in
+                try await limit.run(until: .now + .seconds(600)) { () async throws(WorkerFailure) in
                     throw WorkerFailure(.hsmTokenUnavailable, "")
                 }
             }
         }
-        try await share.run(until: .now + .seconds(600)) {}
+        try await limit.run(until: .now + .seconds(600)) {}
     }
 }
