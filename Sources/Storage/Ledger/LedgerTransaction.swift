@@ -32,7 +32,7 @@ package protocol LedgerTransaction: AnyObject, StoredQueries {
 
     /// Returns the earliest signing time, in milliseconds, from which payment tokens may be released after a clock was
     /// accepted. Nil if the engine requires no such limit.
-    func earliestServed() throws -> Int64?
+    func earliestServedFrom() throws -> Int64?
     /// - Parameter sequence: the sequence of the acceptance's audit record. Earlier records no longer count for
     ///   ``LedgerTimes/newestRecord``.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
@@ -60,7 +60,7 @@ extension LedgerTransaction {
             fence = try restoreFence(acceptedAt: change.at, newestRelease: newestRelease)
         }
         var clock = change.clock
-        if let planned = clock?.servedFrom, let earliest = try earliestServed().map(StoredTime.date) {
+        if let planned = clock?.servedFrom, let earliest = try earliestServedFrom().map(StoredTime.date) {
             let forgotten = clock?.forgottenBefore ?? .distantFuture
             clock?.servedFrom = min(max(planned, earliest), forgotten)
         }

@@ -8,9 +8,9 @@ package enum PostgreSQLRefusal: Error {
     case older(found: Int)
     case missingRight
     /// A later attempt may succeed with the same configuration.
-    case notNow(reason: String)
+    case temporary(reason: String)
     /// No later attempt can succeed until the operator has corrected the cause. `reason` says what to do.
-    case cannot(reason: String)
+    case permanent(reason: String)
 
     /// Creates the refusal for an error that this module throws; nil for any other error.
     ///
@@ -20,13 +20,13 @@ package enum PostgreSQLRefusal: Error {
         case let error as PostgreSQLRefusal: self = error
         case let error as PostgreSQLOpeningFailure:
             let reason = error.reason(setting)
-            self = error.isTransient ? .notNow(reason: reason) : .cannot(reason: reason)
+            self = error.isTransient ? .temporary(reason: reason) : .permanent(reason: reason)
         case PostgreSQLFailure.refused(.undefinedTable, _), PostgreSQLFailure.refused(.invalidSchema, _):
             self = .noTables
         case PostgreSQLFailure.refused(.insufficientPrivilege, _): self = .missingRight
         case PostgreSQLFailure.refused(let state, _) where !state.endsUse && state != .lockNotAvailable:
-            self = .cannot(reason: PostgreSQLFailure.refused(state, statement: 0).reason)
-        case let error as PostgreSQLFailure: self = .notNow(reason: error.reason)
+            self = .permanent(reason: PostgreSQLFailure.refused(state, statement: 0).reason)
+        case let error as PostgreSQLFailure: self = .temporary(reason: error.reason)
         default: return nil
         }
     }

@@ -36,7 +36,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
         }
         _ = try run(isDryRun ? "ROLLBACK" : "COMMIT")
         guard isDryRun || !connection.hasWarned else {
-            throw PostgreSQLRefusal.notNow(
+            throw PostgreSQLRefusal.temporary(
                 reason: "the server sent a warning at the commit, so it may not be safe. Repeat the command.")
         }
         return SchemaOutcome(
@@ -45,7 +45,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
     }
 
     /// Runs `body`. If the server refuses a statement with the SQLSTATE `refused`, throws
-    /// ``PostgreSQLRefusal/cannot(reason:)`` with `reason`.
+    /// ``PostgreSQLRefusal/permanent(reason:)`` with `reason`.
     private func explainingRefusal<Value>(
         _ refused: SQLState, _ reason: String, _ body: () throws -> Value
     ) throws -> Value {
@@ -53,7 +53,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
             return try body()
         } catch let error as PostgreSQLFailure {
             guard case .refused(let state, _) = error, state == refused else { throw error }
-            throw PostgreSQLRefusal.cannot(reason: reason)
+            throw PostgreSQLRefusal.permanent(reason: reason)
         }
     }
 
@@ -75,7 +75,7 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
         let isThere = try facts.boolean(2)
         // A schema that has objects but not the version table belongs to another program.
         guard try isThere || facts.integer(3) == 0 else { throw PostgreSQLRefusal.notOurs }
-        guard try facts.boolean(4) else { throw PostgreSQLRefusal.cannot(reason: Schema.anotherOwner) }
+        guard try facts.boolean(4) else { throw PostgreSQLRefusal.permanent(reason: Schema.anotherOwner) }
         var found: Int?
         if isThere {
             found = try run("SELECT schema_version FROM \(schema).\(table) FOR UPDATE").first.map {
@@ -100,13 +100,13 @@ struct PostgreSQLSchemaChange<Schema: StoreSchema> {
         return (try facts.text(0), found)
     }
 
-    /// Grants rights to a role. Throws ``PostgreSQLRefusal/cannot(reason:)`` if the role has wider rights already
+    /// Grants rights to a role. Throws ``PostgreSQLRefusal/permanent(reason:)`` if the role has wider rights already
     /// (``isRestricted(_:)``).
     ///
     /// - Parameter connections: the role's new CONNECTION LIMIT; nil leaves it unchanged.
     private func grant(to role: String, connections: Int?) throws {
         guard try isRestricted(role) else {
-            throw PostgreSQLRefusal.cannot(
+            throw PostgreSQLRefusal.permanent(
                 reason:
                     "the role of --grant is PUBLIC, a superuser, or can act as the owner, so its rights do not restrict it: "
                     + "make one for \(Schema.users) alone (createuser).")

@@ -124,7 +124,7 @@ package final class PostgreSQLSession<Schema: StoreSchema>: @unchecked Sendable 
         // A connection pooler has its own sessions with the server, so the process ID that it reports differs from that
         // of the server's session.
         guard try facts.integer(0) == connection.serverProcess else {
-            throw PostgreSQLRefusal.cannot(
+            throw PostgreSQLRefusal.permanent(
                 reason:
                     "a connection pooler between this program and the server could mix this session's settings and statements "
                     + "with those of others. Name the server itself.")

@@ -41,8 +41,8 @@ extension LedgerOpeningError: StoreOpeningError {
         case .missingRight:
             self = .cannotOpen(
                 path: server, reason: "its role lacks a privilege. Grant it with the account of the ledger's owner.")
-        case .notNow(let reason): self = .unreachable(server: server, reason: reason)
-        case .cannot(let reason): self = .cannotOpen(path: server, reason: reason)
+        case .temporary(let reason): self = .unreachable(server: server, reason: reason)
+        case .permanent(let reason): self = .cannotOpen(path: server, reason: reason)
         }
     }
 }

@@ -227,7 +227,7 @@ extension PostgreSQLTransaction {
                 ]), orElse: .archive(.unsealed))
     }
 
-    package func earliestServed() throws -> Int64? {
+    package func earliestServedFrom() throws -> Int64? {
         try number("SELECT earliest_served()").map { ($0 + 60_999) / 1000 * 1000 }
     }
 

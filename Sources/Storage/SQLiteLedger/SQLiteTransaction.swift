@@ -53,7 +53,7 @@ final class SQLiteTransaction: LedgerTransaction {
             ])
     }
 
-    func earliestServed() -> Int64? { nil }
+    func earliestServedFrom() -> Int64? { nil }
 
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
         try times.accept(change, at: sequence, db)

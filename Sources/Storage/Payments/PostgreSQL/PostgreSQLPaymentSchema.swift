@@ -45,8 +45,8 @@ extension PaymentStoreOpeningError: StoreOpeningError {
                 .cannotOpen(
                     place: server,
                     reason: "its role lacks a right: run \(command) --grant ROLE with the owner's account.")
-            case .notNow(let reason): .notNow(place: server, reason: reason)
-            case .cannot(let reason): .cannotOpen(place: server, reason: reason)
+            case .temporary(let reason): .notNow(place: server, reason: reason)
+            case .permanent(let reason): .cannotOpen(place: server, reason: reason)
             case nil: .cannotOpen(place: server, reason: "this version does not know its tables.")
             }
     }
