@@ -80,10 +80,39 @@ public enum Fixtures {
     }
 }
 
-/// Published test vectors in the checkouts of this package's dependencies. swift-crypto contains Wycheproof's JSON
-/// files.
+/// Published test vectors: Wycheproof's JSON files in the checkout of swift-crypto, and NIST's in
+/// `Tests/Equipment/PublishedVectors`.
 public enum PublishedVectors {
     private static let swiftCryptoTests = ProjectFiles.url(".build/checkouts/swift-crypto/Tests")
+
+    /// A Wycheproof file with signatures.
+    public struct Signatures: Decodable, Sendable {
+        public struct Group: Decodable, Sendable {
+            /// The SubjectPublicKeyInfo in hexadecimal; `keyDer` in RSA's files.
+            public let publicKeyDer, keyDer: String?
+            public let sha: String
+            /// The hash of MGF1 and the salt's size, in files of PSS.
+            public let mgfSha: String?
+            public let sLen: Int?
+            public let keysize: Int?
+            public let tests: [Case]
+
+            public var subjectPublicKeyInfo: [UInt8] { [UInt8](hexadecimal: publicKeyDer ?? keyDer ?? "") ?? [] }
+        }
+        public struct Case: Decodable, Sendable {
+            public let tcId: Int
+            public let msg, sig, result: String
+
+            public var message: [UInt8] { [UInt8](hexadecimal: msg) ?? [] }
+            public var signature: [UInt8] { [UInt8](hexadecimal: sig) ?? [] }
+        }
+        public let testGroups: [Group]
+    }
+
+    /// Reads a Wycheproof file with signatures by its name.
+    public static func signatures(_ name: String) throws -> [Signatures.Group] {
+        try JSONDecoder().decode(Signatures.self, from: wycheproof(name)).testGroups
+    }
 
     /// Reads a Wycheproof file by its name, such as `ecdh_secp256r1_test.json`.
     public static func wycheproof(_ name: String) throws -> Data {
@@ -92,6 +121,40 @@ public enum PublishedVectors {
             if FileManager.default.fileExists(atPath: file.path) { return try Data(contentsOf: file) }
         }
         throw CocoaError(.fileNoSuchFile, userInfo: [NSFilePathErrorKey: name])
+    }
+
+    /// The text of a file of NIST's vectors.
+    public static func nist(_ name: String) throws -> String {
+        try String(contentsOf: ProjectFiles.url("Tests/Equipment/PublishedVectors/\(name)"), encoding: .utf8)
+    }
+
+    /// A case of NIST's CAVP: its lines `name = value`, and those above it that hold for several cases.
+    public struct CAVPCase: Sendable {
+        public fileprivate(set) var values: [String: String]
+
+        public subscript(name: String) -> String { values[name] ?? "" }
+
+        /// Decodes a value in hexadecimal; empty if there is none.
+        public func bytes(_ name: String) -> [UInt8] { [UInt8](hexadecimal: self[name]) ?? [] }
+    }
+
+    /// Reads the cases of a CAVP file. A case has a result or an authentication tag.
+    public static func cavp(_ name: String) throws -> [CAVPCase] {
+        var (cases, common) = ([CAVPCase](), [String: String]())
+        for block in try nist(name).components(separatedBy: "\n\n") {
+            var values = common
+            for line in block.split(separator: "\n") where !line.hasPrefix("#") {
+                let parts = line.trimmingCharacters(in: ["[", "]"]).components(separatedBy: "=")
+                values[parts[0].trimmingCharacters(in: .whitespaces)] =
+                    parts.dropFirst().first?.trimmingCharacters(in: .whitespaces) ?? ""
+            }
+            if values["Result"] != nil || values["Tag"] != nil {
+                cases.append(CAVPCase(values: values))
+            } else {
+                common = values
+            }
+        }
+        return cases
     }
 }
 

@@ -28,10 +28,16 @@ struct GCMTests {
     func wycheproof() throws {
         let file = try JSONDecoder().decode(File.self, from: PublishedVectors.wycheproof("aes_gcm_test.json"))
         var opened = 0
+        var openedWithLongVector = 0
         var refused = 0
+        var skipped = 0
         for group in file.testGroups {
-            // Payment tokens have no associated data, so cases with it are skipped.
-            for test in group.tests where test.aad.isEmpty {
+            for test in group.tests {
+                // Payment tokens have no associated data, and the function takes none.
+                guard test.aad.isEmpty else {
+                    skipped += 1
+                    continue
+                }
                 let key = try #require([UInt8](hexadecimal: test.key))
                 let vector = try #require([UInt8](hexadecimal: test.iv))
                 let data = try #require([UInt8](hexadecimal: test.ct + test.tag))
@@ -39,10 +45,30 @@ struct GCMTests {
                 let taken = group.keySize != 192 && (8...128).contains(group.ivSize) && test.result == "valid"
                 #expect(open(data, key, vector) == (taken ? expected : nil), "case \(test.tcId)")
                 if taken { opened += 1 } else { refused += 1 }
+                // 16 bytes, the size of Apple's vector.
+                if taken, group.ivSize == 128 { openedWithLongVector += 1 }
             }
         }
         #expect(opened == 107)
+        #expect(openedWithLongVector == 38)
         #expect(refused == 155)
+        #expect(skipped == 54)
+    }
+
+    @Test("decrypts NIST's cases of 128 and 256 bits to exactly the plaintext, and refuses those that NIST changed")
+    func nist() throws {
+        var (opened, refused) = (0, 0)
+        for file in ["gcmDecrypt128.rsp", "gcmDecrypt256.rsp"] {
+            for test in try PublishedVectors.cavp(file) {
+                let isChanged = test.values["FAIL"] != nil
+                #expect(
+                    open(test.bytes("CT") + test.bytes("Tag"), test.bytes("Key"), test.bytes("IV"))
+                        == (isChanged ? nil : test.bytes("PT")), "\(file), key \(test["Key"])")
+                if isChanged { refused += 1 } else { opened += 1 }
+            }
+        }
+        #expect(opened + refused == 300)
+        #expect(opened == 147)
     }
 
     @Test("decrypts data that another implementation encrypted with Apple's zero vector", arguments: [16, 32])
