@@ -130,9 +130,10 @@ package struct PostgreSQLRow: StoredRow, Sendable {
 
     package func integerIfAny(_ column: Int) throws(UnreadableColumn) -> Int64? {
         guard let cell = try cell(column, [.int8, .int4]) else { return nil }
-        guard cell.count == 8 || cell.count == 4 else { throw unreadable(column) }
+        let isLong = types[column] == PostgreSQLType.int8.rawValue
+        guard cell.count == (isLong ? 8 : 4) else { throw unreadable(column) }
         let value = cell.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        return cell.count == 8 ? Int64(bitPattern: value) : Int64(Int32(truncatingIfNeeded: value))
+        return isLong ? Int64(bitPattern: value) : Int64(Int32(truncatingIfNeeded: value))
     }
 
     package func text(_ column: Int) throws(UnreadableColumn) -> String { try nonNull(textIfAny(column), column) }
