@@ -203,7 +203,7 @@ package enum YAMLDocument {
             report(problem, context, mark, of: text, to: reader)
         case .duplicatedKeysInMapping(let duplicates, let context):
             reader.problem(
-                duplicates.first ?? "", line: context.mark.line,
+                ConfigurationText.shown(duplicates.first ?? ""), line: context.mark.line,
                 "duplicate key: it occurs here and again further down in the same section; keep one of them")
         case .reader(let problem, let offset, _, let text):
             let line = offset.map { text.prefix($0).count(where: \.isNewline) + 1 }

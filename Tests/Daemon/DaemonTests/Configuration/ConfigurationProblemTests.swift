@@ -161,6 +161,7 @@ struct ConfigurationProblemTests {
             WrongSection("log:\n  format: xml", "7 log.format: must be one of json, text"),
             WrongSection("log: { level: info }\nlog: { level: info }", "6 log: duplicate key"),
             WrongSection("log:\n  level: info\n  level: debug", "7 level: duplicate key"),
+            WrongSection("\"log\\e[31m\": {}\n\"log\\e[31m\": {}", "6 log?[31m: duplicate key"),
             WrongSection("log: &anchor { level: info }", "6 : anchors and aliases"),
             WrongSection("log: {level: info", "6 : is not YAML: a section in { } begins here and is not closed"),
             WrongSection("log:\n\tlevel: info", "7 : is not YAML"),
