@@ -169,7 +169,7 @@ import Synchronization
         }
         guard unsafe PQpipelineSync(handle) == 1 else { throw lost() }
         roundTrips += 1
-        return try receive(commands, until: deadline)
+        return try receive(commands, results: statements.count, until: deadline)
     }
 
     /// Waits for a notification that the session has requested with LISTEN. Returns at `deadline` if none arrives.
@@ -227,9 +227,9 @@ import Synchronization
         guard sent == 1 else { throw lost() }
     }
 
-    /// Writes the remaining bytes, and reads until the server confirms the end of the pipeline.
+    /// Writes the rest, and reads until the server confirms the pipeline's end. Requires a result of each statement.
     private func receive(
-        _ commands: [Command], until deadline: ContinuousClock.Instant
+        _ commands: [Command], results count: Int, until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
         var results: [PostgreSQLResult] = []
         var refusal: PostgreSQLFailure?
@@ -248,7 +248,7 @@ import Synchronization
                 defer { unsafe PQclear(result) }
                 switch unsafe PQresultStatus(result) {
                 case PGRES_PIPELINE_SYNC:
-                    if let refusal { throw refusal }
+                    guard refusal == nil, results.count == count else { throw refusal ?? lost() }
                     return results
                 case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
                     guard commands.indices.contains(command) else { throw lost() }
