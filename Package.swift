@@ -14,6 +14,7 @@ let house: [SwiftSetting] = [
 /// edges of the code in Sources. Assertions are checked although the build is optimised.
 let isFuzzing = Context.environment["PAYTOKEND_FUZZING"] != nil
 let fuzzed: [SwiftSetting] = [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])]
+let fuzzedC: [CSetting] = [.unsafeFlags(["-fsanitize=fuzzer-no-link"])]
 
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
@@ -54,6 +55,8 @@ func folder(_ path: String, _ targets: [Target]) -> [Target] {
         target.path = target.path ?? "\(path)/\(target.name)"
         if !languageC.contains(target.name) {
             target.swiftSettings = house + (isFuzzing && path.hasPrefix("Sources/") ? fuzzed : [])
+        } else if isFuzzing, path.hasPrefix("Sources/"), target.type == .regular {
+            target.cSettings = fuzzedC
         }
     }
     return targets
@@ -596,9 +599,9 @@ let folders: [[Target]] = [
             .target(
                 name: "FuzzTargets",
                 dependencies: [
-                    "AuditChain", "Encodings", "HTTPListener", "KeyFiles", "PaymentToken", "Radial", "Refusals",
-                    "StrictJSON", "TLSHandshake", "TokenForge", "WorkerProtocol", asn1, crypto, cryptoExtras, logging,
-                    nioCore, nioPosix, x509,
+                    "AuditChain", "ConfigurationFile", "Encodings", "HTTPListener", "KeyFiles", "PaymentToken",
+                    "PostgreSQLClient", "Processors", "Radial", "Refusals", "StrictJSON", "TLSHandshake", "Telemetry",
+                    "TokenForge", "WorkerProtocol", asn1, crypto, cryptoExtras, logging, nioCore, nioPosix, x509,
                 ]),
             /// The committed corpora, on the ordinary build.
             .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets"]),

@@ -49,12 +49,11 @@ private struct ReceivedRequest {
 private final class HTTPServer: ConnectionService, RequestHandler {
     static let shared = Task { try await HTTPServer() }
 
-    private let path = "/tmp/paytokend.fuzz.\(getpid())"
+    private let path = ScratchFolder.path + "/http"
     private let received = Mutex<[ReceivedRequest]>([])
     private let listener = Mutex<Listener?>(nil)
 
     init() async throws {
-        unsafe unlink(path)
         let started = try await Listener.start(
             [
                 ListeningSocket(
@@ -89,14 +88,7 @@ private final class HTTPServer: ConnectionService, RequestHandler {
         received.withLock { $0 = [] }
         let connection = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(connection) }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
-        let isConnected = unsafe withUnsafePointer(to: &address) { pointer in
-            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe connect(connection, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
+        let isConnected = unsafe withSocketAddress(path) { unsafe connect(connection, $0, $1) }
         try expect(isConnected == 0, "the listener accepts no connection: errno \(errno)")
         var limit = timeval(tv_sec: 5, tv_usec: 0)
         unsafe setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -105,17 +97,13 @@ private final class HTTPServer: ConnectionService, RequestHandler {
         }
         shutdown(connection, Int32(SHUT_WR))
         var answer: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 16_384)
         while true {
-            let count = unsafe read(connection, &buffer, buffer.count)
-            // A peer that sends after the last answer may find the connection reset.
-            guard count > 0 || errno != EAGAIN else {
+            guard let piece = receive(from: connection) else {
                 throw Disagreement("the listener leaves the connection of a peer open that has ended its side")
             }
-            guard count > 0 else { break }
-            answer += buffer[..<count]
+            guard !piece.isEmpty else { return (received.withLock { $0 }, answer) }
+            answer += piece
         }
-        return (received.withLock { $0 }, answer)
     }
 }
 
@@ -254,7 +242,7 @@ private enum AnswerReader {
 }
 
 extension StringProtocol {
-    fileprivate func trimming(_ isSpace: (Character) -> Bool) -> String {
+    func trimming(_ isSpace: (Character) -> Bool) -> String {
         String(String(drop(while: isSpace).reversed()).drop(while: isSpace).reversed())
     }
 }

@@ -9,9 +9,9 @@ extension FuzzTarget {
     /// swift-certificates the certificate; and a key that is written is read as the same.
     ///
     /// The first octet selects the kind that the user names. The password is `password`.
-    static let keyFiles = FuzzTarget(name: "key-files", longest: 6000, sources: ["KeyFiles"]) { input in
+    static let keyFiles = FuzzTarget(name: "key-files", longest: 6000, sources: ["KeyFiles", "CLibcrypto"]) { input in
         guard let first = input.first else { return }
-        let folder = try KeyFolder.shared.get()
+        let folder = KeyFolder.shared
         let path = try folder.write(input.dropFirst())
         let password = first & 4 != 0 ? folder.password : nil
         switch first & 3 {
@@ -56,18 +56,15 @@ extension FuzzTarget {
     }
 }
 
-/// A private folder for the file of one run at a time.
+/// The file of one run at a time, and its password.
 private struct KeyFolder: Sendable {
-    static let shared = Result { try KeyFolder() }
+    static let shared = KeyFolder()
 
     let password: String
     private let file: String
 
-    init() throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "paytokend.fuzz-keys.\(getpid())")
-        try FileManager.default.createDirectory(
-            at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        (password, file) = (folder.appending(path: "password").path, folder.appending(path: "file").path)
+    init() {
+        (password, file) = (ScratchFolder.path + "/password", ScratchFolder.path + "/file")
         for (path, content) in [(password, "password"), (file, "")] {
             _ = FileManager.default.createFile(
                 atPath: path, contents: Data(content.utf8), attributes: [.posixPermissions: 0o600])

@@ -86,7 +86,11 @@ extension FuzzTarget {
 
     /// Radial's XML as a request, as payment information and as a processor's reply. What the replies say is written as
     /// XML that is read with the same meaning.
+    ///
+    /// An input that begins with an octet below 9 is the content of a reply's elements instead. Each part up to a zero octet
+    /// begins with the element's position.
     static let radialXML = FuzzTarget(name: "radial-xml", longest: 4096, sources: ["Radial"]) { input in
+        let input = input.first.map { $0 < 9 } == true ? reply(with: input) : input
         _ = try? WalletPaymentInformation(parsing: input)
         _ = try? CreditCardAuthRequest(parsing: input)
         guard let reply = try? RadialReply(parsing: input), case .reply(let reply) = reply else { return }
@@ -97,5 +101,26 @@ extension FuzzTarget {
             throw Disagreement("the document of an accepted reply is refused")
         }
         try expect(second == reply, "the document of an accepted reply has another meaning")
+    }
+
+    private static func reply(with contents: [UInt8]) -> [UInt8] {
+        var elements = [
+            ("ResponseCode", "APPROVED"), ("AuthorizationResponseCode", "AP01"), ("BankAuthorizationCode", "614653"),
+            ("CVV2ResponseCode", "0"), ("AVSResponseCode", "E"), ("PhoneResponseCode", ""), ("OrderId", "1"),
+            ("TenderType", "VC"), ("AmountAuthorized", "15.00"),
+        ].map { (name: $0, content: Array($1.utf8)) }
+        for part in contents.split(separator: 0) {
+            elements[Int(part[part.startIndex]) % elements.count].content = Array(part.dropFirst())
+        }
+        func element(_ name: String, _ attribute: String = "") -> [UInt8] {
+            let content = elements.first { $0.name == name }?.content ?? []
+            return Array("<\(name)\(attribute)>".utf8) + content + Array("</\(name)>".utf8)
+        }
+        let beginning = #"<CreditCardAuthReply xmlns="http://api.gsicommerce.com/schema/checkout/1.0"><PaymentContext>"#
+        let account =
+            #"<PaymentAccountUniqueId isToken="true">4054131ImpMJ6965</PaymentAccountUniqueId></PaymentContext>"#
+        return Array(beginning.utf8) + element("OrderId") + Array(account.utf8)
+            + elements.prefix(6).flatMap { element($0.name) } + element("AmountAuthorized", #" currencyCode="USD""#)
+            + element("TenderType") + Array("</CreditCardAuthReply>".utf8)
     }
 }
