@@ -154,10 +154,8 @@ extension CreditCardAuthReply {
     /// Returns an optional element's text; nil if it is absent or not as documented. A faulty optional element is not
     /// an error, because it does not determine whether a payment was authorized.
     private static func optional(_ name: String, _ length: ClosedRange<Int>, _ fields: ElementFields) -> String? {
-        guard let text = (try? fields.text(name, atMost: length.upperBound)) ?? nil,
-            text.unicodeScalars.count >= length.lowerBound
-        else { return nil }
-        return text.trimmingXMLWhiteSpace
+        let text = ((try? fields.text(name, atMost: length.upperBound)) ?? nil)?.trimmingXMLWhiteSpace
+        return text.flatMap { $0.unicodeScalars.count >= length.lowerBound ? $0 : nil }
     }
 
     private static func code(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String? {
