@@ -198,7 +198,8 @@ let folders: [[Target]] = [
                 dependencies: ["Encodings", "KeyTypes", "Refusals", "StrictJSON", crypto, cryptoExtras]),
             /// The assessor's report: totals of an export, and their HTML page.
             .target(
-                name: "AuditReport", dependencies: ["Encodings", "AuditChain", "DaemonAPI", "StrictJSON"]),
+                name: "AuditReport", dependencies: ["Encodings", "AuditChain", "DaemonAPI", "StrictJSON"],
+                resources: [.embedInCode("Page/report.template.html")]),
         ]),
     folder(
         "Sources/Storage",
@@ -469,7 +470,7 @@ let folders: [[Target]] = [
                 name: "AuditReportTests",
                 dependencies: [
                     "AuditChain", "AuditReport", "DaemonAPI", "Refusals", "StrictJSON", "TestSupport", crypto,
-                ]),
+                ], exclude: ["templates.json"]),
         ]),
     folder(
         "Tests/Storage",

@@ -45,15 +45,4 @@ extension ReportBuilder {
             programs.isRecorded && !listed.contains { $0.has(programs) }
         }
     }
-
-    /// Returns a table cell that shows the version of the given list with these recorded programs, or that no list has
-    /// them.
-    func comparison(of programs: SystemHistory.Programs) -> PageWriter.Cell {
-        guard programs.isRecorded else { return .text("not recorded by this version") }
-        guard !listed.isEmpty else { return .text("not compared: no list of components was given") }
-        guard let list = listed.first(where: { $0.has(programs) }) else {
-            return .strong("differs from every list given")
-        }
-        return .text("as listed for version \(list.version)")
-    }
 }

@@ -3,11 +3,11 @@
 //
 // Caller: `paytokenctl audit report`, which makes and verifies the export and requests the daemon's current state.
 // Guarantees: every figure is a count of records in the export, refers to them by node and sequence, and is also in the
-// page's JSON (`ReportTotals`). scripts/verify-audit --report compares that JSON with its own count.
-// Documentation.docc/Assessing.md defines the figures.
+// page's JSON. scripts/verify-audit --report makes the page again from that JSON, and compares the JSON with its own
+// count. Documentation.docc/ReportFigures.md defines the figures.
 //
-// Where to start: this file (the export is read twice), Tally (the counts), ReportTotals.swift (the JSON), Page (the
-// HTML).
+// Where to start: this file (the export is read twice), Tally (the counts), Page/ReportPage.swift (the JSON and the
+// page), Facts (the JSON's members), Page/report.template.html (the page's text).
 
 public import AuditChain
 

@@ -44,7 +44,7 @@ struct PageTests {
             #expect(!outside.contains(mark), "\(mark)")
         }
         #expect(page.components(separatedBy: "<script").count == 2)
-        #expect(page.contains(#"<script type="application/json" id="totals">"#))
+        #expect(page.contains(#"<script type="application/json" id="report">"#))
     }
 
     @Test("links every figure to its records, and contains every record that it names")
@@ -59,14 +59,25 @@ struct PageTests {
         #expect(page.contains("node-1: 10 from 3 to 12; first: node-1 3, node-1 4"))
     }
 
-    @Test("contains totals that a program can read from the page")
-    func totals() throws {
+    @Test("contains the report as JSON that a program can read")
+    func json() throws {
         let page = try Self.book().page()
-        let start = try #require(page.range(of: #"id="totals">"#)).upperBound
+        let start = try #require(page.range(of: #"id="report">"#)).upperBound
         let end = try #require(page[start...].range(of: "</script>")).lowerBound
-        let totals = try JSONValue(parsing: String(page[start..<end])).objectValue
-        #expect(totals?["format"]?.numberValue?.int == 2)
-        #expect(totals?["uses"]?.arrayValue?.first?.objectValue?["released"]?.numberValue?.int == 10)
+        let report = try JSONValue(parsing: String(page[start..<end])).objectValue
+        #expect(report?["format"]?.numberValue?.int == 3)
+        let released = report?["uses"]?.arrayValue?.first?.objectValue?["released"]?.objectValue
+        #expect(released?["count"]?.numberValue?.int == 10)
+    }
+
+    @Test("names the files that check it with their SHA-256, or says that the program found none")
+    func verifierFiles() throws {
+        let page = try Self.book().page()
+        #expect(page.contains("the program that made it does not know: it found none"))
+        let files = InstalledVerifier.names.map { ($0, AuditDigest.of(Array($0.utf8))) }
+        let named = try Self.book().page(verifier: InstalledVerifier(folder: "/usr/share", files: files))
+        for (name, digest) in files { #expect(named.contains("<td>\(name)</td><td><code>\(digest.hex)</code></td>")) }
+        #expect(named.contains("a copy from this folder, proves nothing"))
     }
 
     @Test("says at the top that the audit record is not verified, and never claims compliance")
@@ -118,7 +129,7 @@ struct PageTests {
         let page = try book.page()
         #expect(
             page.contains(
-                "none; key_compromise was asked for by alice, approved by bob at \(RecordBook.time(2).shown)"))
+                "none; key_compromise was asked for by alice, approved by bob at 2026-01-01 02:00:00"))
         #expect(page.contains(">asked for by alice, approved by bob<"))
     }
 
@@ -179,7 +190,7 @@ struct PageTests {
 
     @Test("removes direction-changing characters that disguise one name as another")
     func directions() {
-        #expect(PageWriter.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")
+        #expect(PageTemplate.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")
     }
 
     @Test("reads access rules from recorded configuration values, including lists that continue under another name")

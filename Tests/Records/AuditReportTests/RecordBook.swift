@@ -1,6 +1,7 @@
 import AuditChain
 import Crypto
 import Foundation
+import StrictJSON
 import TestSupport
 import Testing
 
@@ -87,23 +88,33 @@ struct RecordBook {
         let export = self.export.map { String(decoding: $0, as: UTF8.self) + "\n" }.joined()
         let counted = try await Program.run(
             script, [directory.write(page(to: to), to: "page.html"), directory.write(export, to: "export.jsonl")])
-        #expect(counted.status == 0 && counted.output.hasSuffix(" totals are those of the export\n"), "\(counted)")
+        #expect(counted.status == 0 && counted.output.hasSuffix(" are those of the export\n"), "\(counted)")
     }
 
     func page(
         from: Double = 0, to: Double = 24 * 31, others: [OtherLedger] = [], live: LiveState? = nil,
-        listed: [ListedPrograms] = []
+        listed: [ListedPrograms] = [], verifier: InstalledVerifier? = nil
     ) throws -> String {
+        let page = try reportPage(
+            from: from, to: to, others: others, live: live, listed: listed, verifier: verifier)
+        return String(decoding: page.bytes, as: UTF8.self)
+    }
+
+    func report(to: Double) throws -> JSONValue { try reportPage(from: 0, to: to).report }
+
+    private func reportPage(
+        from: Double, to: Double, others: [OtherLedger] = [], live: LiveState? = nil, listed: [ListedPrograms] = [],
+        verifier: InstalledVerifier? = nil
+    ) throws -> ReportPage {
         let builder = try counted(from: from, to: to, listed: listed)
-        var verifier = NodesVerifier(TrustedKeys())
-        for line in export { verifier.consume((line + [0x0A])[...]) }
+        var (chains, file) = (NodesVerifier(TrustedKeys()), [UInt8]())
+        for line in export { file += line + [0x0A] }
+        for line in export { chains.consume((line + [0x0A])[...]) }
         let export = VerifiedExport(
-            file: "records.jsonl", bytes: 1, digest: .zero, keyFiles: ["node-1=key.pem"], pinning: nil,
-            page: "page.html",
-            verdict: verifier.verdict())
-        return String(
-            decoding: ReportPage(
-                builder: builder, export: export, live: live, others: others, madeAt: Self.time(to), version: "1.0.0"
-            ).bytes, as: UTF8.self)
+            file: "records.jsonl", bytes: file.count, digest: .of(file), keyFiles: ["node-1=key.pem"], pinning: nil,
+            page: "page.html", verdict: chains.verdict())
+        return ReportPage(
+            builder: builder, export: export, live: live, others: others, verifier: verifier,
+            madeAt: Self.time(to), version: "1.0.0")
     }
 }

@@ -1,5 +1,4 @@
 public import AuditChain
-import StrictJSON
 
 /// A fact in the record about which an assessor should ask. It is not a fault by itself.
 ///
@@ -61,28 +60,6 @@ public struct Finding: Sendable, Equatable {
 
     /// The number of records that no longer exist or were never written; 0 for other kinds of findings.
     public var lostRecords: Int { [.recordsLost, .recordsDropped].contains(kind) ? count ?? 0 : 0 }
-
-    func write(_ json: inout JSONWriter) {
-        json.member("kind", kind.rawValue)
-        json.member("time", time.text)
-        json.member("node", node?.name)
-        json.member("key", key?.base64)
-        json.member("caller", caller)
-        json.member("token", hsmToken)
-        json.member("since", since?.text)
-        json.member("until", until?.text)
-        json.member("count", count)
-        json.member("first", first)
-        json.member("last", last)
-        json.member("usual", usual)
-        guard !records.isEmpty else { return }
-        json.member("records", objects: records.parts) { part, json in
-            json.member("node", part.node.name)
-            json.member("count", part.count)
-            json.member("first", part.first)
-            json.member("last", part.last)
-        }
-    }
 }
 
 /// Findings in the order of their discovery. Of each kind, at most ``maximumOfKind`` are kept.

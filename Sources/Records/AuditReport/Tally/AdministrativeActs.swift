@@ -114,7 +114,8 @@ public struct AdministrativeActs: Sendable {
             return "request \(identifier), \(omittedApprovals > 0 ? "not in this report" : "not in this export")"
         }
         guard let decision = approval.decisions.last, decision.time > time else { return approval.sentence }
-        return "none; \(approval.request?.what ?? "the next step") was \(approval.sentence) at \(decision.time.shown)"
+        let decided = decision.time.text.prefix(19).replacing("T", with: " ")
+        return "none; \(approval.request?.what ?? "the next step") was \(approval.sentence) at \(decided)"
     }
 
     private mutating func count(_ act: Act, _ name: AuditEvent.Name) {

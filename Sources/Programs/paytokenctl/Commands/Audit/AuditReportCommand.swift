@@ -25,8 +25,8 @@ struct AuditReportCommand: AsyncParsableCommand {
                   --since 2025-11-01 --until 2026-10-31
 
             makes three files: report.html, report.jsonl (the export) and report.pem (the public key of the asked \
-            node's checkpoints). Give the assessor the first two, and the key over another channel. This counts every \
-            figure of the page again from the export, without this program:
+            node's checkpoints). Give the assessor the first two, and the key over another channel. This finds a page that was \
+            changed, and counts its facts again from the export, without this program:
 
               scripts/verify-audit --report report.html report.jsonl \\
                   NODE=report.pem --pinned-by NODE
@@ -80,6 +80,12 @@ struct AuditReportCommand: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var sbom: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "The folder with verify-audit, recount-report and the page's template, whose SHA-256 the page names.",
+            valueName: "folder"), completion: .directory)
+    var verifier = "/usr/share/doc/paytokend/examples"
+
     @OptionGroup var archives: ArchiveOption
 
     @OptionGroup var format: OutputOptions
@@ -128,8 +134,8 @@ struct AuditReportCommand: AsyncParsableCommand {
             keyFiles: source.keyFiles, pinning: source.pinning, page: Self.name(out), verdict: verdict)
         try page.write(
             ReportPage(
-                builder: builder, export: exported, live: source.live, others: others, madeAt: AuditTime(now),
-                version: ProductVersion.current
+                builder: builder, export: exported, live: source.live, others: others, verifier: installedVerifier,
+                madeAt: AuditTime(now), version: ProductVersion.current
             ).bytes)
         try page.publish()
         try tell(
@@ -230,6 +236,14 @@ struct AuditReportCommand: AsyncParsableCommand {
                     + "/usr/share/doc/paytokend/sbom.cdx.json.")
         }
         return listed
+    }
+
+    /// The files that check the page; nil unless the folder has all of them.
+    private var installedVerifier: InstalledVerifier? {
+        let files = InstalledVerifier.names.compactMap { name in
+            (try? InputFile.read("\(verifier)/\(name)", atMost: 1 << 24)).map { (name, AuditDigest.of($0)) }
+        }
+        return files.count == InstalledVerifier.names.count ? InstalledVerifier(folder: verifier, files: files) : nil
     }
 
     // MARK: Reading it

@@ -1,0 +1,96 @@
+import AuditChain
+import StrictJSON
+
+/// The part *People*: their permissions, and their operations with reasons and approvers.
+struct PeopleFacts {
+    let builder: ReportBuilder
+
+    /// The permissions of the rules that were last in force. Equal rules of several nodes are listed once, since the
+    /// nodes of one ledger usually have the same.
+    var rules: [JSONValue] {
+        let nodes = builder.system.values.filter { !$0.value.isEmpty }.map { ($0.key, AccessRules($0.value)) }
+        return Dictionary(grouping: nodes, by: \.1).map { access, nodes in (access, nodes.map(\.0).sorted()) }
+            .sorted { $0.1[0] < $1.1[0] }.map { access, nodes in
+                let people = access.people ?? 1
+                return .facts([
+                    "nodes": nodes, "people": people < 2 ? nil : people,
+                    "rules": access.rules.map { rule in
+                        .facts([
+                            "place": rule.place, "name": rule.name, "peers": rule.peers, "merchants": rule.merchants,
+                            "roles": rule.roles.joined(separator: ", "), "alone": rule.alone(people: people),
+                        ])
+                    } as [JSONValue],
+                ])
+            }
+    }
+
+    /// Each person's operations: all, those with a second person, and those done alone. The record decides this, not the
+    /// rules in force.
+    func people(_ figures: Figures) -> [JSONValue] {
+        builder.acts.people.sorted { $0.key < $1.key }.map { who, person in
+            .facts([
+                "who": who, "acts": figures.figure(person.acts, "administrative acts of \(who), ok"),
+                "asked": figures.figure(person.asked, "approval_request by \(who)"),
+                "decided": figures.figure(person.decided, "approval_decision by \(who)"),
+                "alone": figures.figure(person.alone, "acts of \(who) for two people, without an approval"),
+            ])
+        }
+    }
+
+    /// The number of approvals requested in the period, by their last decision, or `open`.
+    var endsOfApprovals: [JSONValue] {
+        builder.endsOfApprovals.sorted { $0.key < $1.key }.map { .facts(["end": $0.key, "count": $0.value]) }
+    }
+
+    var approvals: [JSONValue] {
+        builder.acts.approvals.values.compactMap { approval in
+            approval.request.flatMap { builder.period.contains($0.time) ? (approval, $0) : nil }
+        }.sorted { ($0.1.time, $0.0.identifier) < ($1.1.time, $1.0.identifier) }.map { approval, request in
+            .facts([
+                "time": request.time, "by": Self.who(request), "what": request.what, "key": request.key,
+                "reason": request.reason, "end": approval.end, "decidedAt": approval.decisions.last?.time,
+                "decidedBy": approval.decisions.last.map(Self.who),
+                "records": [request.place] + approval.decisions.map(\.place),
+            ])
+        }
+    }
+
+    var acts: [JSONValue] {
+        builder.acts.acts.sorted { ($0.time, $0.place) < ($1.time, $1.place) }.map { act in
+            .facts([
+                "time": act.time, "by": Self.who(act), "event": act.event, "what": act.what.map(Self.short),
+                "outcome": act.outcome, "key": act.key, "merchant": act.merchant, "reason": act.reason,
+                "approval": builder.acts.sentence(ofApproval: act.approval, at: act.time), "record": act.place,
+            ])
+        }
+    }
+
+    func readings(_ figures: Figures) -> [JSONValue] {
+        builder.acts.readings.sorted { $0.key < $1.key }.map { reading, records in
+            .facts([
+                "by": reading.by, "event": reading.event,
+                "times": figures.figure(records, "\(reading.event) by \(reading.by)"),
+            ])
+        }
+    }
+
+    /// Returns the first 12 digits of a digest, which are enough to identify it; any other text is unchanged.
+    private static func short(_ what: String) -> String {
+        AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
+    }
+
+    private static func who(_ act: AdministrativeActs.Act) -> String {
+        guard let by = act.by else { return "the daemon" }
+        guard let login = act.loginUID, login != act.uid else { return by }
+        return "\(by), logged in as uid \(login)"
+    }
+}
+
+extension ReportBuilder {
+    /// The number of approvals requested in the period, by their last decision, or `open`.
+    var endsOfApprovals: [String: Int] {
+        acts.approvals.values.reduce(into: [:]) { ends, approval in
+            if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }
+        }
+    }
+}

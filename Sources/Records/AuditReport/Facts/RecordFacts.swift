@@ -1,0 +1,101 @@
+import AuditChain
+import StrictJSON
+
+/// The parts *Verdict*, *Findings* and *The record*.
+struct RecordFacts {
+    let builder: ReportBuilder
+    let findings: [Finding]
+    let export: VerifiedExport
+
+    var verdict: JSONValue {
+        let losses = findings.filter { $0.lostRecords > 0 }
+        let summary = JSONValue.facts([
+            "count": losses.count, "one": losses.count == 1, "records": losses.reduce(0) { $0 + $1.lostRecords },
+        ])
+        return .facts([
+            "proved": export.isProved, "records": builder.system.nodes.values.reduce(0) { $0 + $1.inPeriod },
+            "losses": losses.isEmpty ? nil : summary,
+            "unexplained": builder.reconciliation.unexplained.ifAny, "fault": export.verdict.fault?.description,
+            "filtered": export.verdict.filteredRecords, "unreadable": builder.unreadable.ifAny,
+            "faulty": export.verdict.nodes.filter { !$0.isIntact }.map(\.description),
+        ])
+    }
+
+    func findings(_ figures: Figures) -> [JSONValue] {
+        findings.map { finding in
+            let isLoss = finding.kind == .recordsLost
+            return .facts([
+                "kind": finding.kind.rawValue, "time": finding.time, "node": finding.node, "key": finding.key,
+                "caller": finding.caller, "token": finding.hsmToken, "since": finding.since, "until": finding.until,
+                "length": finding.length, "count": finding.count, "one": finding.count == 1 ? true : nil,
+                "first": finding.first, "last": finding.last, "usual": finding.usual,
+                "loss": finding.lostRecords > 0 ? true : nil,
+                "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
+                "readers": isLoss ? finding.node.flatMap { builder.system.nodes[$0] }?.headReaders.keys.sorted() : nil,
+                "records": finding.records.isEmpty
+                    ? nil : figures.figure(finding.records, "finding \(finding.kind.rawValue)"),
+            ])
+        }
+    }
+
+    func nodes(_ figures: Figures) -> [JSONValue] {
+        builder.system.sortedNodes.map { node in
+            let verdict = export.verdict.nodes.first { $0.node == node.node }
+            let readers = node.headReaders.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            return .facts([
+                "node": node.node, "first": node.first, "last": node.last, "records": node.records,
+                "inPeriod": node.inPeriod, "beginsLater": node.first > 1, "sealed": verdict?.range?.sealed,
+                "sealedAt": verdict?.range?.sealedAt, "unsealed": verdict?.range?.unsealed,
+                "keys": verdict?.source?.description, "firstTime": node.firstTime, "lastTime": node.lastTime,
+                "hasSettings": !(builder.system.values[node.node] ?? [:]).isEmpty,
+                "retained": builder.system.values[node.node]?["ledger.retain_records"],
+                "headReaders": readers.map { .facts(["by": $0.key, "count": $0.value]) } as [JSONValue],
+                "starts": figures.figure(node.starts, "event start of \(node.node.name)"),
+                "stops": figures.figure(node.stops, "event stop of \(node.node.name)"),
+            ])
+        }
+    }
+
+    /// The events that concern the record itself.
+    var moments: [JSONValue] {
+        let system = builder.system
+        return [
+            ("restore", system.restores), ("clock", system.acceptedClocks), ("audit_key", system.auditKeyChanges),
+            ("archive", system.archives),
+        ].flatMap { what, moments in
+            moments.map { moment in
+                .facts([
+                    "what": what, "time": moment.time, "text": moment.text, "node": moment.place.node, "by": moment.by,
+                    "approval": builder.acts.sentence(ofApproval: moment.approval, at: moment.time),
+                    "record": moment.place,
+                ])
+            }
+        }
+    }
+
+    /// The counts of records by event and outcome.
+    var events: JSONValue {
+        let events = Dictionary(grouping: builder.events, by: \.key.event).sorted { $0.key < $1.key }
+        return .object(
+            JSONObject(
+                events.map { event, entries in
+                    (event, .counts(Dictionary(uniqueKeysWithValues: entries.map { ($0.key.outcome, $0.value.count) })))
+                }) ?? JSONObject())
+    }
+}
+
+extension Finding {
+    /// The time between `since` and `until` in its two largest units, such as `5 d 3 h` or `20 s`.
+    fileprivate var length: String? {
+        guard let since, let until else { return nil }
+        let seconds = abs(until.milliseconds - since.milliseconds) / 1000
+        let units: [(String, Int64)] = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+        guard let first = units.firstIndex(where: { seconds >= $0.1 }) else { return "0 s" }
+        let (name, length) = units[first]
+        guard first + 1 < units.count, seconds % length >= units[first + 1].1 else {
+            return "\(seconds / length) \(name)"
+        }
+        let (next, nextLength) = units[first + 1]
+        return "\(seconds / length) \(name) \(seconds % length / nextLength) \(next)"
+    }
+}

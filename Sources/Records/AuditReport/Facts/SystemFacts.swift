@@ -1,0 +1,93 @@
+import AuditChain
+import DaemonAPI
+import StrictJSON
+
+/// The part *What the system is*: the state of the daemon that made the report, and each host's history in the period.
+struct SystemFacts {
+    let builder: ReportBuilder
+
+    func live(_ live: LiveState) -> JSONValue {
+        let status = live.status
+        let ledger = [
+            status.ledger.engine, status.ledger.condition, status.ledger.schemaVersion.map { "schema \($0)" },
+        ]
+        return .facts([
+            "askedAt": live.askedAt, "node": status.node, "version": status.version, "ready": status.ready,
+            "ledger": ledger.compactMap(\.self).joined(separator: ", "),
+            "roots": status.trust.roots.map {
+                .facts(["subject": $0.subject, "sha256": $0.sha256])
+            } as [JSONValue],
+            "signingTimeWindow": status.trust.signingTimeWindow,
+            "tokens": status.tokens.map { token in
+                .facts([
+                    "token": token.name, "condition": token.condition, "model": token.model,
+                    "manufacturer": token.manufacturer, "serial": token.serialNumber,
+                    "hardware": token.hardwareVersion, "firmware": token.firmwareVersion, "library": token.library,
+                    "tierEC": token.tierECv1, "tierRSA": token.tierRSAv1,
+                    "shortcomings": token.shortcomings,
+                ])
+            } as [JSONValue],
+            "warnings": status.warnings,
+        ])
+    }
+
+    var versions: [JSONValue] {
+        builder.system.sortedNodes.flatMap(\.versions).map {
+            .facts(["node": $0.place.node, "version": $0.text, "time": $0.time, "record": $0.place])
+        }
+    }
+
+    var programs: [JSONValue] {
+        builder.system.sortedNodes.flatMap(\.programs).map { programs in
+            let list = builder.listed.first { $0.has(programs) }
+            let comparison =
+                !programs.isRecorded
+                ? "not_recorded" : builder.listed.isEmpty ? "not_compared" : list == nil ? "differs" : "listed"
+            return .facts([
+                "node": programs.place.node, "sequence": programs.place.sequence, "time": programs.time,
+                "record": programs.place, "paytokend": programs.daemon, "worker": programs.worker,
+                "sbom": programs.sbom,
+                "modules": programs.modules.sorted { $0.key < $1.key }.map {
+                    .facts(["token": $0.key, "sha256": $0.value])
+                } as [JSONValue],
+                "compared": comparison, "listed": list?.version,
+            ])
+        }
+    }
+
+    var configurations: [JSONValue] {
+        builder.system.sortedNodes.flatMap(\.configurations).map {
+            .facts(["node": $0.place.node, "time": $0.time, "sha256": $0.text, "record": $0.place])
+        }
+    }
+
+    var changes: [JSONValue] {
+        builder.system.changesOfNodes.map { changes in
+            .facts([
+                "time": changes[0].time, "nodes": changes.map(\.node), "name": changes[0].name,
+                "before": changes[0].before, "after": changes[0].after, "records": changes.map(\.place),
+            ])
+        }
+    }
+
+    /// The settings that were last in force.
+    var settings: [JSONValue] {
+        builder.system.values.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }.map { node, values in
+            .facts([
+                "node": node,
+                "values": values.sorted { $0.key < $1.key }.map {
+                    .facts(["name": $0.key, "value": $0.value])
+                } as [JSONValue],
+            ])
+        }
+    }
+
+    var totals: JSONValue {
+        let (system, nodes) = (builder.system, builder.system.nodes.values)
+        return .counts([
+            "starts": nodes.reduce(0) { $0 + $1.starts.count }, "stops": nodes.reduce(0) { $0 + $1.stops.count },
+            "restores": system.restores.count, "acceptedClocks": system.acceptedClocks.count,
+            "pruned": system.prunedCount,
+        ])
+    }
+}

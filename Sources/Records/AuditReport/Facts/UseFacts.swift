@@ -1,0 +1,181 @@
+import AuditChain
+import StrictJSON
+
+/// The part *Use*: the uses of the keys, by caller and time.
+struct UseFacts {
+    let builder: ReportBuilder
+    let findings: [Finding]
+
+    private static let (maximumCharts, maximumCallers) = (24, 10)
+
+    var steps: [JSONValue] {
+        builder.stepTotals.map { .facts(["from": $0.step.text, "uses": $0.uses, "refusals": $0.refusals]) }
+    }
+
+    // MARK: Charts
+
+    /// The charts in groups: all uses and refusals, then those of each caller, then those of each key.
+    var charts: [JSONValue] {
+        let totals = builder.stepTotals
+        let all = [chart(["of": "all"], totals.map(\.uses)), chart(["of": "refusals"], totals.map(\.refusals))]
+        let callers = group(builder.uses.daysOfCallers.map { ($0.key, ["of": "caller", "caller": $0.key], $0.value) })
+        let keys = group(
+            builder.uses.daysOfKeys.map { key, days in
+                (key.base64, ["of": "key", "key": key, "merchant": builder.keys[key]?.merchant], days)
+            })
+        return [.facts(["charts": all]), callers, keys]
+    }
+
+    /// Returns the charts of the series with the most uses, each with its name, its members and its uses by day.
+    private func group(
+        _ series: [(name: String, members: KeyValuePairs<String, (any ReportFact)?>, days: [Int: Int])]
+    ) -> JSONValue {
+        let sorted = series.map { ($0, $0.days.values.reduce(0, +)) }
+            .sorted { ($1.1, $0.0.name) < ($0.1, $1.0.name) }
+        return .facts([
+            "charts": sorted.prefix(Self.maximumCharts).map { series, _ in
+                chart(series.members, builder.period.steps.map { ReportBuilder.sum([series.days], $0) })
+            },
+            "more": sorted.count > Self.maximumCharts,
+        ])
+    }
+
+    /// Returns a bar chart with one value for each step of the period. Steps without a use have no bar.
+    private func chart(_ members: KeyValuePairs<String, (any ReportFact)?>, _ values: [Int]) -> JSONValue {
+        let steps = builder.period.steps
+        // More than six dates would overlap.
+        let stride = (steps.count + 5) / 6
+        let labels = Swift.stride(from: 0, to: steps.count, by: max(1, stride)).map { start -> JSONValue in
+            let (middle, end) = (start + stride / 2, min(start + stride, steps.count))
+            return .facts(["span": end - start, "day": middle < end ? steps[middle].text : ""])
+        }
+        let bars = values.enumerated().filter { $0.element > 0 }.map { at, count -> JSONValue in
+            .facts(["at": at, "from": steps[at].text, "count": count])
+        }
+        let chart = JSONValue.facts(members).objectValue?.members ?? []
+        let rest = JSONValue.facts([
+            "most": max(1, values.max() ?? 1), "steps": max(1, steps.count), "bars": bars, "labels": labels,
+        ])
+        return .object(JSONObject(chart + (rest.objectValue?.members ?? [])) ?? JSONObject())
+    }
+
+    // MARK: Pairs and refusals
+
+    func pairs(_ figures: Figures) -> [JSONValue] {
+        builder.sortedUses.map { pair, use in
+            let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
+            return .facts([
+                "key": pair.key, "caller": pair.caller, "merchant": use.merchant, "first": use.firstUse,
+                "last": use.lastUse,
+                "released": use.uses == 0 ? nil : figures.figure(use.released, "decrypt, ok, \(of)"),
+                "repeated": use.uses == 0 ? nil : figures.figure(use.repeated, "decrypt, repeat, \(of)"),
+                "signed": use.uses == 0 ? nil : figures.figure(use.signed, "tls_signature, ok, \(of)"),
+                "refused": JSONValue.counts(use.refused.mapValues(\.count)),
+            ])
+        }
+    }
+
+    /// The reasons of refusals, each with the callers that had the most of them.
+    func reasons(_ figures: Figures) -> [JSONValue] {
+        var byCode: [String: RecordReferences] = [:]
+        var callers: [String: [String: Int]] = [:]
+        for (pair, use) in builder.sortedUses {
+            for (code, references) in use.refused {
+                byCode[code, default: RecordReferences()].add(references)
+                callers[code, default: [:]][pair.caller ?? "–", default: 0] += references.count
+            }
+        }
+        return Set(byCode.keys).union(builder.uses.floods.keys).sorted().map { code in
+            let sorted = (callers[code] ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            return .facts([
+                "code": code,
+                "requests": figures.figure(
+                    byCode[code] ?? RecordReferences(), "decrypt or tls_signature, \(code)"),
+                "callers": sorted.prefix(Self.maximumCallers).map {
+                    .facts(["caller": $0.key, "count": $0.value])
+                } as [JSONValue],
+                "moreCallers": max(0, sorted.count - Self.maximumCallers).ifAny,
+                "summary": builder.uses.floods[code] ?? 0,
+            ])
+        }
+    }
+
+    var refusals: [JSONValue] {
+        builder.refusals.sortedCallers.map { name, caller in
+            let worst = caller.worstHour
+            return .facts([
+                "caller": name, "count": caller.count, "first": caller.first, "last": caller.last,
+                "worstHour": worst.hour, "inWorstHour": worst.count,
+            ])
+        }
+    }
+
+    /// The uses of keys after they were superseded.
+    func lateUses(_ figures: Figures) -> [JSONValue] {
+        builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.map { pair, use in
+            .facts([
+                "key": pair.key, "caller": pair.caller, "superseded": pair.key.flatMap { builder.lateAfter($0) },
+                "opened": figures.figure(
+                    use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
+                "last": use.lastAfterSuperseded,
+            ])
+        }
+    }
+
+    // MARK: The HSM tokens' own counts
+
+    /// The HSM tokens' own counts of their keys' uses, compared with the record.
+    var tokenUses: [JSONValue] {
+        let reconciliation = builder.reconciliation
+        return reconciliation.logs.enumerated().map { place, log in
+            let comparisons = reconciliation.comparisons(of: place)
+            let unexplained = comparisons.reduce(0) { $0 + $1.unexplained }
+            let losses = reconciliation.losses(findings, of: place)
+            let explainable = min(reconciliation.explainable(by: losses, of: place), unexplained)
+            let days = reconciliation.unexplainedDays(of: place)
+            return .facts([
+                "kind": log.kind.rawValue, "since": log.since, "until": log.until, "node": log.node, "token": log.token,
+                "serial": log.serial,
+                "keys": comparisons.map { comparison in
+                    .facts([
+                        "key": comparison.key, "merchant": builder.keys[comparison.key]?.merchant,
+                        "counted": comparison.counted, "least": comparison.recorded.least,
+                        "most": comparison.recorded.most, "unexplained": comparison.unexplained.ifAny,
+                        "missing": comparison.missing,
+                    ])
+                } as [JSONValue],
+                "unexplained": unexplained, "explainable": explainable, "certain": unexplained - explainable,
+                "days": days.map { day in
+                    .facts([
+                        "day": ReportStep.text(ofDay: day.day), "key": day.key,
+                        "merchant": builder.keys[day.key]?.merchant, "counted": day.counted, "most": day.most,
+                        "losses": losses.filter(day.isWithin).compactMap(\.node),
+                    ])
+                } as [JSONValue],
+            ])
+        }
+    }
+}
+
+extension ReportBuilder {
+    /// The uses, sorted by key and caller.
+    var sortedUses: [(pair: KeyUseTally.Pair, use: KeyUseTally.Use)] {
+        uses.uses.map { ($0.key, $0.value) }.sorted { left, right in
+            (left.0.key?.base64 ?? "", left.0.caller ?? "") < (right.0.key?.base64 ?? "", right.0.caller ?? "")
+        }
+    }
+
+    var stepTotals: [(step: ReportStep, uses: Int, refusals: Int)] {
+        period.steps.map { step in
+            (step, Self.sum(uses.daysOfCallers.values, step), Self.sum([uses.daysOfRefusals], step))
+        }
+    }
+
+    /// Returns the sum of the counts on the days of a step.
+    static func sum(_ days: some Collection<[Int: Int]>, _ step: ReportStep) -> Int {
+        let range = KeyUseTally.index(step.start, 86_400_000)..<KeyUseTally.index(step.end, 86_400_000)
+        return days.reduce(0) { sum, days in
+            sum + range.reduce(0) { $0 + (days[$1] ?? 0) }
+        }
+    }
+}

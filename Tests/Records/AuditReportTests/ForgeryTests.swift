@@ -1,0 +1,163 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import AuditReport
+
+/// The sample report after a forger changed it. `scripts/verify-audit --report` finds each change of the page, and each
+/// change of a fact that is in the export, even if the whole page was made again.
+@Suite("Forged reports")
+struct ForgeryTests {
+    private static let folder = "Tests/Records/SampleReport"
+
+    private static func sample() throws -> String {
+        try String(contentsOfFile: ProjectFiles.path("\(folder)/report.html"), encoding: .utf8)
+    }
+
+    private static func recounted(_ page: String, in directory: FreshDirectory) async throws -> ProgramResult {
+        try await Program.run(
+            ProjectFiles.path("scripts/recount-report"),
+            ["--intact", directory.write(page, to: "report.html"), ProjectFiles.path("\(folder)/report.jsonl")])
+    }
+
+    struct Change: Sendable, CustomTestStringConvertible {
+        let name: String
+        let pattern: String
+        let by: String
+        var testDescription: String { name }
+
+        init(_ name: String, _ pattern: String, _ by: String = "") {
+            (self.name, self.pattern, self.by) = (name, pattern, by)
+        }
+
+        func made(to text: String) throws -> String {
+            let pattern = try Regex(pattern).dotMatchesNewlines()
+            let changed = text.replacing(pattern, maxReplacements: 1) { _ in by }
+            #expect(changed != text, "\(name) changes nothing")
+            return changed
+        }
+    }
+
+    @Test(
+        "finds a page that was changed",
+        arguments: [
+            Change("verdict box deleted", #"<div class="verdict bad">.*?</div>\n"#),
+            Change(
+                "verdict made good", #"class="verdict bad"><strong>Intact, with"#,
+                #"class="verdict good"><strong>Intact, with"#),
+            Change("loss deleted", "<li>Node [^\n]*at least[^\n]*</li>\n"),
+            Change("restore row deleted", "<tr><td>An older ledger was taken into service[^\n]*</tr>\n"),
+            Change(
+                "self-approval row deleted",
+                "<tr>[^\n]*\nA person tried to approve their own request\\.\n</td>[^\n]*</tr>\n"),
+            Change("replay row deleted", "<tr><td><code>transaction_replayed</code>[^\n]*</tr>\n"),
+            Change("approver changed", "approved by bob", "approved by carol"),
+            Change("date moved", "<span class=\"t\">2026-0", "<span class=\"t\">2026-1"),
+            Change(
+                "token's count edited", #"<td class="n"><strong>[0-9]+</strong></td>"#,
+                #"<td class="n"><strong>1</strong></td>"#),
+            Change("linked figure edited", ##"<a href="#f1">[0-9,]+<"##, ##"<a href="#f1">1<"##),
+            Change("list of records edited", #"<tr id="f1">.*?</tr>"#, #"<tr id="f1"><td class="n">1</td></tr>"#),
+            Change("heading", "2\\. Findings", "2. No findings"),
+            Change("style that hides findings", "</style>", "#findings + table { display: none } </style>"),
+            Change("hidden row", "<tr><td>", "<tr style=\"display:none\"><td>"),
+            Change("added row", "</tbody></table>", "<tr><td>all is well</td></tr></tbody></table>"),
+            Change("added script", "</body>", "<script>document.title = 'clean'</script></body>"),
+            Change("policy removed", "<meta http-equiv=[^\n]*>\n"),
+            Change("comment", "<h2 id=\"findings\">", "<!-- <h2 id=\"findings\">"),
+            Change("one blank", "<h2 id=\"findings\">", "<h2  id=\"findings\">"),
+            Change("line feed at the end", "</html>\n", "</html>\n\n"),
+            Change("text before the page", "<!doctype html>", " <!doctype html>"),
+            Change("words of the template", "proves nothing", "proves everything"),
+            Change("command", "verify-audit --report", "verify-audit"),
+            Change("chart bar", #"height="[0-9]+"><title>"#, #"height="0"><title>"#),
+            Change("JSON with a blank", #"\{"format":3,"#, #"{"format": 3,"#),
+            Change("JSON with a member twice", #"\{"format":3,"#, #"{"format":3,"format":3,"#),
+            Change("JSON alone", #""kind":"own_request""#, #""kind":"first_use""#),
+        ])
+    func changedPage(change: Change) async throws {
+        let result = try await Self.recounted(change.made(to: Self.sample()), in: FreshDirectory())
+        #expect(result.status == 1 && result.output.contains("the page was changed: line "), "\(result)")
+    }
+
+    /// Returns the JSON of a page.
+    private static func report(_ page: String) throws -> String {
+        let start = try #require(page.range(of: #"id="report">"#)).upperBound
+        return String(page[start..<(try #require(page[start...].range(of: "</script>")).lowerBound)])
+    }
+
+    private static func made(_ report: String) throws -> String {
+        try #require(ReportPage.template).render(JSONValue(parsing: report))
+    }
+
+    @Test(
+        "finds a page that was made again from changed facts",
+        arguments: [
+            Change("losses removed", #""losses":\{"count"[^}]*\},"#),
+            Change("restore removed", #"\{"what":"restore"[^}]*\},"#),
+            Change("self-approval removed", #"\{"kind":"own_request"[^}]*\}\},"#),
+            Change("replays renamed", #""code":"transaction_replayed""#, #""code":"amount_mismatch""#),
+            Change(
+                "refused uses after a compromise", #"("kind":"key_compromised".*?)"count":[0-9]+"#,
+                #""kind":"key_compromised""#),
+            Change("approver of a key's step", "approved by bob", "approved by carol"),
+            Change("approver of a request", #""decidedBy":"bob""#, #""decidedBy":"carol""#),
+            Change("act removed", #""acts":\[\{[^}]*\},"#, #""acts":["#),
+            Change(
+                "act's outcome", #""event":"certificate_import","outcome":"[^"]*""#,
+                #""event":"certificate_import","outcome":"ok2""#),
+            Change(
+                "date of a key's step", #""step":"state","state":"compromised","time":"2026-0"#,
+                #""step":"state","state":"compromised","time":"2026-1"#),
+            Change("period of service", #""days":[0-9]+\}"#, #""days":1}"#),
+            Change("released payment tokens", #""released":\{"count":[0-9]+"#, #""released":{"count":1"#),
+            Change("records of a figure", #""records":\["node-1 [0-9]+""#, #""records":["node-1 1""#),
+            Change(
+                "refusals of a caller", #"("refusals":\[\{"caller":"[^"]*","count":)[0-9]+"#,
+                #""refusals":[{"caller":"shop","count":1"#),
+            Change("worst hour", #""inWorstHour":[0-9]+"#, #""inWorstHour":1"#),
+            Change("late uses", #""late":\[\{"#, #""late":[],"x":[{"#),
+            Change("chart", #""bars":\[\{"at":[0-9]+"#, #""bars":[{"at":60"#),
+            Change("seal", #""sealed":[0-9]+"#, #""sealed":1"#),
+            Change("head's reader", #""headReaders":\[\{"by":"[^"]*""#, #""headReaders":[{"by":"nobody""#),
+            Change("program", #""paytokend":"[0-9a-f]{8}"#, #""paytokend":"00000000"#),
+            Change("access rule", #""roles":"admin"#, #""roles":"audit"#),
+            Change("setting", #""name":"approvals.people","value":"2""#, #""name":"approvals.people","value":"3""#),
+            Change("threshold", #""replays":10"#, #""replays":100"#),
+            Change("export's digest", #""sha256":"[0-9a-f]{8}"#, #""sha256":"00000000"#),
+            Change("reader of the record", #""readings":\[\{"by":"[^"]*""#, #""readings":[{"by":"nobody""#),
+            Change("least uses", #""least":[0-9]+,"most""#, #""least":0,"most""#),
+        ])
+    func changedFacts(change: Change) async throws {
+        let report = try Self.report(Self.sample())
+        let result = try await Self.recounted(Self.made(change.made(to: report)), in: FreshDirectory())
+        #expect(result.status == 1 && !result.output.contains("the page was changed"), "\(result)")
+        #expect(result.output.contains("report: "), "\(result)")
+    }
+
+    @Test("accepts the unchanged page, and the same page made again; does not find what the export cannot show")
+    func unchanged() async throws {
+        let page = try Self.sample()
+        #expect(try Self.made(Self.report(page)) == page)
+        let directory = try FreshDirectory()
+        let verified = try await Program.run(
+            ProjectFiles.path("scripts/verify-audit"),
+            ["--report", ProjectFiles.path("\(Self.folder)/report.html")]
+                + [ProjectFiles.path("\(Self.folder)/report.jsonl")]
+                + ["node-1=\(ProjectFiles.path("\(Self.folder)/report.pem"))", "--pinned-by", "node-1"])
+        #expect(verified.status == 0 && verified.output.hasSuffix(" are those of the export\n"), "\(verified)")
+        // ReportFigures and the page say so.
+        let other = try Change("serial", #""serial":"[^"]*""#, #""serial":"00""#).made(to: Self.report(page))
+        #expect(try await Self.recounted(Self.made(other), in: directory).status == 0)
+    }
+
+    @Test("lists in the article the members that the script counts again")
+    func members() async throws {
+        let article = try String(
+            contentsOfFile: ProjectFiles.path("Sources/Records/AuditReport/Documentation.docc/ReportFigures.md"),
+            encoding: .utf8)
+        let listed = try await Program.run(ProjectFiles.path("scripts/recount-report"), ["--members"])
+        #expect(listed.status == 0 && article.contains(listed.output), "\(listed)")
+    }
+}

@@ -1,0 +1,419 @@
+"""Counts in an export what the page of paytokenctl audit report says, for recount-report."""
+import base64, collections, datetime, itertools, json, re
+from report_findings import Findings
+from report_records import act_of, ARRIVALS, caller_of, facts, moment, name_of, OTHER_STEPS, Records, USES, who_of
+from report_template import canonical
+
+LATE = ("deactivated", "stated deactivated")
+ACTS = ARRIVALS + OTHER_STEPS + ("approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
+                                 "ledger_accept_restore", "ledger_accept_clock", "configuration_reload")
+READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
+FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")
+CHARTS, CALLERS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES = 24, 10, 500, 200, 20_000, 5_000
+# What the report says of that which is beyond its limits. A page with one of those that are not counted cannot be compared.
+BEYOND = ("omittedFindings", "omittedArchives", "omittedChangesOfFiles", "omittedChanges", "keysNotKept", "omittedSteps",
+          "furtherPairs", "uncharted", "omittedRefusals", "omittedApprovals", "omittedActs")
+
+def chart_steps(begin, end):
+    """Returns the days on which a chart's steps begin, and the day after the last, in the shortest unit with at most 62."""
+    first, steps = begin.date(), []
+    starts = [first, first - datetime.timedelta(first.weekday()), first.replace(day=1), first.replace(month=1, day=1)]
+    for unit, start in enumerate(starts):
+        steps = [start]
+        while datetime.datetime.combine(steps[-1], datetime.time()) < end and len(steps) <= 63:
+            last = steps[-1]
+            steps.append(last + datetime.timedelta((1, 7)[unit]) if unit < 2 else (last.replace(day=28)
+                         + datetime.timedelta(4)).replace(day=1) if unit == 2 else last.replace(year=last.year + 1))
+        if len(steps) <= 63: break
+    return steps[:63]
+
+def quoted(record, name): return f": {record[name]}" if isinstance(record.get(name), str) else ""
+
+def sentence(approvals, omitted, record, time):
+    """Returns the words about a record's approval. One that was decided later did not permit the act."""
+    name = record.get("approval")
+    if not isinstance(name, str): return None
+    if name not in approvals: return f"request {name}, not in this {'report' if omitted else 'export'}"
+    request, decisions = approvals[name]["request"], approvals[name]["decisions"]
+    text = f"asked for by {(request and caller_of(request)) or '–'}"
+    if not decisions: return text + ", not decided yet"
+    last, by = decisions[-1], caller_of(decisions[-1])
+    text += ", " + {"approve": "approved", "reject": "rejected", "withdraw": "withdrawn", "expire": "lapsed"}.get(last["decision"], "")
+    text += f" by {by}" if by else ""
+    if last["time"] <= time: return text
+    decided = last["time"][:19].replace("T", " ")
+    return f"none; {(request and act_of(request)) or 'the next step'} was {text} at {decided}"
+
+class KeyBook:
+    """The keys' steps, in order of time: (time, name, [node, sequence], caller, record)."""
+    def __init__(self): self.steps, self.merchants, self.omitted = {}, {}, collections.Counter()
+
+    def take(self, record):
+        key, event = record.get("publicKeyHash"), record["event"]
+        for stated, state in record["keys"].items() if event == "key_states" else ():
+            self.add(base64.b64encode(bytes.fromhex(stated)).decode(), "stated " + state, record)
+        if key is None or record["outcome"] != "ok" or event not in ARRIVALS + OTHER_STEPS: return
+        change = record.get("to") if event == "key_state_change" else event
+        if not change: return
+        self.add(key, change, record)
+        if "merchant" in record: self.merchants.setdefault(key, record["merchant"])
+
+    def add(self, key, name, record):
+        steps, time = self.steps.setdefault(key, []), record["time"]
+        is_minor = name == "csr_create" or name == "certificate_import" and any(step[1] == name for step in steps)
+        if is_minor and len(steps) >= MOST_STEPS:
+            self.omitted[key] += 1
+            return
+        place = next((place + 1 for place in reversed(range(len(steps))) if steps[place][0] <= time), 0)
+        is_stated = name.startswith("stated ")
+        steps.insert(place, (time, name, [record["node"], record["sequence"]], None if is_stated else caller_of(record), record))
+        if not is_stated: return
+        stated = [step for step in steps if step[1].startswith("stated ")]
+        kept = [stated[0], stated[-1], *[step for step in stated if step[1] == "stated deactivated"][:1]]
+        steps[:] = [step for step in steps if step not in stated or any(step is one for one in kept)]
+
+    def facts(self, key, until, used, approved):
+        steps = self.steps[key]
+        def first(*names): return next((step for step in steps if step[1] in names), None)
+        def place(step): return step and f"{step[2][0]} {step[2][1]}"
+        arrival, stated = first(*ARRIVALS), next((step for step in steps if step[1].startswith("stated ")), None)
+        is_made = (arrival or stated or [None, None])[1] in ("key_generate", "stated pre-activation")
+        served = first("certificate_import") if is_made else first("key_import", "key_adopt")
+        states = [name.removeprefix("stated ") for _, name, *_ in steps if not name.startswith(("key_", "csr_", "certificate_"))]
+        state = states[-1] if states else "pre-activation"
+        if state == "pre-activation": state = "active" if served else "pre-activation"
+        end, service = min((step[0] for step in steps if step[1] in ("deactivated", "compromised", "destroyed")), default=None), None
+        if served:
+            days = (moment(end or until) - moment(served[0])).days if (end or until) > served[0] else None
+            service = {"from": served[0], **facts(until=end, days=days)}
+        elif stated and stated[1] != "stated pre-activation":
+            service = facts(until=end, serving=state in ("active", "suspended"))
+        def life(step):
+            time, name, _, by, record = step
+            is_event = name in ARRIVALS + OTHER_STEPS
+            said = {} if name.startswith("stated ") else facts(approval=approved(record, time), reason=record.get("reason"))
+            return facts(key=key, step=name if is_event else "stated" if name.startswith("stated ") else "state",
+                         state=None if is_event else name.removeprefix("stated "), time=time, by=by, **said, record=place(step))
+        shown = [step for step in steps if not step[1].startswith("stated ") or not arrival and step is stated]
+        return facts(key=key, merchant=self.merchants.get(key), use=used, state=state, came=arrival and arrival[1],
+                     cameAt=arrival and arrival[0], arrival=place(arrival), activation=place(served),
+                     superseded=place(first(*LATE)), compromised=place(first("compromised")), destroyed=place(first("destroyed")),
+                     service=service, life=[life(step) for step in shown], omitted=self.omitted[key] or None), served and served[0]
+
+class Hosts:
+    """Each node's part of the record: its records, seals, programs, configuration, and what happened to the record itself."""
+    def __init__(self, since, until):
+        self.since, self.until, self.nodes, self.programs, self.archives = since, until, {}, {}, []
+        self.versions, self.files, self.values, self.incoming, self.changes = {}, {}, {}, {}, []
+        self.moments = {"restore": [], "clock": [], "audit_key": [], "archive": self.archives}
+        self.omitted = collections.Counter()
+
+    def seal(self, seal): self.nodes.setdefault(seal["node"], {"begun": False})["seal"] = (seal["sequence"], seal["time"])
+
+    def note(self, kept, record, text, omitted="omittedChangesOfFiles"):
+        if kept and kept[-1][0] == text: return
+        if len(kept) < KEPT: kept.append((text, record))
+        else: self.omitted[omitted] += 1
+
+    def take(self, record):
+        node, time, event, is_done = record["node"], record["time"], record["event"], record["outcome"] == "ok"
+        is_in, found = self.since <= time < self.until, self.nodes.setdefault(node, {"begun": False})
+        if not found["begun"]:
+            found.update(begun=True, first=record["sequence"], firstTime=time, records=0, inPeriod=0, starts=Records(),
+                         stops=Records(), readers=collections.Counter())
+        found.update(last=record["sequence"], lastTime=time, records=found["records"] + 1, inPeriod=found["inPeriod"] + is_in)
+        if is_in and event in ("start", "stop"): found[event + "s"].add(record)
+        if event == "start": self.note(self.versions.setdefault(node, []), record, record.get("version", "-"))
+        if event in ("start", "module_change"): self.omitted["omittedChangesOfFiles"] += note_programs(self.programs, record)
+        if event == "audit_head" and is_done: found["readers"][caller_of(record) or "the daemon"] += 1
+        if event in ("configuration_load", "configuration_reload") and is_done and "fileSha256" in record:
+            self.note(self.files.setdefault(node, []), record, record["fileSha256"])
+        if event == "configuration_values": self.configure(record, is_in)
+        if not is_in or not is_done: return
+        def add(what, text): self.moments[what].append((text + quoted(record, "reason"), record))
+        if event == "ledger_accept_restore":
+            remembered = f", the token remembered record {record['tokenSequence']}" if "tokenSequence" in record else ""
+            add("restore", f"goes on after record {record['ledgerSequence']}{remembered}")
+        if event == "ledger_accept_clock": add("clock", "the present clock was taken for right")
+        if event == "audit_key_change":
+            former = f", in the place of {record['from'][:12]}…" if "from" in record else ""
+            add("audit_key", f"{record.get('to', '–')[:12]}…{former}")
+        if event == "record_archive":
+            first, last, digest = record["first"], record["last"], record["fileSha256"]
+            text = f"records {first} to {last}, file {node}.{first}-{last}.jsonl, SHA-256 {digest}"
+            self.note(self.archives, record, text, "omittedArchives")
+
+    def configure(self, record, is_in):
+        node = record["node"]
+        if record["part"] == 1: self.incoming[node] = {}
+        self.incoming.setdefault(node, {}).update(record["values"])
+        if record["part"] != record["parts"]: return
+        before, after = self.values.get(node, {}), self.incoming.pop(node)
+        if before and is_in:
+            changes = self.changes + [(record, name, before.get(name), after.get(name)) for name in sorted({*before, *after})
+                                      if before.get(name) != after.get(name)]
+            self.changes, self.omitted["omittedChanges"] = changes[:MOST_CHANGES], (
+                self.omitted["omittedChanges"] + max(0, len(changes) - MOST_CHANGES))
+        self.values[node] = after
+
+    def facts(self, approved):
+        names = sorted(name for name, node in self.nodes.items() if node["begun"])
+        def node_facts(name):
+            node, settings = self.nodes[name], self.values.get(name, {})
+            sealed, at = node.get("seal", (0, None))
+            readers = sorted(node["readers"].items(), key=lambda reader: (-reader[1], reader[0]))
+            return facts(node=name, first=node["first"], last=node["last"], records=node["records"], inPeriod=node["inPeriod"],
+                         beginsLater=node["first"] > 1, sealed=sealed, sealedAt=at, unsealed=node["last"] - sealed,
+                         firstTime=node["firstTime"], lastTime=node["lastTime"], hasSettings=bool(settings),
+                         retained=settings.get("ledger.retain_records"), headReaders=[{"by": by, "count": n} for by, n in readers],
+                         starts=node["starts"].figure(f"event start of {name}"), stops=node["stops"].figure(f"event stop of {name}"))
+        def moment_facts(what, text, record):
+            return facts(what=what, time=record["time"], text=text, node=record["node"], by=caller_of(record),
+                         approval=approved(record, record["time"]), record=name_of(record))
+        groups = {}
+        for record, *change in sorted(self.changes, key=lambda change: (change[0]["time"], change[0]["node"], change[0]["sequence"])):
+            groups.setdefault((record["time"][:10], *change), []).append(record)
+        groups = sorted(groups.items(), key=lambda group: (group[1][0]["time"], group[1][0]["node"], group[1][0]["sequence"], group[0][1]))
+        def noted(notes, member):
+            return [{"node": name, member: text, "time": record["time"], "record": name_of(record)}
+                    for name in names for text, record in notes.get(name, ())]
+        return {
+            "nodes": [node_facts(name) for name in names],
+            "moments": [moment_facts(what, *moment) for what, moments in self.moments.items() for moment in moments],
+            "versions": noted(self.versions, "version"), "configurations": noted(self.files, "sha256"),
+            "programs": [programs for name in names for programs in self.programs.get(name, ())],
+            "changes": [facts(time=records[0]["time"], nodes=[record["node"] for record in records], name=name, before=before,
+                              after=after, records=[name_of(record) for record in records])
+                        for (_, name, before, after), records in groups],
+            "rules": access_rules(self.values),
+            "settings": [{"node": name, "values": [{"name": each, "value": value} for each, value in sorted(self.values[name].items())]}
+                         for name in names if self.values.get(name)]}
+
+PROGRAMS = {"paytokend": "paytokendSha256", "worker": "workerSha256", "sbom": "sbomSha256"}
+
+def note_programs(programs, record):
+    """Adds the programs' SHA-256 to their node's list, if a file differs from the one before. Returns true if the list is full."""
+    changes = programs.setdefault(record["node"], [])
+    last = changes[-1] if changes else {"modules": []}
+    modules = {module["token"]: module["sha256"] for module in last["modules"]}
+    if record["event"] == "start":
+        files = {name: record[member] for name, member in PROGRAMS.items() if member in record}
+        modules = record.get("modules", {})
+    else:
+        files = {name: last[name] for name in PROGRAMS if name in last}
+        modules[record["token"]] = record.get("to")
+    files["modules"] = [{"token": token, "sha256": digest} for token, digest in sorted(modules.items()) if digest]
+    if changes and files == {name: last[name] for name in (*PROGRAMS, "modules") if name in last}: return False
+    if len(changes) >= KEPT: return True
+    changes.append({"node": record["node"], "sequence": record["sequence"], "time": record["time"], "record": name_of(record), **files})
+    return False
+
+ALONE = {
+    "decrypt": "open payment tokens of these merchants", "session": "sign merchant sessions", "audit": "read the whole record",
+    "admin": "make keys, import certificates, suspend and retire keys, rotate, back up the ledger, decide others' requests",
+    "monitor": "see status, metrics and the list of keys"}
+
+ALONE_FOR_TWO = ("import, adopt, resume, compromise and destroy keys, change the audit key, accept a restored ledger or a clock")
+
+def access_rules(values):
+    """Returns the rules that were last in force, once for all nodes that have the same."""
+    groups = {}
+    for node in sorted(node for node in values if values[node]):
+        members = {}
+        for name, value in values[node].items():
+            _, place, member = (name.split(".", 2) + ["", ""])[:3]
+            if name.startswith("access.") and member and re.fullmatch("[0-9]+", place): members.setdefault(int(place), {})[member] = value
+        people = values[node].get("approvals.people", "")
+        people = int(people) if re.fullmatch("[0-9]+", people) else 1
+        rules = [rule_facts(place, rule, people) for place, rule in sorted(members.items())]
+        groups.setdefault(canonical([people, rules]), (people, rules, []))[2].append(node)
+    return [facts(nodes=nodes, people=people if people > 1 else None, rules=rules) for people, rules, nodes in groups.values()]
+
+def rule_facts(place, rule, people):
+    peers = [words + rule[name] + (f" ({number} {rule[number]})" if number in rule else "")
+             for words, name, number in (("user ", "user", "uid"), ("members of ", "group", "gid")) if name in rule]
+    merchants = [rule[name] for name in ["merchants"] if name in rule]
+    for number in itertools.count(2):
+        if f"merchants.{number}" not in rule: break
+        merchants.append(rule[f"merchants.{number}"])
+    roles = [role.strip() for role in rule.get("roles", "").split(",") if role]
+    alone = [words for role, word in ALONE.items() if role in roles
+             for words in ([word, ALONE_FOR_TWO] if role == "admin" and people < 2 else [word])]
+    return facts(place=place, name=rule.get("name"), peers=", ".join(peers) or "everybody", merchants=", ".join(merchants),
+                 roles=", ".join(roles), alone="; ".join(alone) or "nothing")
+
+class People:
+    """The administrative acts, the requests for a second person, and the readings of the record."""
+    def __init__(self, since, until):
+        self.since, self.until, self.acts, self.people, self.approvals, self.readings = since, until, [], {}, {}, {}
+        self.omitted = 0
+
+    def take(self, record):
+        event, is_done, caller = record["event"], record["outcome"] == "ok", caller_of(record)
+        is_in = self.since <= record["time"] < self.until
+        if event in READINGS and is_in: self.readings.setdefault((caller or "-", event), Records()).add(record)
+        if event not in ACTS: return
+        name = record.get("approval")
+        if name and (is_done or event == "approval_decision" and record.get("decision") == "expire" and caller is None):
+            if event in ("approval_request", "approval_decision"):
+                approval = self.approvals.setdefault(name, {"request": None, "decisions": []})
+                if event == "approval_request": approval["request"] = record
+                else: approval["decisions"].append(record)
+        if not is_in: return
+        if len(self.acts) < MOST_ACTS: self.acts.append(record)
+        else: self.omitted += 1
+        if not is_done: return
+        person = self.people.setdefault(caller or "the daemon", {name: Records() for name in ("acts", "asked", "decided", "alone")})
+        person["acts"].add(record)
+        is_for_two = event in FOR_TWO or event == "key_state_change" and act_of(record) in ("destroyed", "compromised", "active")
+        if event == "approval_request": person["asked"].add(record)
+        elif event == "approval_decision": person["decided"].add(record) if act_of(record) != "withdraw" else None
+        elif caller and not name and is_for_two: person["alone"].add(record)
+
+    def facts(self, approved):
+        asked = sorted(((approval["request"]["time"], name, approval) for name, approval in self.approvals.items()
+                        if approval["request"] and self.since <= approval["request"]["time"] < self.until), key=lambda one: one[:2])
+        def end(approval): return approval["decisions"][-1]["decision"] if approval["decisions"] else "open"
+        def request(time, approval):
+            record, last = approval["request"], (approval["decisions"] or [None])[-1]
+            return facts(time=time, by=who_of(record), what=act_of(record), key=record.get("publicKeyHash"), reason=record.get("reason"),
+                         end=end(approval), decidedAt=last and last["time"], decidedBy=last and who_of(last),
+                         records=[name_of(each) for each in [record] + approval["decisions"]])
+        def act(record):
+            what = act_of(record)
+            if what and re.fullmatch("[0-9a-f]{64}", what): what = what[:12] + "…"
+            return facts(time=record["time"], by=who_of(record), event=record["event"], what=what, outcome=record["outcome"],
+                         key=record.get("publicKeyHash"), merchant=record.get("merchant"), reason=record.get("reason"),
+                         approval=approved(record, record["time"]), record=name_of(record))
+        which = {"acts": "administrative acts of {}, ok", "asked": "approval_request by {}", "decided": "approval_decision by {}",
+                 "alone": "acts of {} for two people, without an approval"}
+        ends = collections.Counter(end(approval) for *_, approval in asked)
+        return {"people": [{"who": who, **{name: person[name].figure(text.format(who)) for name, text in which.items()}}
+                           for who, person in sorted(self.people.items())],
+                "endsOfApprovals": [{"end": name, "count": count} for name, count in sorted(ends.items())],
+                "approvals": [request(time, approval) for time, _, approval in asked],
+                "acts": [act(record) for record in sorted(self.acts, key=lambda each: (each["time"], each["node"], each["sequence"]))],
+                "readings": [{"by": by, "event": event, "times": records.figure(f"{event} by {by}")}
+                             for (by, event), records in sorted(self.readings.items())]}
+
+class Uses:
+    """The uses of the keys, and the refusals."""
+    def __init__(self):
+        self.pairs, self.floods, self.refused_days = {}, collections.Counter(), collections.Counter()
+        self.days = {"caller": {}, "key": {}}
+
+    def take(self, record):
+        key, caller, day, outcome = record.get("publicKeyHash"), caller_of(record), record["time"][:10], record["outcome"]
+        if record["event"] == "refusals": self.floods.update(record["counts"])
+        if record["event"] not in USES: return
+        use = self.pairs.setdefault((key, caller), {"refused": {}, "released": Records(), "repeated": Records(), "signed": Records()})
+        if "merchant" in record: use.setdefault("merchant", record["merchant"])
+        if outcome not in ("ok", "repeat"):
+            use["refused"].setdefault(outcome, Records()).add(record)
+            self.refused_days[day] += 1
+            return
+        use["repeated" if outcome == "repeat" else "released" if record["event"] == "decrypt" else "signed"].add(record)
+        use.update(first=min(use.get("first", record["time"]), record["time"]), last=max(use.get("last", ""), record["time"]))
+        if caller is not None: self.days["caller"].setdefault(caller, collections.Counter())[day] += 1
+        if key is not None: self.days["key"].setdefault(key, collections.Counter())[day] += 1
+
+    def use_of(self, key):
+        uses = [use for (of, _), use in self.pairs.items() if of == key]
+        if any(use["signed"].count for use in uses): return "identity"
+        return "processing" if any(use["released"].count or use["repeated"].count for use in uses) else None
+
+    def facts(self, since, until, merchants, late):
+        def order(pair): return (pair[0][0] or "", pair[0][1] or "")
+        pairs, codes, callers = [], {}, {}
+        for (key, caller), use in sorted(self.pairs.items(), key=order):
+            of = f"key {key or 'none'} by {caller or 'nobody'}"
+            used = {name: use[name].figure(f"{event}, {of}") for name, event in (
+                ("released", "decrypt, ok"), ("repeated", "decrypt, repeat"), ("signed", "tls_signature, ok"))} if "first" in use else {}
+            pairs.append(facts(key=key, caller=caller, merchant=use.get("merchant"), first=use.get("first"), last=use.get("last"), **used,
+                               refused={code: records.count for code, records in use["refused"].items()}))
+            for code, records in use["refused"].items():
+                codes.setdefault(code, Records()).merge([records])
+                callers.setdefault(code, collections.Counter())[caller or "–"] += records.count
+        def reason(code):
+            most = sorted(callers.get(code, {}).items(), key=lambda caller: (-caller[1], caller[0]))
+            return facts(code=code, requests=codes.get(code, Records()).figure(f"decrypt or tls_signature, {code}"),
+                         callers=[{"caller": name, "count": n} for name, n in most[:CALLERS]],
+                         moreCallers=max(0, len(most) - CALLERS) or None, summary=self.floods[code])
+        days = [str(day) for day in chart_steps(moment(since), moment(until))]
+        steps = list(zip(days, days[1:]))
+        def counted(counter): return [sum(n for day, n in counter.items() if first <= day < end) for first, end in steps]
+        width = -(-len(steps) // 6) or 1
+        labels = [{"span": min(first + width, len(steps)) - first,
+                   "day": days[first + width // 2] if first + width // 2 < min(first + width, len(steps)) else ""}
+                  for first in range(0, len(steps), width)]
+        def chart(values, **members):
+            return {**facts(**members), "most": max(1, *values, 1), "steps": max(1, len(steps)), "labels": labels,
+                    "bars": [{"at": at, "from": days[at], "count": n} for at, n in enumerate(values) if n]}
+        def group(of, **names):
+            most = sorted(self.days[of].items(), key=lambda series: (-sum(series[1].values()), series[0]))
+            return {"charts": [chart(counted(counter), of=of, **{of: name}, merchant=merchants.get(name) if of == "key" else None)
+                               for name, counter in most[:CHARTS]], "more": len(most) > CHARTS}
+        used = collections.Counter()
+        for counter in self.days["caller"].values(): used.update(counter)
+        uses, refusals = counted(used), counted(self.refused_days)
+        return {"uses": pairs, "floods": {code: n for code, n in self.floods.items() if n},
+                "reasons": [reason(code) for code in sorted({*codes, *self.floods})],
+                "steps": [{"from": first, "uses": n, "refusals": m} for (first, _), n, m in zip(steps, uses, refusals)],
+                "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")],
+                "late": [facts(key=key, caller=caller, superseded=use["superseded"],
+                               opened=use["opened"].figure(f"decrypt, key {key or ''}, after its deactivation"), last=use["last"])
+                         for (key, caller), use in sorted(late.items(), key=order)]}
+
+def recount(opened, since, until):
+    """Returns what the report must say of the export. It is read twice, since a record that supersedes a key may follow its uses."""
+    book, begun, pinned, missing_before = KeyBook(), set(), set(), ""
+    with opened() as export:
+        for line in export:
+            record = json.loads(line)
+            head, is_seal = record.get("checkpoint", record), "checkpoint" in record
+            # If a node's part does not begin with record 1, other changes were recorded before its first line.
+            if head["node"] not in begun and (is_seal or head["sequence"] > 1):
+                missing_before = max(missing_before, head["time"])
+            begun.add(head["node"])
+            if is_seal: continue
+            if record["event"] == "audit_key_pinned": pinned.add(record["ofNode"])
+            book.take(record)
+    superseded = {}
+    for key, steps in book.steps.items():
+        time, said = next(((time, step) for time, step, *_ in steps if step in LATE), (None, None))
+        # A node that is missing in the export may have recorded the change at any time before the statement.
+        is_bounded = said == "stated deactivated" and missing_before and pinned <= begun
+        superseded[key] = min(time, missing_before) if time and is_bounded else time
+    hosts, people, uses, findings = Hosts(since, until), People(since, until), Uses(), Findings(book.steps, since, until)
+    events, pruned = collections.defaultdict(collections.Counter), 0
+    with opened() as export:
+        for record in map(json.loads, export):
+            if "checkpoint" in record:
+                findings.seal(record["checkpoint"])
+                hosts.seal(record["checkpoint"])
+                continue
+            findings.take(record, superseded.get(record.get("publicKeyHash")))
+            hosts.take(record)
+            people.take(record)
+            if not since <= record["time"] < until: continue
+            events[record["event"]][record["outcome"]] += 1
+            if record["event"] == "claims_prune": pruned += record["count"]
+            uses.take(record)
+    def approved(record, time): return sentence(people.approvals, False, record, time)
+    keys, served = [], {}
+    def seen(steps): return "" if steps[0][1].startswith("stated ") else steps[0][0]
+    for key, steps in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
+        found, served[key] = book.facts(key, until, uses.use_of(key), approved)
+        keys.append(found)
+    states = {found["key"]: found["state"] for found in keys}
+    found = findings.end(states, {key: time for key, time in served.items() if time})
+    counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings.late)}
+    nodes, moments = counted["nodes"], hosts.moments
+    system = {"starts": sum(node["starts"]["count"] for node in nodes), "stops": sum(node["stops"]["count"] for node in nodes),
+              "restores": len(moments["restore"]), "acceptedClocks": len(moments["clock"]), "pruned": pruned}
+    omitted = {**hosts.omitted, "omittedSteps": sum(book.omitted.values()), "omittedActs": people.omitted}
+    return {**counted, **{name: omitted.get(name) or None for name in BEYOND}, "maximumKeys": 100_000, "findings": found, "refusals": findings.refusals(), "keys": keys,
+            "states": [{"state": state, "count": n} for state, n in sorted(collections.Counter(states.values()).items())],
+            "events": {event: dict(outcomes) for event, outcomes in events.items()},
+            "system": {name: n for name, n in system.items() if n},
+            "thresholds": {"replays": Findings.REPLAYS, "factor": Findings.FACTOR, "weeks": Findings.WEEKS // 168, "least": Findings.LEAST}}

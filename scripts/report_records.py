@@ -1,0 +1,57 @@
+"""Records of an export, and the figures that count them, for recount-report."""
+import datetime
+
+USES, ARRIVALS = ("decrypt", "tls_signature"), ("key_generate", "key_import", "key_adopt")
+OTHER_STEPS = ("csr_create", "certificate_import", "key_state_change", "key_objects_destroy")
+STATES = ("pre-activation", "active", "suspended", "deactivated", "compromised", "destroyed")
+EPOCH = datetime.datetime(1970, 1, 1)
+
+def facts(**members): return {name: value for name, value in members.items() if value is not None}
+
+def moment(time): return datetime.datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ")
+
+def caller_of(record):
+    caller = record.get("caller")
+    return caller and caller.get("name", f"uid {caller['uid']}")
+
+def name_of(record): return f"{record['node']} {record['sequence']}"
+
+def act_of(record):
+    return next((record[name] for name in ("decision", "operation", "to") if isinstance(record.get(name), str)), None)
+
+def who_of(record):
+    caller = record.get("caller")
+    if not caller: return "the daemon"
+    login = caller.get("loginUid")
+    return caller_of(record) + (f", logged in as uid {login}" if login is not None and login != caller["uid"] else "")
+
+class Records:
+    """The records that a figure counts: their number on each node, and the first eight."""
+    def __init__(self, records=()):
+        self.parts, self.named = {}, []
+        for record in records: self.add(record)
+
+    @property
+    def count(self): return sum(part["count"] for part in self.parts.values())
+
+    @property
+    def first(self): return next(iter(self.parts.values()))["first"] if self.parts else 0
+
+    def add(self, record):
+        if len(self.named) < 8: self.named.append(name_of(record))
+        self.extend(record["node"], 1, record["sequence"], record["sequence"])
+
+    def extend(self, node, count, first, last):
+        part = self.parts.setdefault(node, {"node": node, "count": 0, "first": first, "last": last})
+        part.update(count=part["count"] + count, first=min(part["first"], first), last=max(part["last"], last))
+
+    def merge(self, others):
+        for other in others:
+            self.named += other.named[:8 - len(self.named)]
+            for part in other.parts.values(): self.extend(*part.values())
+        return self
+
+    def figure(self, which):
+        if self.count < 2: return facts(count=self.count, record=self.named[0] if self.named else None)
+        return {"count": self.count, "which": which, "parts": list(self.parts.values()), "records": self.named,
+                "complete": len(self.named) == self.count}
