@@ -173,7 +173,7 @@ class Hosts:
         groups = {}
         for record, *change in sorted(self.changes, key=lambda change: (change[0]["time"], change[0]["node"], change[0]["sequence"])):
             groups.setdefault((record["time"][:10], *change), []).append(record)
-        groups = sorted(groups.items(), key=lambda group: (group[1][0]["time"], group[1][0]["node"], group[1][0]["sequence"], group[0][1]))
+        changes = sorted(groups.items(), key=lambda group: (group[1][0]["time"], group[1][0]["node"], group[1][0]["sequence"], group[0][1]))
         def noted(notes, member):
             return [{"node": name, member: text, "time": record["time"], "record": name_of(record)}
                     for name in names for text, record in notes.get(name, ())]
@@ -184,7 +184,7 @@ class Hosts:
             "programs": [programs for name in names for programs in self.programs.get(name, ())],
             "changes": [facts(time=records[0]["time"], nodes=[record["node"] for record in records], name=name, before=before,
                               after=after, records=[name_of(record) for record in records])
-                        for (_, name, before, after), records in groups],
+                        for (_, name, before, after), records in changes],
             "rules": access_rules(self.values),
             "settings": [{"node": name, "values": [{"name": each, "value": value} for each, value in sorted(self.values[name].items())]}
                          for name in names if self.values.get(name)]}
@@ -402,7 +402,7 @@ def recount(opened, since, until):
     def approved(record, time): return sentence(people.approvals, False, record, time)
     keys, served = [], {}
     def seen(steps): return "" if steps[0][1].startswith("stated ") else steps[0][0]
-    for key, steps in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
+    for key, _ in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
         found, served[key] = book.facts(key, until, uses.use_of(key), approved)
         keys.append(found)
     states = {found["key"]: found["state"] for found in keys}

@@ -22,7 +22,7 @@ class Template:
         self.parts = self.parse(None)
 
     def parse(self, end):
-        parts = []
+        parts: list = []
         while "{{" in self.rest:
             text, _, rest = self.rest.partition("{{")
             content, close, self.rest = rest.partition("}}")
