@@ -6,6 +6,27 @@ public enum KeyAlgorithm: UInt8, Sendable, Equatable {
     case rsa = 2
 }
 
+extension KeyAlgorithm {
+    /// `EC` or `RSA`, as the API and the ledger write it.
+    public var name: String {
+        switch self {
+        case .ec: "EC"
+        case .rsa: "RSA"
+        }
+    }
+
+    /// The length in bits of the key: of P-256's order, or of the RSA modulus.
+    public var bits: Int { self == .ec ? 256 : 2048 }
+
+    public init?(name: String) {
+        switch name {
+        case "EC": self = .ec
+        case "RSA": self = .rsa
+        default: return nil
+        }
+    }
+}
+
 /// The purpose of a merchant key, which never changes. An identity key never decrypts. A processing key signs only the
 /// request for its own certificate. The raw value is its byte in the worker's frames.
 public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {

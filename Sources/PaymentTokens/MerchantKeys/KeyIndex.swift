@@ -259,24 +259,6 @@ extension KeyUse {
     }
 }
 
-extension KeyAlgorithm {
-    /// `EC` or `RSA`, as the API and the ledger write it.
-    public var name: String {
-        switch self {
-        case .ec: "EC"
-        case .rsa: "RSA"
-        }
-    }
-
-    public init?(name: String) {
-        switch name {
-        case "EC": self = .ec
-        case "RSA": self = .rsa
-        default: return nil
-        }
-    }
-}
-
 /// The number of payments that a key decrypted within a period.
 public struct KeyUses: Sendable, Equatable {
     public var count: Int

@@ -35,16 +35,22 @@ public enum AuditEvent: Sendable, Equatable {
     case configurationValues(ConfigurationValuesPart)
 
     /// A private key was imported from a file; `certificate` is the SHA-256 of its certificate in DER.
-    case keyImport(certificate: AuditDigest?, approval: ApprovalIdentifier?)
-    case keyGenerate
-    case keyAdopt(approval: ApprovalIdentifier?)
+    case keyImport(certificate: AuditDigest?, approval: ApprovalIdentifier?, key: KeyFacts? = nil)
+    case keyGenerate(key: KeyFacts? = nil)
+    case keyAdopt(approval: ApprovalIdentifier?, key: KeyFacts? = nil)
     case csrCreate
     /// A certificate was imported; `certificate` is its SHA-256 in DER.
-    case certificateImport(certificate: AuditDigest?)
+    case certificateImport(certificate: AuditDigest?, key: KeyFacts? = nil)
     case keyStateChange(KeyStateChange)
     /// The daemon removed a key's objects from this node's HSM token, which the record names. The key had been
     /// destroyed earlier, on another node or while the HSM token was unavailable.
     case keyObjectsDestroy
+    /// The daemon read a key's attributes from this node's HSM token, which the record names. Recorded the first time,
+    /// and when the attributes differ from those that this node recorded last.
+    case keyAttributes([RecordedKeyAttributes])
+    /// A worker opened the HSM token that the record names. Recorded the first time, and when the description differs
+    /// from the one that this node recorded last.
+    case tokenAttributes(RecordedHSMToken)
 
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
@@ -60,6 +66,8 @@ public enum AuditEvent: Sendable, Equatable {
     case auditHead(ofNode: AuditText? = nil)
     /// A caller requested an HSM token's own count of its keys' uses; the record names the HSM token.
     case auditTokenUses(since: AuditTime?, until: AuditTime?)
+    /// A caller made the assessor's report from the record and this daemon's answers. The daemon did not see the page.
+    case auditReport(ReportMade?)
     /// Another checkpoint key came into use; `to` is its keyId, and `from` that of its predecessor.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
@@ -111,6 +119,8 @@ public enum AuditEvent: Sendable, Equatable {
         case certificateImport = "certificate_import"
         case keyStateChange = "key_state_change"
         case keyObjectsDestroy = "key_objects_destroy"
+        case keyAttributes = "key_attributes"
+        case tokenAttributes = "token_attributes"
         case approvalRequest = "approval_request"
         case approvalDecision = "approval_decision"
         case auditList = "audit_list"
@@ -119,6 +129,7 @@ public enum AuditEvent: Sendable, Equatable {
         case auditPublicKey = "audit_public_key"
         case auditHead = "audit_head"
         case auditTokenUses = "audit_token_uses"
+        case auditReport = "audit_report"
         case auditKeyChange = "audit_key_change"
         case auditKeyPrepare = "audit_key_prepare"
         case auditKeyPinned = "audit_key_pinned"
@@ -154,6 +165,8 @@ public enum AuditEvent: Sendable, Equatable {
         case .certificateImport: .certificateImport
         case .keyStateChange: .keyStateChange
         case .keyObjectsDestroy: .keyObjectsDestroy
+        case .keyAttributes: .keyAttributes
+        case .tokenAttributes: .tokenAttributes
         case .approvalRequest: .approvalRequest
         case .approvalDecision: .approvalDecision
         case .auditList: .auditList
@@ -162,6 +175,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .auditPublicKey: .auditPublicKey
         case .auditHead: .auditHead
         case .auditTokenUses: .auditTokenUses
+        case .auditReport: .auditReport
         case .auditKeyChange: .auditKeyChange
         case .auditKeyPrepare: .auditKeyPrepare
         case .auditKeyPinned: .auditKeyPinned
@@ -177,11 +191,22 @@ public enum AuditEvent: Sendable, Equatable {
     }
 }
 
+extension AuditEvent.Name {
+    /// Returns true if the line is a record of this event, after parsing only the parts that the chain needs.
+    public func isEvent(ofRecord line: [UInt8]) -> Bool {
+        RecordFrame(line)?.isEvent(RecordFrame.EventMark(self)) ?? false
+    }
+}
+
 extension AuditEvent {
+    /// The members specific to this event as a JSON object, equal to ``AuditEntry/details`` of its record unless the
+    /// record has a trace or ``AuditRecord/hsmWasNotReached``.
+    public var details: [UInt8] { JSONWriter.object { write(into: &$0) } }
+
     /// Writes the members specific to this event.
     func write(into writer: inout JSONWriter) {
         switch self {
-        case .verify, .request, .stop, .keyGenerate, .csrCreate, .keyObjectsDestroy:
+        case .verify, .request, .stop, .csrCreate, .keyObjectsDestroy:
             break
         case .decrypt(let reference):
             writer.member("reference", reference?.hex)
@@ -214,13 +239,22 @@ extension AuditEvent {
             writer.member("fileSha256", file?.hex)
         case .configurationValues(let part):
             part.write(into: &writer)
-        case .keyImport(let certificate, let approval):
+        case .keyImport(let certificate, let approval, let key):
             writer.member("certificateSha256", certificate?.hex)
             writer.member("approval", approval?.hex)
-        case .keyAdopt(let approval):
+            key?.write(into: &writer)
+        case .keyGenerate(let key):
+            key?.write(into: &writer)
+        case .keyAdopt(let approval, let key):
             writer.member("approval", approval?.hex)
-        case .certificateImport(let certificate):
+            key?.write(into: &writer)
+        case .certificateImport(let certificate, let key):
             writer.member("certificateSha256", certificate?.hex)
+            key?.write(into: &writer)
+        case .keyAttributes(let keys):
+            writer.member("keys", objects: keys.prefix(RecordedKeyAttributes.maximumKeys)) { $0.write(into: &$1) }
+        case .tokenAttributes(let hsmToken):
+            hsmToken.write(into: &writer)
         case .keyStateChange(let change):
             writer.member("from", change.from?.rawValue)
             writer.member("to", change.to?.rawValue)
@@ -253,6 +287,8 @@ extension AuditEvent {
         case .auditTokenUses(let since, let until):
             writer.member("since", since?.text)
             writer.member("until", until?.text)
+        case .auditReport(let report):
+            report?.write(into: &writer)
         case .auditKeyChange(let from, let to, let reason, let approval):
             writer.member("from", from?.hex)
             writer.member("to", to.hex)

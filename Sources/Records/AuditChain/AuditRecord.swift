@@ -302,7 +302,7 @@ struct RecordFrame {
         init(_ name: AuditEvent.Name) { bytes = Array("\",\"event\":\"\(name.rawValue)\"".utf8) }
     }
 
-    /// Returns true if the line is a record of this event.
+    /// Returns true if the line is a record of the mark's event.
     func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 

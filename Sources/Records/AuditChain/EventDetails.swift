@@ -154,6 +154,47 @@ public enum AuditVerificationVerdict: String, Sendable, CaseIterable {
     case broken
 }
 
+/// A page for an assessor, as the program that made it describes it.
+public struct ReportMade: Sendable, Equatable {
+    /// The maximum number of nodes.
+    public static let maximumNodes = 64
+
+    /// SHA-256 of the page's file.
+    public var page: AuditDigest
+    public var since: AuditTime
+    /// The end of the page's period, not included.
+    public var until: AuditTime
+    /// The last record of each node in the export from which the page was made.
+    public var lastSequences: [(node: AuditNode, sequence: Int)]
+
+    /// Returns nil for more than ``maximumNodes`` nodes, and if a node occurs twice.
+    public init?(
+        page: AuditDigest, since: AuditTime, until: AuditTime, lastSequences: [(node: AuditNode, sequence: Int)]
+    ) {
+        guard lastSequences.count <= Self.maximumNodes,
+            Set(lastSequences.map(\.node)).count == lastSequences.count
+        else { return nil }
+        self.page = page
+        self.since = since
+        self.until = until
+        self.lastSequences = lastSequences
+    }
+
+    public static func == (left: ReportMade, right: ReportMade) -> Bool {
+        left.page == right.page && left.since == right.since && left.until == right.until
+            && left.lastSequences.elementsEqual(right.lastSequences, by: ==)
+    }
+
+    func write(into writer: inout JSONWriter) {
+        writer.member("pageSha256", page.hex)
+        writer.member("since", since.text)
+        writer.member("until", until.text)
+        writer.member("lastSequences") { writer in
+            for (node, sequence) in lastSequences { writer.member(node.name, sequence) }
+        }
+    }
+}
+
 /// The reason why an HSM token does not store the newest checkpoint.
 public struct HeadMemoryLoss: Sendable, Equatable {
     /// The raw values are part of the public contract.

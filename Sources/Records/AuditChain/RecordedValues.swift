@@ -77,6 +77,21 @@ public struct ConfigurationValues: Sendable, Equatable {
     /// The number of values, not counting those that were replaced.
     public var count: Int { values.count }
 
+    /// A setting that differs between two configurations. The value is nil where the setting is not set.
+    public struct Change: Sendable, Equatable {
+        public let name: String
+        public let before: String?
+        public let after: String?
+    }
+
+    /// Returns the settings that differ from `old`, sorted by the bytes of their names.
+    public func changes(from old: ConfigurationValues) -> [Change] {
+        Set(values.keys).union(old.values.keys)
+            .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            .map { Change(name: $0, before: old[$0], after: self[$0]) }
+            .filter { $0.before != $0.after }
+    }
+
     /// Returns the events that contain these values, in the order in which they must be recorded; at least one.
     public func events() -> [AuditEvent] {
         parts().map(AuditEvent.configurationValues)

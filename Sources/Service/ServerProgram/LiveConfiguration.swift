@@ -39,7 +39,12 @@ extension ServerConfiguration {
         return configuration
     }
 
-    static func loaded(from file: String, examinesPlaces: Bool = false) throws(StartFailure) -> Self {
+    /// The names of the parts that differ in `new` but that only a restart can replace: sections, or `log.format`.
+    package func partsForRestart(in new: Self) -> [String] {
+        (fixedParts(in: new) + [("log.format", log.format == new.log.format)]).filter { !$0.isUnchanged }.map(\.name)
+    }
+
+    package static func loaded(from file: String, examinesPlaces: Bool = false) throws(StartFailure) -> Self {
         do throws(ConfigurationProblems) {
             return try load(path: file, examinesPlaces: examinesPlaces)
         } catch {
@@ -71,14 +76,60 @@ extension Current where Value: ServerConfiguration {
     ///   `log.format`. Their old values stay in force.
     package func applyReloadableParts(from new: Value) -> [String] {
         value.withLock { configuration in
-            let parts = configuration.fixedParts(in: new) + [("log.format", configuration.log.format == new.log.format)]
+            let parts = configuration.partsForRestart(in: new)
             configuration.applyReloadableParts(from: new)
-            return parts.filter { !$0.isUnchanged }.map(\.name)
+            return parts
         }
     }
 }
 
-/// The parts of a program that a reload at SIGHUP replaces, or that determine the status for the service manager.
+/// The means of a reload: the configuration's file, and the log that shows its result.
+package struct ReloadSource: Sendable {
+    package let file: String
+    let log: StandardErrorLog
+    let logger: Logger
+
+    package init(file: String, log: StandardErrorLog, logger: Logger) {
+        self.file = file
+        self.log = log
+        self.logger = logger
+    }
+
+    /// Reads the file again, has `reload` put its contents into force, and logs the result.
+    ///
+    /// - Parameter reload: returns the sections whose changes need a restart, and the warnings to log.
+    package func apply<Configuration: ServerConfiguration>(
+        _ reload: (Configuration) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning])
+    ) async throws(StartFailure) {
+        do throws(StartFailure) {
+            let configuration = try Configuration.loaded(from: file)
+            let (pending, warnings) = try await reload(configuration)
+            log.level = configuration.log.level
+            logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
+            if !pending.isEmpty {
+                logger.warning(
+                    "these changed settings take effect only after a restart",
+                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
+            }
+            logger.warn(of: warnings)
+        } catch {
+            logger.error(
+                "configuration not reloaded; the previous one stays in force",
+                metadata: ["file": "\(file)", "reason": "\(error.message)"])
+            throw error
+        }
+    }
+}
+
+/// A request to reload the configuration that does not come from SIGHUP.
+package struct ReloadRequest: Sendable {
+    /// Returns true if the file's contents are now in force, false if they were refused, and nil if nothing was to change.
+    package let perform: @Sendable (ReloadSource) async -> Bool?
+
+    package init(_ perform: @escaping @Sendable (ReloadSource) async -> Bool?) { self.perform = perform }
+}
+
+/// The parts of a program that a reload replaces, or that determine the status for the service manager.
 package protocol ReloadableParts: Sendable {
     associatedtype Configuration: ServerConfiguration
 
@@ -89,35 +140,30 @@ package protocol ReloadableParts: Sendable {
     func reload(
         with new: Configuration
     ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning])
-    /// Called after a refused reload; the previous configuration stays in force.
+    /// The requests for reloads other than SIGHUP. The program carries out one reload at a time. Only one task may iterate
+    /// the stream.
+    var reloadRequests: AsyncStream<ReloadRequest> { get }
+    /// Called after a refused reload at SIGHUP; the previous configuration stays in force.
     func reloadRefused() async
     /// Returns the text that `systemctl status` shows.
     func status(of service: ServiceNotification) -> ServiceStatus
 }
 
 extension ReloadableParts {
+    package var reloadRequests: AsyncStream<ReloadRequest> { AsyncStream { $0.finish() } }
+
     /// Reads the file again, after SIGHUP.
     ///
     /// - Returns: true if the file's contents are now in force.
     @discardableResult
     package func reload(from file: String, log: StandardErrorLog, logger: Logger) async -> Bool {
         do throws(StartFailure) {
-            let configuration = try Configuration.loaded(from: file)
-            let (pending, warnings) = try await reload(with: configuration)
-            log.level = configuration.log.level
-            logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
-            if !pending.isEmpty {
-                logger.warning(
-                    "these changed settings take effect only after a restart",
-                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
+            try await ReloadSource(file: file, log: log, logger: logger).apply {
+                (new: Configuration) async throws(StartFailure) in try await reload(with: new)
             }
-            logger.warn(of: warnings)
             return true
         } catch {
             await reloadRefused()
-            logger.error(
-                "configuration not reloaded; the previous one stays in force",
-                metadata: ["file": "\(file)", "reason": "\(error.message)"])
             return false
         }
     }

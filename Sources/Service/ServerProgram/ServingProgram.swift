@@ -113,8 +113,13 @@ extension ServingProgram {
         }
         let status = program.parts.status(of: service)
         let showing = status.start()
-        let failure = await program.untilStopped(signals, logger) {
-            status.reloaded(inForce: await program.parts.reload(from: file, log: log, logger: logger))
+        let source = ReloadSource(file: file, log: log, logger: logger)
+        let failure = await program.untilStopped(signals, logger) { request in
+            let isInForce =
+                if let request { await request.perform(source) } else {
+                    await program.parts.reload(from: file, log: log, logger: logger)
+                }
+            if let isInForce { status.reloaded(inForce: isInForce) }
         }
         showing.cancel()
         service.notify(.stopping, .status("Finishing the requests under way."))
@@ -125,22 +130,28 @@ extension ServingProgram {
         if let failure { throw failure }
     }
 
-    /// Waits until a signal or a failure stops the program. Reloads at each SIGHUP.
+    /// Waits until a signal or a failure stops the program. Reloads at each SIGHUP and at each request.
     ///
+    /// - Parameter reload: receives the request, or nil at SIGHUP.
     /// - Returns: the failure; nil for a signal to stop.
     private func untilStopped(
-        _ signals: UnixSignalsSequence, _ logger: Logger, reload: () async -> Void
+        _ signals: UnixSignalsSequence, _ logger: Logger, reload: (ReloadRequest?) async -> Void
     ) async -> StartFailure? {
         let (events, continuation) = AsyncStream.makeStream(of: ProgramEvent.self)
         let signalling = Task { for await signal in signals { continuation.yield(.signal(signal)) } }
         let failing = Task { if let failure = await failure() { continuation.yield(.failure(failure)) } }
+        let requesting = Task { [parts] in
+            for await request in parts.reloadRequests { continuation.yield(.reload(request)) }
+        }
         defer {
             signalling.cancel()
             failing.cancel()
+            requesting.cancel()
         }
         for await event in events {
             switch event {
-            case .signal(.sighup): await reload()
+            case .signal(.sighup): await reload(nil)
+            case .reload(let request): await reload(request)
             case .signal(let signal):
                 logger.notice("draining", metadata: ["signal": "\(signal)"])
                 return nil
@@ -157,6 +168,7 @@ extension ServingProgram {
 
 private enum ProgramEvent: Sendable {
     case signal(UnixSignal)
+    case reload(ReloadRequest)
     case failure(StartFailure)
 }
 

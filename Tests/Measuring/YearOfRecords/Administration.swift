@@ -71,7 +71,7 @@ extension Year {
         let key = MerchantKey(
             label: "key \(keys.count)", merchant: standing.identifier, algorithm: standing.algorithm, seed: seed)
         keys.append(key)
-        let place = try kept(await act(node, now, .keyGenerate, by: person, key: key, usesToken: true))
+        let place = try kept(await act(node, now, .keyGenerate(), by: person, key: key, usesToken: true))
         key.life.created = Truth.Step(at: place, by: person.rawValue)
     }
 

@@ -128,7 +128,7 @@ struct ArgumentsTests {
             TokenInitCommand.self, TokenTestKeysCommand.self, KeyImportCommand.self, KeyListCommand.self,
             KeyShowCommand.self,
             CertificateImportCommand.self, DecryptCommand.self,
-            VerifyCommand.self, StatusCommand.self, AuditListCommand.self, AuditVerifyCommand.self,
+            VerifyCommand.self, StatusCommand.self, ReloadCommand.self, AuditListCommand.self, AuditVerifyCommand.self,
             AuditExportCommand.self, AuditPublicKeyCommand.self,
             AuditChangeKeyCommand.self,
             LedgerBackupCommand.self, LedgerAcceptRestoreCommand.self, LedgerAcceptClockCommand.self,

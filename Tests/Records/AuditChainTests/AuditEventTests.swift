@@ -67,7 +67,49 @@ struct AuditEventTests {
                 .keyImport(certificate: digest, approval: approval), "key_import",
                 #","certificateSha256":"\#(hex)","approval":"01020304""#
             ),
-            (.keyGenerate, "key_generate", ""),
+            (.keyGenerate(), "key_generate", ""),
+            (
+                .keyGenerate(key: KeyFacts(algorithm: .rsa, origin: .generated)), "key_generate",
+                #","algorithm":"RSA","bits":2048,"origin":"generated""#
+            ),
+            (
+                .keyImport(
+                    certificate: digest, approval: approval,
+                    key: KeyFacts(
+                        algorithm: .ec, origin: .imported, certificateEnd: time, issuer: AuditText("CN=Apple"))),
+                "key_import",
+                #","certificateSha256":"\#(hex)","approval":"01020304","algorithm":"EC","bits":256,"origin":"imported","#
+                    + #""certificateEnd":"2026-02-01T00:00:00.000Z","issuer":"CN=Apple""#
+            ),
+            (
+                .keyAdopt(approval: nil, key: KeyFacts(algorithm: .ec, origin: .adopted)), "key_adopt",
+                #","algorithm":"EC","bits":256,"origin":"adopted""#
+            ),
+            (
+                .certificateImport(certificate: digest, key: KeyFacts(algorithm: .ec, origin: nil)),
+                "certificate_import", #","certificateSha256":"\#(hex)","algorithm":"EC","bits":256"#
+            ),
+            (
+                .keyAttributes([
+                    RecordedKeyAttributes(
+                        algorithm: .ec, bits: 256, sensitive: true, extractable: false, alwaysSensitive: true,
+                        neverExtractable: true, local: true, token: true, private: true, modifiable: false,
+                        uses: [.sign, .derive]), RecordedKeyAttributes(),
+                ]), "key_attributes",
+                #","keys":[{"algorithm":"EC","bits":256,"sensitive":true,"extractable":false,"alwaysSensitive":true,"#
+                    + #""neverExtractable":true,"local":true,"stored":true,"private":true,"modifiable":false,"#
+                    + #""uses":["derive","sign"]},{"uses":[]}]"#
+            ),
+            (
+                .tokenAttributes(
+                    RecordedHSMToken(
+                        label: AuditText("l"), serialNumber: AuditText("s"), manufacturer: AuditText("m"),
+                        model: AuditText("o"), hardwareVersion: AuditText("1.2"), firmwareVersion: AuditText(""),
+                        library: AuditText("lib 1"), tierECv1: .b, tierRSAv1: nil,
+                        shortcomings: [AuditText("RSA_v1: no.")])), "token_attributes",
+                #","label":"l","serialNumber":"s","manufacturer":"m","model":"o","hardwareVersion":"1.2","#
+                    + #""library":"lib 1","tierECv1":"B","shortcomings":["RSA_v1: no."]"#
+            ),
             (.keyObjectsDestroy, "key_objects_destroy", ""),
             (.keyAdopt(approval: approval), "key_adopt", #","approval":"01020304""#),
             (.csrCreate, "csr_create", ""),
@@ -100,6 +142,15 @@ struct AuditEventTests {
             (.auditPublicKey(ofNode: AuditText("all")), "audit_public_key", #","ofNode":"all""#),
             (.auditHead(), "audit_head", ""),
             (.auditTokenUses(since: nil, until: nil), "audit_token_uses", ""),
+            (.auditReport(nil), "audit_report", ""),
+            (
+                .auditReport(
+                    ReportMade(
+                        page: digest, since: time, until: AuditTime(stored: "2026-03-01T00:00:00.000Z")!,
+                        lastSequences: [(node, 7), (AuditNode("node-1")!, 41_207)])!), "audit_report",
+                #","pageSha256":"\#(hex)","since":"2026-02-01T00:00:00.000Z","until":"2026-03-01T00:00:00.000Z","#
+                    + #""lastSequences":{"node-2":7,"node-1":41207}"#
+            ),
             (.auditHead(ofNode: AuditText("node-2")), "audit_head", #","ofNode":"node-2""#),
             (
                 .auditKeyChange(from: digest, to: digest, reason: nil, approval: nil), "audit_key_change",

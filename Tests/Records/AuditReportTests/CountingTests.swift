@@ -150,7 +150,7 @@ struct CountingTests {
     @Test("lists every change of a key's state, however many there are, and counts signed certificate requests")
     func manySteps() async throws {
         var book = RecordBook()
-        try book.add(.keyGenerate, at: 0, by: "staff", key: RecordBook.key)
+        try book.add(.keyGenerate(), at: 0, by: "staff", key: RecordBook.key)
         for number in 1...250 {
             try book.add(.csrCreate, at: Double(number), by: "staff", key: RecordBook.key)
         }
@@ -225,7 +225,7 @@ struct CountingTests {
         try book.add(
             .keyStateChange(KeyStateChange(from: .suspended, to: .compromised, approval: approval)), on: "node-1",
             at: 300, by: "bob", key: RecordBook.key)
-        try book.add(.keyGenerate, on: "node-2", at: 1, by: "alice", key: RecordBook.key)
+        try book.add(.keyGenerate(), on: "node-2", at: 1, by: "alice", key: RecordBook.key)
         try book.add(.csrCreate, on: "node-2", at: 2, by: "alice", key: RecordBook.key)
         try book.add(
             .certificateImport(certificate: nil), on: "node-2", at: 30, by: "alice", key: RecordBook.key)
@@ -314,7 +314,7 @@ struct CountingTests {
         var book = RecordBook()
         let programs = ProgramDigests(daemon: .zero, sbom: .zero, modules: ["primary": .zero])
         try book.add(.start(version: AuditText("1.0.0"), programs: programs), at: 0)
-        try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key)
+        try book.add(.keyGenerate(), at: 1, by: "alice", key: RecordBook.key)
         try book.add(.certificateImport(certificate: nil), at: 2, by: "alice", key: RecordBook.key)
         for hour in [25.0, 25.5] {
             try book.add(.decrypt(reference: nil), at: hour, by: "checkout", key: RecordBook.key)

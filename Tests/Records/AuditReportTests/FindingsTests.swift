@@ -286,14 +286,14 @@ struct FindingsTests {
     @Test("finds a caller's first use of a key once both have been in use for four weeks")
     func firstUse() async throws {
         var book = RecordBook()
-        try book.add(.keyGenerate, at: 0, by: "alice", key: RecordBook.other)
+        try book.add(.keyGenerate(), at: 0, by: "alice", key: RecordBook.other)
         try book.add(.certificateImport(certificate: .zero), at: 0, by: "alice", key: RecordBook.other)
         try book.add(Self.decrypt, at: 0, by: "checkout", key: RecordBook.key)
         try book.add(Self.decrypt, at: 27 * 24, by: "checkout", key: .of(Array("early".utf8)))
         try book.add(Self.decrypt, at: 28 * 24, by: "checkout", key: RecordBook.other)
         // A key that came into use less than four weeks before is a rotation.
         let rotated = AuditDigest.of(Array("rotated".utf8))
-        try book.add(.keyGenerate, at: 29 * 24, by: "alice", key: rotated)
+        try book.add(.keyGenerate(), at: 29 * 24, by: "alice", key: rotated)
         try book.add(.certificateImport(certificate: .zero), at: 29 * 24, by: "alice", key: rotated)
         try book.add(Self.decrypt, at: 30 * 24, by: "checkout", key: rotated)
         let found = try await Self.findings(book)

@@ -78,7 +78,7 @@ struct KeyAttributesTableTests {
     private static func page(_ keys: [KeySummary], faults: [String: String] = [:]) throws -> String {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
-        try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key, merchant: "merchant.test")
+        try book.add(.keyGenerate(), at: 1, by: "alice", key: RecordBook.key, merchant: "merchant.test")
         let status = StatusAnswer(
             version: "1.0.0", node: "node-1", startedAt: RecordBook.time(0).date, ready: true, reasons: [],
             tokens: [

@@ -218,7 +218,7 @@ struct PageTests {
     @Test("names a key that another ledger also has, and says so if no other ledger was compared")
     func otherLedgers() throws {
         var book = RecordBook()
-        try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key)
+        try book.add(.keyGenerate(), at: 1, by: "alice", key: RecordBook.key)
         let (both, none) = (
             OtherLedger(name: "test.json", keys: [RecordBook.key.base64, RecordBook.other.base64]),
             OtherLedger(name: "stage.json", keys: [RecordBook.other.base64])

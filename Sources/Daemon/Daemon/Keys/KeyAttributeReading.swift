@@ -9,11 +9,17 @@ protocol KeyAttributeSource: Sendable {
     var name: String { get }
     /// True while a worker has the HSM token open and accepts calls.
     var isServing: Bool { get }
+    /// The HSM token's description of itself; nil while no worker has it open.
+    var openDescription: HSMTokenDescription? { get }
     /// Returns the current attributes of the private keys with this CKA_ID; an empty array if the HSM token shows none.
     func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes]
 }
 
-extension HSMToken: KeyAttributeSource {}
+extension HSMToken: KeyAttributeSource {
+    var openDescription: HSMTokenDescription? {
+        if case .ready(let description) = condition { description } else { nil }
+    }
+}
 
 /// Reads a key's current attributes from the HSM tokens that show the key.
 ///
@@ -43,6 +49,15 @@ struct KeyAttributeReading: Sendable {
             for await (number, attributes) in group { found[number] = attributes }
             return found.flatMap(\.self)
         }
+    }
+
+    /// Reads the attributes of the private keys with this CKA_ID in one HSM token; an empty array if it shows none.
+    func keys(
+        _ hash: PublicKeyHash, in hsmToken: any KeyAttributeSource
+    ) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
+        await lock.acquire()
+        defer { lock.release() }
+        return try await hsmToken.attributes(of: hash)
     }
 
     private static func attributes(

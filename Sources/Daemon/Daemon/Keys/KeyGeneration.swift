@@ -32,7 +32,7 @@ extension KeyAdministration {
     func generate(
         _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
-        draft.setEvent(.keyGenerate)
+        draft.setEvent(.keyGenerate())
         let merchant = order.merchantIdentifier
         try Self.requireMerchantIdentifier(merchant)
         draft.setSubject(merchant: merchant)
@@ -51,6 +51,7 @@ extension KeyAdministration {
         defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)
         draft.setSubject(key: hash)
+        draft.setEvent(.keyGenerate(key: KeyFacts(algorithm: order.algorithm, origin: .generated)))
         let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
             state: .preActivation,

@@ -50,6 +50,10 @@ extension KeyAdministration {
         draft.setEvent(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
         let certificate = try Self.read(request.certificate)
         draft.setSubject(key: certificate.publicKeyHash)
+        draft.setEvent(
+            .keyImport(
+                certificate: AuditDigest.of(request.certificate), approval: request.approval,
+                key: KeyFacts(certificate, origin: .imported)))
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
         draft.setSubject(merchant: merchant)
@@ -128,6 +132,10 @@ extension KeyAdministration {
             now: clock.now())
         draft.setSubject(merchant: merchant)
         let known = try await keyRecord(of: certificate.publicKeyHash)
+        draft.setEvent(
+            .certificateImport(
+                certificate: AuditDigest.of(der),
+                key: KeyFacts(certificate, origin: (known?.origin).map(KeyFacts.Origin.init))))
         try Self.requireImportable(known, merchant: merchant, use: entry.use)
         try requireRoomForIdentity(certificate, merchant: merchant)
         let showing = hsmTokens.filter { entry.hsmTokens.contains($0.name) }
@@ -346,5 +354,25 @@ extension KeyAdministration {
                 approval: activation.approval, records: [recorder.auditRecord(of: draft, by: caller)]),
             for: draft)
         return try await refreshedEntry(activation.certificate.publicKeyHash, in: holders)
+    }
+}
+
+extension KeyFacts {
+    /// Creates the facts about a key with this certificate.
+    init(_ certificate: MerchantCertificate, origin: Origin?) {
+        self.init(
+            algorithm: certificate.algorithm, origin: origin, certificateEnd: AuditTime(certificate.notAfter),
+            issuer: AuditText(certificate.issuer))
+    }
+}
+
+extension KeyFacts.Origin {
+    init(_ origin: KeyRecord.Origin) {
+        self =
+            switch origin {
+            case .imported: .imported
+            case .generated: .generated
+            case .adopted: .adopted
+            }
     }
 }

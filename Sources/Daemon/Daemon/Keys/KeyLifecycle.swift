@@ -74,7 +74,8 @@ struct KeyLifecycle: Sendable {
         let entry = try catalogue.index.entry(named: name)
         draft.setSubject(entry)
         draft.setEvent(.keyAdopt(approval: nil))
-        let (adopted, parameters) = try adoption(of: entry)
+        let (adopted, parameters, facts) = try adoption(of: entry)
+        draft.setEvent(.keyAdopt(approval: nil, key: facts))
         let needsApproval = rule.needsSecondPerson(caller)
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
         guard needsApproval else {
@@ -107,7 +108,7 @@ struct KeyLifecycle: Sendable {
             let adoption = try adoption(of: entry)
             (change.key, parameters) = (adoption.key, adoption.parameters)
             change.precondition = .absent
-            event = .keyAdopt(approval: approval.identifier)
+            event = .keyAdopt(approval: approval.identifier, key: adoption.facts)
         } else {
             let known = try await keyRecord(of: entry)
             guard known.state == approval.keyState else {
@@ -140,7 +141,9 @@ struct KeyLifecycle: Sendable {
     /// Checks that the key can be adopted.
     /// - Returns: the key record to add, and the digest that an approval covers: the key, its merchant, and the certificate
     ///   that names the merchant.
-    private func adoption(of entry: KeyEntry) throws(Refusal) -> (key: KeyRecord, parameters: AuditDigest) {
+    private func adoption(of entry: KeyEntry) throws(Refusal) -> (
+        key: KeyRecord, parameters: AuditDigest, facts: KeyFacts
+    ) {
         guard case .external = entry.condition else {
             throw Refusal(
                 .invalidState, "Only a key made outside paytokend can be adopted; this one is \(entry.condition.name).")
@@ -160,7 +163,7 @@ struct KeyLifecycle: Sendable {
         let adopted = KeyRecord(
             publicKeyHash: entry.publicKeyHash, merchantIdentifier: merchant, algorithm: entry.algorithm,
             use: entry.use, state: .active, createdAt: clock.now(), origin: .adopted)
-        return (adopted, parameters.digest)
+        return (adopted, parameters.digest, KeyFacts(certificate, origin: .adopted))
     }
 
     /// Returns the operation that a second person must approve; nil if this transition needs no approval. A transition

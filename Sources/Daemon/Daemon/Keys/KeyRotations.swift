@@ -130,7 +130,7 @@ struct KeyRotations: Sendable {
     func start(
         _ start: Start, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Started {
-        draft.setEvent(.keyGenerate)
+        draft.setEvent(.keyGenerate())
         let merchant = start.merchantIdentifier
         try KeyAdministration.requireMerchantIdentifier(merchant)
         draft.setSubject(merchant: merchant)

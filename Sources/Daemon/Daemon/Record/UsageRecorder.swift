@@ -95,9 +95,12 @@ struct UsageRecorder: AuditReadRecording {
     }
 
     /// Appends records that belong together. Either all of them are written, in this order, or none.
-    func append(_ auditRecords: [AuditRecord]) async throws(Refusal) {
+    ///
+    /// - Returns: the sequences of the records, in order.
+    @discardableResult
+    func append(_ auditRecords: [AuditRecord]) async throws(Refusal) -> [Int] {
         do throws(LedgerFailure) {
-            try await ledger.apply(AdministrativeChange(at: clock.now(), records: auditRecords))
+            return try await ledger.apply(AdministrativeChange(at: clock.now(), records: auditRecords))
         } catch {
             faults.began(FaultLog.ledger, error.description)
             throw error.refusal
@@ -159,10 +162,17 @@ struct LifecycleRecords: Sendable {
 
     /// Records a reloaded configuration, before it takes effect.
     ///
-    /// - Parameter values: the values that will be in force. Nil if the record already has them with this file digest.
+    /// - Parameters:
+    ///   - values: the values that will be in force. Nil if the record already has them with this file digest.
+    ///   - requester: the person who requested the reload; nil at SIGHUP.
     /// - Throws: if it cannot be recorded. The old configuration then stays in force.
-    func reloaded(_ file: AuditDigest, values: ConfigurationValues?) async throws(StartFailure) {
-        try await append([.configurationReload(file: file)] + (values?.events() ?? []))
+    func reloaded(
+        _ file: AuditDigest, values: ConfigurationValues?, by requester: ConfigurationReload.Requester? = nil
+    ) async throws(StartFailure) {
+        let sequences = try await append(
+            [.configurationReload(file: file)] + (values?.events() ?? []),
+            by: requester.map { AuditCaller($0.caller) })
+        requester?.draft.recorded(at: sequences.first)
     }
 
     /// Records an HSM token's PKCS#11 library if it has changed since it was last recorded. Called before the worker
@@ -199,10 +209,11 @@ struct LifecycleRecords: Sendable {
 
     /// Appends all events or none. A `configuration_load` record without its values would look as if an older version
     /// had written it.
-    private func append(_ events: [AuditEvent]) async throws(StartFailure) {
+    @discardableResult
+    private func append(_ events: [AuditEvent], by caller: AuditCaller? = nil) async throws(StartFailure) -> [Int] {
         let time = AuditTime(clock.now())
         do throws(Refusal) {
-            try await recorder.append(events.map { AuditRecord(time: time, event: $0) })
+            return try await recorder.append(events.map { AuditRecord(time: time, event: $0, caller: caller) })
         } catch {
             throw StartFailure(
                 .tryAgainLater,

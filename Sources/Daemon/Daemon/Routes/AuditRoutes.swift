@@ -7,8 +7,8 @@ import Refusals
 import ServerProgram
 import StrictJSON
 
-/// The handlers of `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. Each read is
-/// recorded before anything is shown.
+/// The handlers of `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`, and of
+/// `POST /v1/audit/reports`. Each read is recorded before anything is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let nodes: any Ledger
@@ -121,6 +121,30 @@ struct AuditRoutes: Sendable {
             AuditPublicKeyAnswer(
                 keys: described.flatMap { $0.count == 1 ? $0[0].keys : nil } ?? Self.shown(own),
                 head: head.map { String(decoding: $0.line, as: UTF8.self) }, nodes: described))
+    }
+
+    /// Records that the caller made an assessor's page. The daemon has not seen the page, so all members are the caller's
+    /// statement.
+    func report(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.setEvent(.auditReport(nil))
+        let body = try AuditReportRequest(parsing: request.body)
+        guard let page = AuditDigest(hex: body.pageSha256) else {
+            throw Refusal(
+                .malformedRequest, "pageSha256 is not 64 lower-case hexadecimal digits.", details: "pageSha256")
+        }
+        let lastSequences = body.nodes.compactMap { node in
+            AuditNode(node.node).flatMap { node.lastSequence >= 0 ? (node: $0, sequence: node.lastSequence) : nil }
+        }
+        guard lastSequences.count == body.nodes.count, let since = AuditTime(rfc3339: body.since),
+            let until = AuditTime(rfc3339: body.until), since < until,
+            let report = ReportMade(page: page, since: since, until: until, lastSequences: lastSequences)
+        else {
+            throw Refusal(
+                .malformedRequest, "The report's period or its nodes are not possible.",
+                details: "since and until are RFC 3339, since before until; each node has its name and last sequence")
+        }
+        let sequence = try await reads.recordRead(.auditReport(report), by: request)
+        return try .json(AuditReportAnswer(audit: AuditReference(node: nodes.node, sequence: sequence)))
     }
 
     private static func describe(

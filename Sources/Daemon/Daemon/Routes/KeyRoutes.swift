@@ -64,7 +64,7 @@ struct KeyRoutes: Sendable {
 
     /// Handles `POST /v1/keys`: generates a key pair inside an HSM token.
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.setEvent(.keyGenerate)
+        request.draft.setEvent(.keyGenerate())
         let body = try KeyGenerationRequest(parsing: request.body)
         let (use, algorithm) = (try Self.use(body.use), try Self.algorithm(body.type))
         let outcome = try await administration.generate(

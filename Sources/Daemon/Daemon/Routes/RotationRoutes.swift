@@ -28,7 +28,7 @@ struct RotationRoutes: Sendable {
     }
 
     func start(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.setEvent(.keyGenerate)
+        request.draft.setEvent(.keyGenerate())
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(

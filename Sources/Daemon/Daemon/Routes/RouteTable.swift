@@ -21,6 +21,7 @@ struct RouteTable: Sendable {
     let audit: AuditRoutes
     let auditKey: AuditKeyRoute
     let ledger: LedgerRoutes
+    let reload: ReloadRoute
     let tokenUses: TokenUseRoutes
 
     /// Returns the table's rows, one for each method of each path.
@@ -33,12 +34,17 @@ struct RouteTable: Sendable {
             + [
                 Endpoint(
                     "GET", "/v1/tokens/{token}/uses", on: [.admin], role: .audit, query: TokenUseRoutes.parameters,
-                    respond: tokenUses.uses)
+                    respond: tokenUses.uses),
+                Endpoint(
+                    "POST", "/v1/reload", on: [.admin], role: .admin, bodyLimit: Self.smallBodyLimit, dryRun: .offered,
+                    respond: reload.reload),
             ]
     }
 
     /// The limit in bytes for a body with a few names and a reason.
     private static let smallBodyLimit = 4096
+    /// The limit in bytes for a body with the last sequence of each of 64 nodes.
+    private static let reportBodyLimit = 16_384
     /// The limit in bytes for a body with one certificate in base64.
     private static let oneCertificate = 65_536
 
@@ -140,6 +146,9 @@ struct RouteTable: Sendable {
             Endpoint(
                 "GET", "/v1/audit/public-key", on: [.admin], role: .audit, query: [NodeQuery.parameter],
                 respond: audit.publicKey),
+            Endpoint(
+                "POST", "/v1/audit/reports", on: [.admin], role: .audit, bodyLimit: reportBodyLimit,
+                respond: audit.report),
             Endpoint(
                 "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: ledger.backup),

@@ -24,9 +24,11 @@ struct Assembly: Sendable {
     let lifeRecords: LifecycleRecords
     let refusalSummaries: RefusalSummaries
     let others: ClusterFollower
+    let attributeRecords: KeyAttributeRecords
     let instruments: Instruments
     let router: DaemonRouter
     let live: LiveConfiguration
+    let reload: ConfigurationReload
     private let readiness: Readiness
     private let catalogue: KeyCatalogue
     private let clock: WallClock
@@ -160,6 +162,8 @@ struct Assembly: Sendable {
             configuration.ledger.archive, ledger: ledger, gate: gate, checkpoints: checkpoints,
             auditKeysOfOthers: auditKeysOfOthers, clock: clock, logger: logger)
         let headAge = Stopwatch()
+        let attributes = KeyAttributeReading(hsmTokens.all)
+        let reload = ConfigurationReload(live: live, lifeRecords: lifeRecords, hsmTokens: hsmTokens)
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let routes = RouteTable(
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
@@ -172,7 +176,7 @@ struct Assembly: Sendable {
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
-                holders: ledger.isShared ? ledger : nil, attributes: KeyAttributeReading(hsmTokens.all)),
+                holders: ledger.isShared ? ledger : nil, attributes: attributes),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
             audit: AuditRoutes(
@@ -182,6 +186,7 @@ struct Assembly: Sendable {
                 ledger: ledger, path: configuration.ledger.path, reads: recorder, checkpoints: checkpoints,
                 restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
                 clocks: clockAcceptance),
+            reload: ReloadRoute(reload: reload),
             tokenUses: TokenUseRoutes(
                 node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger))
         let router = Router(
@@ -195,9 +200,11 @@ struct Assembly: Sendable {
             hsmTokens: hsmTokens, sealing: sealing, ledger: ledger, gate: gate, opening: opening,
             checkpoints: checkpoints, recordCheck: recordCheck, archiving: archiving,
             lifeRecords: lifeRecords,
-            refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
-            router: router,
-            live: live, readiness: readiness, catalogue: catalogue, clock: clock)
+            refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others,
+            attributeRecords: KeyAttributeRecords(
+                ledger: ledger, index: index, reading: attributes, clock: clock, isOpen: { gate.position == .open }),
+            instruments: instruments, router: router, live: live, reload: reload, readiness: readiness,
+            catalogue: catalogue, clock: clock)
     }
 
     func status(of service: ServiceNotification) -> ServiceStatus {

@@ -68,6 +68,14 @@ final class LiveConfiguration: Sendable {
         }
     }
 
+    /// Returns the recorded settings that a reload with `new` changes.
+    func changes(with new: Configuration) -> [ConfigurationValues.Change] {
+        let old = configuration.current
+        var next = old
+        next.applyReloadableParts(from: new)
+        return next.recordedValues.changes(from: old.recordedValues)
+    }
+
     /// Puts a new configuration into force.
     /// - Parameter policies: the policies of `new`. The caller creates them beforehand, so that this function cannot
     ///   fail.
@@ -134,21 +142,3 @@ struct Policies: Sendable {
 
 /// The policies in force. They are replaced as a whole, so no request sees a mixture of old and new ones.
 typealias CurrentPolicies = Current<Policies>
-
-extension Assembly: ReloadableParts {
-    func reload(
-        with new: Configuration
-    ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning]) {
-        if let objection = live.objection(to: new) { throw StartFailure(.configuration, objection) }
-        let policies = try Policies(new)
-        // The new configuration is recorded before it takes effect, so that no decision uses rules that are not in the
-        // record.
-        try await lifeRecords.reloaded(new.fileDigest, values: live.valuesToRecord(with: new))
-        let pending = live.replace(with: new, policies: policies)
-        // An HSM token that refused its PIN is tried again, since the PIN file may have changed.
-        hsmTokens.retry()
-        return (pending, live.warnings)
-    }
-
-    func reloadRefused() async { await lifeRecords.reloadRefused() }
-}

@@ -56,6 +56,16 @@ public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
     }
 }
 
+/// The answer of `POST /v1/audit/reports`.
+public struct AuditReportAnswer: Codable, Sendable, Equatable {
+    /// The audit record of the report.
+    public var audit: AuditReference
+
+    public init(audit: AuditReference) {
+        self.audit = audit
+    }
+}
+
 /// The answer of `GET /v1/audit/public-key`: the keys and sequences that a verification of the record needs in addition to
 /// an export.
 public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {

@@ -88,8 +88,45 @@ public struct ApprovalDecisionRequest: StrictRequest {
     }
 }
 
+/// The body of `POST /v1/audit/reports`.
+public struct AuditReportRequest: StrictRequest {
+    public static var maximumElements: Int { 64 }
+
+    /// The last record of one node.
+    public struct Node: Codable, Sendable, Equatable {
+        /// The node's name.
+        public var node: String
+        /// The sequence of the last record in the export.
+        public var lastSequence: Int
+
+        public init(node: String, lastSequence: Int) {
+            self.node = node
+            self.lastSequence = lastSequence
+        }
+
+        public enum CodingKeys: CodingKey, CaseIterable { case node, lastSequence }
+    }
+
+    /// SHA-256 of the page's file: 64 lower-case hexadecimal digits.
+    public var pageSha256: String
+    /// The beginning of the page's period, and its end, which is not included; in RFC 3339, to the millisecond.
+    public var since: String
+    public var until: String
+    /// The nodes whose records the page was made from, 1 to 64.
+    public var nodes: [Node]
+
+    public init(pageSha256: String, since: String, until: String, nodes: [Node]) {
+        self.pageSha256 = pageSha256
+        self.since = since
+        self.until = until
+        self.nodes = nodes
+    }
+
+    public enum CodingKeys: CodingKey, CaseIterable { case pageSha256, since, until, nodes }
+}
+
 /// The body of an operation without parameters: an object without members.
-/// `POST /v1/keys/{key}/csr` and `POST /v1/ledger/backup` take it.
+/// `POST /v1/keys/{key}/csr`, `POST /v1/ledger/backup` and `POST /v1/reload` take it.
 public struct EmptyRequest: StrictRequest {
     public init() {}
 

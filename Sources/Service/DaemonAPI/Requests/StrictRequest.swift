@@ -7,22 +7,28 @@ import StrictJSON
 /// ``JSONCoding``, and for the daemon, which reads them.
 ///
 /// The daemon's decoding is stricter than JSONDecoder. It rejects duplicate and unknown members, null for an absent member,
-/// times in any format but RFC 3339, and arrays that do not have 1 to 16 elements.
+/// times in any format but RFC 3339, and arrays that do not have 1 to ``maximumElements`` elements.
 public protocol StrictRequest: Codable, Sendable, Equatable {
     associatedtype CodingKeys: CodingKey & CaseIterable
+
+    /// The maximum number of elements of an array; by default 16.
+    static var maximumElements: Int { get }
 
     /// Checks requirements that the members' types cannot express: lengths, and names that must not occur twice.
     func validate() throws(Refusal)
 }
 
 extension StrictRequest {
+    public static var maximumElements: Int { 16 }
+
     public func validate() throws(Refusal) {}
 
     /// Parses a body in the daemon, and validates it.
     ///
     /// - Throws: `malformed_request`.
     public init(parsing body: [UInt8]) throws(Refusal) {
-        let decoder = StrictDecoder(value: try RequestMembers.json(body), name: nil)
+        let decoder = StrictDecoder(
+            value: try RequestMembers.json(body), name: nil, maximumElements: Self.maximumElements)
         do {
             // A type without members never asks for a container. This call rejects unknown members for it too.
             _ = try decoder.container(keyedBy: CodingKeys.self)
@@ -116,6 +122,7 @@ private struct StrictDecoder: Decoder {
     let value: JSONValue
     /// The member's name, which refusals mention; nil for the body itself.
     let name: String?
+    let maximumElements: Int
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
@@ -128,14 +135,15 @@ private struct StrictDecoder: Decoder {
             Set(keys.allCases.map(\.stringValue))
         }
         return KeyedDecodingContainer(
-            KeyedMembers<Key>(members: try RequestMembers(value, name: name, known: names(keys))))
+            KeyedMembers<Key>(
+                members: try RequestMembers(value, name: name, known: names(keys)), maximumElements: maximumElements))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        guard let elements = value.arrayValue, (1...16).contains(elements.count) else {
-            throw wrongType("an array of 1 to 16 objects")
+        guard let elements = value.arrayValue, (1...maximumElements).contains(elements.count) else {
+            throw wrongType("an array of 1 to \(maximumElements) objects")
         }
-        return Elements(elements: elements, name: "\(name ?? "The body")[]")
+        return Elements(elements: elements, name: "\(name ?? "The body")[]", maximumElements: maximumElements)
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
@@ -162,6 +170,11 @@ extension StrictDecoder: SingleValueDecodingContainer {
         return flag
     }
 
+    func decode(_ type: Int.Type) throws -> Int {
+        guard let number = value.numberValue?.int else { throw wrongType("an integer") }
+        return number
+    }
+
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         // The request's type is defective: it has a member of a kind for which this decoder defines no bounds.
         throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
@@ -170,6 +183,7 @@ extension StrictDecoder: SingleValueDecodingContainer {
 
 private struct KeyedMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let members: RequestMembers
+    let maximumElements: Int
     var codingPath: [any CodingKey] { [] }
     var allKeys: [Key] { members.object.members.compactMap { Key(stringValue: $0.name) } }
 
@@ -193,25 +207,31 @@ private struct KeyedMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try decoder(key).unkeyedContainer()
     }
 
-    func superDecoder() throws -> any Decoder { StrictDecoder(value: .object(members.object), name: nil) }
+    func superDecoder() throws -> any Decoder { decoder(.object(members.object), nil) }
     func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
 
     private func decoder(_ key: Key) throws -> StrictDecoder {
-        StrictDecoder(value: try members.required(key.stringValue), name: key.stringValue)
+        decoder(try members.required(key.stringValue), key.stringValue)
+    }
+
+    private func decoder(_ value: JSONValue, _ name: String?) -> StrictDecoder {
+        StrictDecoder(value: value, name: name, maximumElements: maximumElements)
     }
 }
 
 private struct Elements: UnkeyedDecodingContainer {
     let elements: [JSONValue]
     let name: String
+    let maximumElements: Int
     private(set) var currentIndex = 0
     var codingPath: [any CodingKey] { [] }
     var count: Int? { elements.count }
     var isAtEnd: Bool { currentIndex == elements.count }
 
-    init(elements: [JSONValue], name: String) {
+    init(elements: [JSONValue], name: String, maximumElements: Int) {
         self.elements = elements
         self.name = name
+        self.maximumElements = maximumElements
     }
 
     mutating func decodeNil() -> Bool { false }
@@ -230,6 +250,6 @@ private struct Elements: UnkeyedDecodingContainer {
 
     private mutating func next() -> StrictDecoder {
         defer { currentIndex += 1 }
-        return StrictDecoder(value: elements[currentIndex], name: name)
+        return StrictDecoder(value: elements[currentIndex], name: name, maximumElements: maximumElements)
     }
 }

@@ -10,6 +10,7 @@ import WorkerProtocol
     private struct Source: KeyAttributeSource {
         var name = "primary"
         var isServing = true
+        var openDescription: HSMTokenDescription?
         var answer: Result<[PrivateKeyAttributes], WorkerFailure>
 
         func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {

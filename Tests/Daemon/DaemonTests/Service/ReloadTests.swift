@@ -1,12 +1,14 @@
 import AuditChain
 import Foundation
 import Glibc
+import Refusals
 import StrictJSON
 import TestSupport
 import Testing
 import TokenForge
 
 @testable import Daemon
+@testable import ServerProgram
 @testable import Telemetry
 
 /// A reload of the daemon's parts in the test's process, as SIGHUP causes it.
@@ -160,6 +162,75 @@ struct ReloadTests {
         #expect(assembly.live.valuesToRecord(with: old)?["log.level"] == "info")
         _ = try assembly.live.replace(with: old, policies: Policies(old))
         #expect(assembly.live.valuesToRecord(with: old) == nil)
+    }
+
+    /// Carries out the requests for reloads, as the program's main loop does, while `work` runs.
+    private func serving(_ work: () async throws -> Void) async throws {
+        let source = ReloadSource(file: fixture.directory.path("c.yaml"), log: log, logger: log.logger("paytokend"))
+        let task = Task { [assembly] in
+            for await request in assembly.reloadRequests { _ = await request.perform(source) }
+        }
+        defer { task.cancel() }
+        try await work()
+        task.cancel()
+        await task.value
+    }
+
+    private func requester() -> ConfigurationReload.Requester {
+        ConfigurationReload.Requester(caller: RecordRoutesFixture.auditor, draft: AuditDraft())
+    }
+
+    @Test("applies a changed file at a person's request, records the person, and names what changed and what waits")
+    func requested() async throws {
+        let text = Self.text(fixture, log: "{ level: info, format: json }")
+        try await serving {
+            let changed =
+                text + """
+                    access:
+                      - { name: night-shift, user: root, roles: [admin] }
+                    listener: { max_connections: 7 }
+
+                    """
+            try fixture.directory.write(changed, to: "c.yaml")
+            let tried = try await assembly.reload.reload(by: requester(), dryRun: true)
+            #expect(try await recorded().isEmpty && assembly.live.configuration.current.access.rules.first?.name == nil)
+            let requester = requester()
+            let outcome = try await assembly.reload.reload(by: requester, dryRun: false)
+            #expect(outcome.changes == tried.changes)
+            #expect(outcome.pending == ["listener"] && tried.pending == ["listener"])
+            let name = try #require(outcome.changes.first { $0.name == "access.1.name" })
+            #expect(name.before == nil && name.after == "night-shift")
+            #expect(assembly.live.configuration.current.access.rules.first?.name == "night-shift")
+            let entries = try await recorded()
+            #expect(entries.map(\.event) == ["configuration_reload", "configuration_values"])
+            #expect(entries.allSatisfy { $0.caller?.uid == 1007 && $0.caller?.name?.text == "auditor" })
+            #expect(requester.draft.sequence == entries.first?.sequence)
+            #expect(try await assembly.reload.reload(by: self.requester(), dryRun: false).changes.isEmpty)
+        }
+    }
+
+    @Test("refuses a wrong file with all its problems, and keeps the old configuration", arguments: [true, false])
+    func requestedWrongly(dryRun: Bool) async throws {
+        try fixture.directory.write(Self.text(fixture, log: "{ level: loud, color: red }"), to: "c.yaml")
+        try await serving {
+            let refusal = await #expect(throws: Refusal.self) {
+                try await assembly.reload.reload(by: requester(), dryRun: dryRun)
+            }
+            #expect(refusal?.code == .invalidState)
+            #expect(refusal?.details?.contains("level") == true && refusal?.details?.contains("color") == true)
+        }
+        #expect(log.level == .info)
+        // The router records the refusal with the person.
+        #expect(try await recorded().isEmpty)
+    }
+
+    @Test("answers requests that the program can no longer carry out")
+    func stopping() async throws {
+        try await serving {}
+        let refusal = await #expect(throws: Refusal.self) {
+            try await assembly.reload.reload(by: requester(), dryRun: false)
+        }
+        #expect(refusal?.code == .overloaded)
     }
 
     @Test("records no values for a refused reload")

@@ -43,7 +43,7 @@ struct AuditTrailTests {
                 }
                 group.addTask {
                     _ = try await ledger.store(
-                        key, recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .keyGenerate))
+                        key, recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .keyGenerate()))
                 }
                 ledger.note(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
             }
@@ -112,7 +112,7 @@ struct AuditTrailTests {
         await #expect(throws: LedgerFailure.conflict(.anotherAlgorithm)) {
             try await fixture.ledger.store(
                 LedgerFixture.record(fixture.key, algorithm: .rsa),
-                recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .keyGenerate))
+                recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .keyGenerate()))
         }
         #expect(try await fixture.ledger.head().sequence == 0)
     }

@@ -43,7 +43,10 @@ struct AuditReportCommand: AsyncParsableCommand {
               paytokenctl audit report --out report.html \\
                   --token-uses uses.jsonl
 
-            With an existing export no daemon is asked:
+            The daemon records the page's SHA-256, its period and the last record of each node, with the person who made \
+            it (audit_report). The page itself cannot contain its own SHA-256.
+
+            With an existing export no daemon is asked, and nothing is recorded:
 
               paytokenctl audit report --out report.html \\
                   --export record.jsonl --public-key key.pem
@@ -132,15 +135,39 @@ struct AuditReportCommand: AsyncParsableCommand {
         let exported = VerifiedExport(
             file: Self.name(source.export), bytes: InputFile.size(source.export) ?? 0, digest: sum,
             keyFiles: source.keyFiles, pinning: source.pinning, page: Self.name(out), verdict: verdict)
-        try page.write(
-            ReportPage(
-                builder: builder, export: exported, live: source.live, others: others, verifier: installedVerifier,
-                madeAt: AuditTime(now), version: ProductVersion.current
-            ).bytes)
+        let bytes = ReportPage(
+            builder: builder, export: exported, live: source.live, others: others, verifier: installedVerifier,
+            madeAt: AuditTime(now), version: ProductVersion.current
+        ).bytes
+        try page.write(bytes)
         try page.publish()
+        let audit = source.live == nil ? nil : await recorded(AuditDigest.of(bytes), period, verdict)
         try tell(
-            exported, unexplained: tokenUses.isEmpty ? nil : builder.reconciliation.unexplained,
+            exported, audit: audit, unexplained: tokenUses.isEmpty ? nil : builder.reconciliation.unexplained,
             unlisted: listed.isEmpty ? nil : builder.unlistedPrograms)
+    }
+
+    /// Has the daemon record the page. A page that could not be recorded is still a page, so this only prints the reason.
+    private func recorded(
+        _ digest: AuditDigest, _ period: ReportPeriod, _ verdict: NodesVerdict
+    ) async -> AuditReference? {
+        let nodes = verdict.nodes.compactMap { node in
+            node.range.map { AuditReportRequest.Node(node: node.node.name, lastSequence: $0.last) }
+        }
+        do {
+            return try await socket.connection.post(
+                "/v1/audit/reports",
+                AuditReportRequest(
+                    pageSha256: digest.hex, since: period.since.text, until: period.until.text,
+                    nodes: Array(nodes.prefix(AuditReportRequest.maximumElements))),
+                for: AuditReportAnswer.self
+            ).answer.audit
+        } catch {
+            Console.error(
+                "The page was made, but the daemon did not record it: "
+                    + ((error as? CommandFailure)?.message ?? "it gave no reason."))
+            return nil
+        }
     }
 
     // MARK: The export
@@ -271,12 +298,18 @@ struct AuditReportCommand: AsyncParsableCommand {
     ///   - unexplained: the number of uses that HSM tokens counted but no record explains; nil if no count was given.
     ///   - unlisted: the recorded programs that no list of components has; nil if no list was given.
     private func tell(
-        _ export: VerifiedExport, unexplained: Int?, unlisted: [SystemHistory.Programs]?
+        _ export: VerifiedExport, audit: AuditReference?, unexplained: Int?, unlisted: [SystemHistory.Programs]?
     ) throws {
         let json = JSONWriter.object { json in
             json.member("verdict", export.isProved ? "intact" : "not_proved")
             json.member("report", out)
             json.member("sha256", export.digest.hex)
+            if let audit {
+                json.member("audit") { json in
+                    json.member("node", audit.node)
+                    json.member("sequence", audit.sequence)
+                }
+            }
             json.member("usesInNoRecord", unexplained)
             json.member("unlistedPrograms", unlisted?.count)
         }
@@ -286,7 +319,8 @@ struct AuditReportCommand: AsyncParsableCommand {
                 pairs: [
                     ("Page", out), ("Export", export.file), ("Export's SHA-256", export.digest.hex),
                     ("Verdict", export.isProved ? "intact" : "not proved"),
-                ] + (unexplained.map { [("Uses in no record", $0.grouped)] } ?? [])
+                ] + (audit.map { [("Recorded as", "\($0.node) \($0.sequence)")] } ?? [])
+                    + (unexplained.map { [("Uses in no record", $0.grouped)] } ?? [])
                     + (unlisted.map { [("Programs", $0.isEmpty ? "as listed" : "not as listed")] } ?? [])
             ).text)
         guard export.isProved else {
