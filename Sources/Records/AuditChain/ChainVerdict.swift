@@ -76,7 +76,7 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// A fault of a line or a chain. `scripts/verify-audit` prints the same sentences.
-public enum ChainFault: Sendable, Equatable {
+public enum ChainFault: Error, Sendable, Equatable {
     /// The last line has no line feed.
     case incompleteLine
     case lineTooLong

@@ -14,48 +14,53 @@
 /// record, and a later sealed record names that archive. Archives and the remaining records, concatenated, are one
 /// chain. The checkpoint that ends one part and begins the next then appears twice.
 ///
-/// The first fault ends the verification; later lines are not read. A chain that was truncated after a checkpoint, or
-/// replaced by an older ledger, is detected only by comparison with a head that was stored elsewhere.
+/// With the same keys for all nodes (``init(keys:heads:readsPins:beginning:isLive:)``), the first fault ends the
+/// verification, and later lines are not read. With the keys of each node
+/// (``init(separately:heads:only:others:readsPins:beginning:isLive:)``), a fault of one chain does not affect the
+/// verdicts on the others.
+///
+/// A chain that was truncated after a checkpoint, or replaced by an older ledger, is detected only by comparison with a
+/// head that was stored elsewhere.
 public struct ChainVerifier: Sendable {
     /// The maximum number of nodes, which bounds the memory.
     public static let maximumNodes = 1024
 
+    /// The treatment of lines that belong to another node than the requested one.
+    public enum OtherNodesPolicy: Sendable {
+        /// Lines of other nodes are permitted, and are not verified.
+        case skipped
+        /// The export must not contain lines of other nodes; the first such line is a fault.
+        case refused
+    }
+
     /// The number of lines read so far, for displaying progress. ``records`` is the number of records among them.
     public private(set) var lines = 0
     public private(set) var records = 0
-    /// The first fault, as soon as it is found.
+    /// The first fault, as soon as it is found. If the nodes are verified separately, the fault of a line that belongs
+    /// to no node.
     public private(set) var fault: ChainBreak?
 
     /// The keys of other nodes that are named as trusted in sealed records; empty unless the verifier was created
     /// with `readsPins`.
     public private(set) var pins = KeyPins()
 
-    /// The keys that may have signed the checkpoints. If this is nil, no signature is checked.
-    private let keys: CheckpointKeys?
+    private let trusted: TrustedKeys
     private let heads: [SignedCheckpoint]
+    private let wanted: (node: AuditNode, others: OtherNodesPolicy)?
+    private let isSeparate: Bool
     private let readsPins: Bool
     private let beginning: ChainBeginning
     private let isLive: Bool
-    /// The nodes whose keys are named in sealed records. `unsealedNames` has the nodes whose keys are named in records
-    /// that no checkpoint seals yet, by the node of the record.
+    /// The nodes whose keys are named in sealed records.
     private var namedNodes: Set<AuditNode> = []
-    private var unsealedNames: [AuditNode: Set<AuditNode>] = [:]
-    /// The archives that are named in sealed records: the last ones of each node, at most ``maximumArchives``.
-    public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
-    /// The maximum number of archives that are kept for one node, enough for one a month in 85 years.
-    static let maximumArchives = 1024
-    private var unsealedArchives: [AuditNode: [RecordArchive]] = [:]
-    /// The chains that begin with a checkpoint, each with the fault to report if no sealed record of the chain names an
-    /// archive that ends there.
-    private var unexplained: [AuditNode: ChainBreak] = [:]
-    /// The keys that are named as trusted in records that no checkpoint seals yet.
-    private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
-    private var chains: [AuditNode: ChainState] = [:]
+    private var chains: [AuditNode: NodeChain] = [:]
     private var lastGood: ChainPosition?
     /// True if the export is a selection, as its first line says.
-    var isFiltered = false
+    private var isFiltered = false
     private var splitter = LineSplitter()
 
+    /// Verifies all nodes together.
+    ///
     /// - Parameters:
     ///   - keys: the public keys that may have signed. If nil, the hash chain is verified but no signature is.
     ///   - heads: checkpoints that were stored elsewhere; the export must include the records that they seal.
@@ -66,22 +71,46 @@ public struct ChainVerifier: Sendable {
         keys: CheckpointKeys?, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
         beginning: ChainBeginning = .anyRecord, isLive: Bool = false
     ) {
-        self.keys = keys
-        self.beginning = beginning
-        self.isLive = isLive
-        self.heads = heads
-        self.readsPins = readsPins
-        for head in heads where fault == nil {
-            if let wrong = signatureFault(of: head) { fault = Self.atHead(head, wrong) }
-        }
+        (trusted, self.heads, wanted, isSeparate) = (TrustedKeys(given: keys), heads, nil, false)
+        (self.readsPins, self.beginning, self.isLive) = (readsPins, beginning, isLive)
+        fault = NodeChain.signatureFault(ofHeads: heads, keys)
+    }
+
+    /// Verifies each node by itself.
+    ///
+    /// - Parameters:
+    ///   - trusted: the keys that may have signed, by node. Nothing is verified for a node without a key.
+    ///   - node: the only node to verify; nil for all nodes that have lines.
+    public init(
+        separately trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
+        others: OtherNodesPolicy = .skipped, readsPins: Bool = false,
+        beginning: ChainBeginning = .anyRecord, isLive: Bool = false
+    ) {
+        (self.trusted, self.heads, wanted, isSeparate) = (trusted, heads, node.map { ($0, others) }, true)
+        (self.readsPins, self.beginning, self.isLive) = (readsPins, beginning, isLive)
     }
 
     /// The nodes that have no line, although their keys are named in sealed records.
     public var absentNodes: Set<AuditNode> { namedNodes.subtracting(chains.keys) }
 
-    /// The number of bytes that the verifier keeps between two calls, without those of ``keys``, the heads and
-    /// ``pins``. Tests check that it does not grow with the lines.
-    var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<ChainState>.size + 160) }
+    /// The archives that are named in the nodes' sealed records: the last ones of each node, at most
+    /// 1,024.
+    public var archives: [AuditNode: [RecordArchive]] {
+        chains.compactMapValues { $0.archives.isEmpty ? nil : $0.archives }
+    }
+
+    /// True if no further line can change the verdict, so that the caller can stop reading.
+    public var isOver: Bool {
+        if fault != nil { return true }
+        guard let wanted, wanted.others == .refused else { return false }
+        return chains[wanted.node]?.fault != nil
+    }
+
+    /// The number of bytes that the verifier keeps between two calls, without those of keys, heads and ``pins``. Tests
+    /// check that it does not grow with the lines.
+    var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<NodeChain>.size + 160) }
+
+    // MARK: Reading
 
     /// Takes the next bytes of an export, in pieces of any size.
     public mutating func consume(_ bytes: ArraySlice<UInt8>) {
@@ -92,146 +121,115 @@ public struct ChainVerifier: Sendable {
 
     /// Takes one line without its line feed.
     public mutating func consume(line: [UInt8]) {
-        consume(line: line, number: lines + 1)
-    }
-
-    /// - Parameter number: the line's number in its export.
-    mutating func consume(line: [UInt8], number: Int) {
         guard fault == nil else { return }
-        lines = number
-        do {
-            try check(line)
-        } catch {
-            fault = error
-        }
-    }
-
-    /// Returns the result of the verification; to be called after the last line.
-    public func verdict() -> ChainVerdict {
-        if let fault { return .broken(fault) }
-        if splitter.endsInIncompleteLine { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
-        if isFiltered { return .filtered(records: records) }
-        if let missing = unexplained.min(by: { $0.key < $1.key })?.value { return .broken(missing) }
-        for head in heads {
-            guard let chain = chains[head.checkpoint.node] else { return .broken(Self.atHead(head, .headOfNoNode)) }
-            if chain.last < head.checkpoint.sequence {
-                return .broken(Self.atHead(head, .endsBeforeHead(last: chain.last)))
-            }
-            if chain.start > head.checkpoint.sequence {
-                return .broken(Self.atHead(head, .beginsAfterHead(first: chain.start + 1)))
-            }
-        }
-        let ranges = chains.sorted { $0.key < $1.key }.map { node, chain in
-            ChainRange(
-                node: node, start: chain.start, last: chain.last, sealed: chain.sealed, sealedAt: chain.sealedAt,
-                signers: chain.signers, endIsKnown: isLive || heads.contains { $0.checkpoint.node == node })
-        }
-        let isSealed = !ranges.isEmpty && ranges.allSatisfy(\.isSealed)
-        return isSealed ? .intact(ranges) : .unsealed(ranges)
-    }
-
-    private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
-        guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
+        lines += 1
+        guard line.count <= AuditLine.maximumBytes else { return fail(.lineTooLong) }
         // In a filtered export of several nodes, each node's part begins with the filter's line.
         if lines == 1 || isFiltered, FilteredExport.isFirstLine(line) {
             isFiltered = true
             return
         }
-        if let frame = RecordFrame(line) {
-            let position = ChainPosition(node: frame.node, kind: .record, sequence: frame.sequence)
-            try check(frame, at: position)
-            if frame.isEvent(KeyPin.mark), let pin = KeyPin(line: line) {
-                if readsPins { unsealedPins.append((frame.sequence, pin)) }
-                if namedNodes.count < Self.maximumNodes {
-                    unsealedNames[frame.node, default: []].insert(pin.node)
-                }
-            }
-            if !isFiltered, frame.isEvent(RecordArchive.mark), let archive = RecordArchive(line: line) {
-                unsealedArchives[frame.node] = (unsealedArchives[frame.node, default: []] + [archive])
-                    .suffix(Self.maximumArchives)
-            }
-            records += 1
-            lastGood = position
-        } else if let signed = SignedCheckpoint(line: line) {
-            let position = ChainPosition(signed.checkpoint)
-            try check(signed, at: position)
-            lastGood = position
+        guard let content = ChainLine(line) else { return fail(.malformed(lastGood: lastGood)) }
+        let position = content.position
+        let node = position.node
+        lastGood = position
+        if let wanted, wanted.node != node {
+            if wanted.others == .refused { fail(.ofAnotherNode(than: wanted.node), at: position) }
+            return
+        }
+        let isFull = chains[node] == nil && chains.count == Self.maximumNodes
+        if isFull, isSeparate { return fail(.tooManyNodes) }
+        // The lines of a selection form no chain. If the keys are the same for all nodes, one chain checks all signatures.
+        let slot = isFiltered && !isSeparate ? chains.keys.first ?? node : node
+        if chains[slot] == nil { chains[slot] = chain(of: slot) }
+        guard chains[slot]?.take(content, line, isSelection: isFiltered, isFull: isFull, number: lines) == true else {
+            if !isSeparate { fault = chains[slot]?.fault }
+            return
+        }
+        if position.kind == .record { records += 1 } else if !isFiltered { seal(node) }
+    }
+
+    private func chain(of node: AuditNode) -> NodeChain {
+        let keys = trusted.keys(of: node)
+        var chain = NodeChain(
+            node, keys: keys, heads: isSeparate && (keys == nil || isFiltered) ? [] : heads, beginning: beginning)
+        if isSeparate { chain.checkHeads() }
+        return chain
+    }
+
+    /// Trusts what the records of a node's chain say that a checkpoint has just sealed.
+    private mutating func seal(_ node: AuditNode) {
+        guard let sealed = chains[node]?.takeSealedPins(), !sealed.isEmpty else { return }
+        let isWhole = chains[node]?.start == 0
+        for (sequence, pin) in sealed {
+            if namedNodes.count < Self.maximumNodes { namedNodes.insert(pin.node) }
+            if readsPins { pins.add(pin, recordedAt: sequence, by: node, isWhole: isWhole) }
+        }
+    }
+
+    private mutating func fail(_ found: ChainFault, at position: ChainPosition? = nil) {
+        fault = ChainBreak(line: lines, position, fault: found)
+    }
+
+    // MARK: The verdict
+
+    /// The fault of the whole export, including an end that is no whole line.
+    private var faultOfExport: ChainBreak? {
+        fault ?? (splitter.endsInIncompleteLine ? ChainBreak(line: lines + 1, fault: .incompleteLine) : nil)
+    }
+
+    /// Returns the result of a verification of all nodes together; to be called after the last line.
+    public func verdict() -> ChainVerdict {
+        if let fault = faultOfExport { return .broken(fault) }
+        if isFiltered { return .filtered(records: records) }
+        let chains = self.chains.values.sorted { $0.node < $1.node }
+        if let missing = chains.lazy.compactMap(\.unexplained).first { return .broken(missing) }
+        for head in heads {
+            if let fault = NodeChain.fault(of: head, in: self.chains[head.checkpoint.node]) { return .broken(fault) }
+        }
+        let ranges = chains.compactMap { $0.range(isLive: isLive) }
+        let isSealed = !ranges.isEmpty && ranges.allSatisfy(\.isSealed)
+        return isSealed ? .intact(ranges) : .unsealed(ranges)
+    }
+
+    /// Returns the result of a verification of each node by itself; to be called after the last line.
+    ///
+    /// - Parameter expected: nodes that must have lines. If all nodes are verified, ``TrustedKeys/pinnedNodes`` and
+    ///   ``TrustedKeys/boundNodes`` must have lines as well.
+    public func verdictOfNodes(expecting expected: Set<AuditNode> = []) -> NodesVerdict {
+        let fault = faultOfExport
+        guard !isFiltered else {
+            let wrong = chains.values.compactMap(\.fault).min { ($0.line ?? 0) < ($1.line ?? 0) }
+            return NodesVerdict(fault: fault ?? wrong, nodes: [], filteredRecords: records)
+        }
+        var named = expected.union(chains.keys)
+        if let wanted {
+            named.insert(wanted.node)
         } else {
-            throw ChainBreak(line: lines, fault: .malformed(lastGood: lastGood))
+            named.formUnion(trusted.pinnedNodes.union(trusted.boundNodes))
         }
-    }
-
-    private mutating func check(_ frame: RecordFrame, at position: ChainPosition) throws(ChainBreak) {
-        if isFiltered { return }
-        let known = chains[frame.node]
-        if known == nil, frame.sequence > 1 { throw broken(position, .noBeginning) }
-        if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
-        var chain = known ?? ChainState(start: 0, startHash: .zero, last: 0, hash: .zero, sealed: 0)
-        if let misplaced = chain.fault(ofRecord: frame.sequence) { throw broken(position, misplaced) }
-        guard AuditDigest.following(chain.hash, body: frame.body) == frame.hash else {
-            throw broken(position, .changed)
+        for head in heads where wanted == nil || wanted?.node == head.checkpoint.node {
+            named.insert(head.checkpoint.node)
         }
-        if differsFromHead(position, frame.hash) { throw broken(position, .differsFromHead) }
-        chain.last = frame.sequence
-        chain.hash = frame.hash
-        chains[frame.node] = chain
+        return NodesVerdict(
+            fault: fault, nodes: named.sorted().map(verdict(of:)),
+            absentNodes: wanted == nil ? absentNodes.subtracting(named).sorted() : [])
     }
 
-    private mutating func check(_ signed: SignedCheckpoint, at position: ChainPosition) throws(ChainBreak) {
-        if let wrong = signatureFault(of: signed) { throw broken(position, wrong) }
-        if isFiltered { return }
-        let checkpoint = signed.checkpoint
-        let known = chains[checkpoint.node]
-        if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
-        if known == nil, beginning != .anyRecord, checkpoint.sequence > 0 {
-            let missing = broken(position, .missing(from: 1, to: checkpoint.sequence))
-            guard beginning == .afterArchive else { throw missing }
-            unexplained[checkpoint.node] = missing
+    private func verdict(of node: AuditNode) -> NodeVerdict {
+        guard let chain = chains[node] else {
+            let position = ChainPosition(node: node, kind: .record, sequence: 0)
+            return NodeVerdict(node: node, finding: .broken(ChainBreak(line: nil, position, fault: .noLines)))
         }
-        let (sequence, hash) = (checkpoint.sequence, checkpoint.hash)
-        var chain = known ?? ChainState(start: sequence, startHash: hash, last: sequence, hash: hash, sealed: sequence)
-        if let misplaced = chain.fault(ofCheckpoint: sequence) { throw broken(position, misplaced) }
-        guard chain.hash == hash else {
-            throw broken(position, .sealsAnother(sealedBefore: chain.sealed))
+        if let fault = trusted.pinFault(of: node) ?? chain.faultAtEnd {
+            return NodeVerdict(node: node, finding: .broken(fault))
         }
-        if differsFromHead(position, hash) { throw broken(position, .differsFromHead) }
-        chain.sealed = sequence
-        chain.sealedAt = checkpoint.time
-        chain.signers.insert(checkpoint.keyId)
-        chains[checkpoint.node] = chain
-        for (sequence, pin) in unsealedPins {
-            pins.add(pin, recordedAt: sequence, by: checkpoint.node, isWhole: chain.start == 0)
+        guard let range = chain.range(isLive: isLive), trusted.keys(of: node) != nil else {
+            return NodeVerdict(node: node, finding: .unverified(chain.range(isLive: isLive)))
         }
-        unsealedPins.removeAll()
-        namedNodes.formUnion(unsealedNames.removeValue(forKey: checkpoint.node) ?? [])
-        take(unsealedArchives.removeValue(forKey: checkpoint.node) ?? [], of: checkpoint.node, chain)
-    }
-
-    private mutating func take(_ sealed: [RecordArchive], of node: AuditNode, _ chain: ChainState) {
-        guard !sealed.isEmpty else { return }
-        archives[node] = (archives[node, default: []] + sealed).suffix(Self.maximumArchives)
-        if sealed.contains(where: { $0.last == chain.start && $0.hash == chain.startHash }) { unexplained[node] = nil }
-    }
-
-    private func broken(_ position: ChainPosition, _ fault: ChainFault) -> ChainBreak {
-        ChainBreak(line: lines, position, fault: fault)
-    }
-
-    private func differsFromHead(_ position: ChainPosition, _ hash: AuditDigest) -> Bool {
-        heads.contains { head in
-            head.checkpoint.sequence == position.sequence && head.checkpoint.node == position.node
-                && head.checkpoint.hash != hash
-        }
-    }
-
-    private func signatureFault(of signed: SignedCheckpoint) -> ChainFault? {
-        guard let keys else { return nil }
-        guard let key = keys[signed.checkpoint.keyId] else { return .anotherKey }
-        return key.verifies(signed) ? nil : .wrongSignature
-    }
-
-    private static func atHead(_ head: SignedCheckpoint, _ fault: ChainFault) -> ChainBreak {
-        ChainBreak(line: nil, ChainPosition(head.checkpoint), fault: fault)
+        return NodeVerdict(
+            node: node, finding: range.isSealed ? .intact(range) : .unsealed(range),
+            source: trusted.source(of: range.signers, node: node))
     }
 }
 
@@ -244,47 +242,4 @@ public enum ChainBeginning: Sendable, Equatable {
     case afterArchive
     /// Record 1 only.
     case record1
-}
-
-extension ChainPosition {
-    /// Reads the position of a record or a checkpoint from its line; nil for any other line.
-    init?(line: [UInt8]) {
-        if let frame = RecordFrame(line) {
-            self.init(node: frame.node, kind: .record, sequence: frame.sequence)
-        } else if let signed = SignedCheckpoint(line: line) {
-            self.init(signed.checkpoint)
-        } else {
-            return nil
-        }
-    }
-
-    fileprivate init(_ checkpoint: Checkpoint) {
-        self.init(node: checkpoint.node, kind: .checkpoint, sequence: checkpoint.sequence)
-    }
-}
-
-/// The state of one node's chain.
-private struct ChainState: Sendable {
-    /// The sequence before the first record, and the hash at that sequence.
-    let start: Int
-    let startHash: AuditDigest
-    var last: Int
-    var hash: AuditDigest
-    var sealed: Int
-    var sealedAt: AuditTime?
-    /// The keyIds of the keys that signed the chain's checkpoints. If signatures are checked, there are at most as many
-    /// as given keys.
-    var signers: Set<AuditDigest> = []
-
-    /// Returns nil if the sequence is the one after the chain's last record, and otherwise the fault.
-    func fault(ofRecord sequence: Int) -> ChainFault? {
-        if sequence > last + 1 { return .missing(from: last + 1, to: sequence - 1) }
-        return sequence <= last ? .outOfOrder(after: last) : nil
-    }
-
-    /// Returns nil if the checkpoint's sequence is that of the chain's last record, and otherwise the fault.
-    func fault(ofCheckpoint sequence: Int) -> ChainFault? {
-        if sequence > last { return .missing(from: last + 1, to: sequence) }
-        return sequence < last ? .outOfOrder(after: last) : nil
-    }
 }

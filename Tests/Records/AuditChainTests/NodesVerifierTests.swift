@@ -25,15 +25,15 @@ struct NodesVerifierTests {
             }
             let heads = try head.map { try required(SignedCheckpoint.list(parsing: $0)) } ?? []
             if let pinning = pinnedBy.flatMap(AuditNode.init) {
-                var verifier = NodesVerifier(trusted, heads: heads, only: pinning, readsPins: true)
+                var verifier = ChainVerifier(separately: trusted, heads: heads, only: pinning, readsPins: true)
                 verifier.consume(export[...])
                 trusted.trust(verifier.pins, of: pinning)
             }
-            var verifier = NodesVerifier(trusted, heads: heads, only: only.flatMap(AuditNode.init))
+            var verifier = ChainVerifier(separately: trusted, heads: heads, only: only.flatMap(AuditNode.init))
             for start in stride(from: 0, to: export.count, by: 777) {
                 verifier.consume(export[start..<min(start + 777, export.count)])
             }
-            return verifier.verdict()
+            return verifier.verdictOfNodes()
         }
 
         func arguments(_ number: Int, in directory: FreshDirectory) throws -> [String] {

@@ -107,12 +107,12 @@ struct RecordBook {
         verifier: InstalledVerifier? = nil
     ) throws -> ReportPage {
         let builder = try counted(from: from, to: to, listed: listed)
-        var (chains, file) = (NodesVerifier(TrustedKeys()), [UInt8]())
+        var (chains, file) = (ChainVerifier(separately: TrustedKeys()), [UInt8]())
         for line in export { file += line + [0x0A] }
         for line in export { chains.consume((line + [0x0A])[...]) }
         let export = VerifiedExport(
             file: "records.jsonl", bytes: file.count, digest: .of(file), keyFiles: ["node-1=key.pem"], pinning: nil,
-            page: "page.html", verdict: chains.verdict())
+            page: "page.html", verdict: chains.verdictOfNodes())
         return ReportPage(
             builder: builder, export: export, live: live, others: others, verifier: verifier,
             madeAt: Self.time(to), version: "1.0.0")

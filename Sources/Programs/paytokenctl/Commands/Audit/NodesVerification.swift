@@ -39,9 +39,9 @@ struct NodesVerification {
 
     private func verified(
         _ export: String, _ trusted: TrustedKeys, only node: AuditNode?, readsPins: Bool = false
-    ) throws -> NodesVerifier {
-        var verifier = NodesVerifier(
-            trusted, heads: heads, only: node, readsPins: readsPins,
+    ) throws -> ChainVerifier {
+        var verifier = ChainVerifier(
+            separately: trusted, heads: heads, only: node, readsPins: readsPins,
             beginning: archives.beginning(otherwise: .anyRecord))
         var progress = ProgressLine()
         defer { progress.clear() }
@@ -53,7 +53,7 @@ struct NodesVerification {
         return verifier
     }
 
-    private static func take(_ block: [UInt8], _ verifier: inout NodesVerifier) -> Bool {
+    private static func take(_ block: [UInt8], _ verifier: inout ChainVerifier) -> Bool {
         verifier.consume(block[...])
         return !verifier.isOver
     }
@@ -82,8 +82,8 @@ struct NodesVerification {
         let needsOwn = only.map { $0 == ownNode || trusted.keys(of: $0) == nil } ?? true
         if needsOwn {
             let remembered = try VerificationInputs.head(known)
-            var verifier = NodesVerifier(
-                trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true,
+            var verifier = ChainVerifier(
+                separately: trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true,
                 beginning: beginning, isLive: true)
             try archives.read(of: ownNode) { Self.take($0, &verifier) }
             try await read(nil, connection, into: &verifier)
@@ -94,8 +94,8 @@ struct NodesVerification {
             .union(trusted.pinnedNodes).union(trusted.boundNodes).subtracting([ownNode])
         for node in others.sorted() where only == nil || only == node {
             let info = nodes.first { $0.node == node.name }
-            var verifier = NodesVerifier(
-                trusted, heads: heads, only: node, others: .refused, beginning: beginning, isLive: true)
+            var verifier = ChainVerifier(
+                separately: trusted, heads: heads, only: node, others: .refused, beginning: beginning, isLive: true)
             try archives.read(of: node) { Self.take($0, &verifier) }
             if info != nil { try await read(node, connection, into: &verifier) }
             report.add(verifier, lastSequence: info?.lastSequence)
@@ -105,7 +105,7 @@ struct NodesVerification {
     }
 
     private func read(
-        _ node: AuditNode?, _ connection: DaemonConnection, into verifier: inout NodesVerifier
+        _ node: AuditNode?, _ connection: DaemonConnection, into verifier: inout ChainVerifier
     ) async throws {
         let query = (node.map { [("node", $0.name)] } ?? []) + [("purpose", "verify")]
         let answer = try await connection.stream(.get("/v1/audit/export" + QueryText.of(query)))
@@ -150,8 +150,8 @@ struct NodesReport {
     /// - Parameters:
     ///   - onlyIfFaulty: true if the record was verified only for the keys that it trusts.
     ///   - last: the record's last sequence in the ledger, including unsealed records.
-    mutating func add(_ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false) {
-        let verdict = verifier.verdict()
+    mutating func add(_ verifier: ChainVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false) {
+        let verdict = verifier.verdictOfNodes()
         if !onlyIfFaulty {
             self.verdict = verdict
             absentNodes += verdict.absentNodes
