@@ -16,6 +16,21 @@ let isFuzzing = Context.environment["PAYTOKEND_FUZZING"] != nil
 let fuzzed: [SwiftSetting] = [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])]
 let fuzzedC: [CSetting] = [.unsafeFlags(["-fsanitize=fuzzer-no-link"])]
 
+/// `thread` or `address` in the builds of scripts/sanitize, which sets the variable.
+let sanitizer = Context.environment["PAYTOKEND_SANITIZER"]
+/// The options of the sanitizer's runtime, which only those builds have. Locks links them, and so all programs do.
+let sanitizerOptions: [Target] =
+    sanitizer == nil
+    ? []
+    : [
+        .target(
+            name: "CSanitizers", path: "Tests/Equipment/CSanitizers",
+            cSettings: [
+                .define("REPORTS", to: "\"\(Context.packageDirectory)/.build/sanitize/reports\""),
+                .define("SUPPRESSIONS", to: "\"\(Context.packageDirectory)/scripts/suppressions\""),
+            ])
+    ]
+
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
@@ -45,7 +60,7 @@ let indirect: [Target.Dependency] = [
 /// Targets without Swift.
 let languageC: Set = [
     "CLinux", "CLibcrypto", "CLibxml2", "CLibpq", "CPKCS11", "CEpoll", "ScriptedPKCS11", "HangingResolver",
-    "ProgramStart", "CLibFuzzer",
+    "ProgramStart", "CLibFuzzer", "CSanitizers",
 ]
 
 /// The targets of a folder, each in a subfolder of its own name and with the settings of `house`. The line above a target
@@ -55,6 +70,7 @@ func folder(_ path: String, _ targets: [Target]) -> [Target] {
         target.path = target.path ?? "\(path)/\(target.name)"
         if !languageC.contains(target.name) {
             target.swiftSettings = house + (isFuzzing && path.hasPrefix("Sources/") ? fuzzed : [])
+            if sanitizer == "thread" { target.swiftSettings?.append(.define("THREAD_SANITIZER")) }
         } else if isFuzzing, path.hasPrefix("Sources/"), target.type == .regular {
             target.cSettings = fuzzedC
         }
@@ -77,7 +93,9 @@ let fuzzer: [Target] =
 let folders: [[Target]] = [
     folder(
         "Sources/Support",
-        [
+        sanitizerOptions + [
+            /// The mutex and the atomic values of all targets: the standard library's, or what ThreadSanitizer observes.
+            .target(name: "Locks", dependencies: sanitizerOptions.map { .byName(name: $0.name) }),
             /// Linux headers that Swift cannot import, and the few lines that only C can express.
             .target(name: "CLinux"),
             /// OpenSSL's libcrypto: OAEP in constant time, PKCS#12 and encrypted PKCS#8.
@@ -88,7 +106,7 @@ let folders: [[Target]] = [
             /// The version, one constant.
             .target(name: "ProductVersion"),
             /// Bytes that are locked in memory, excluded from core dumps, and wiped.
-            .target(name: "SecretMemory"),
+            .target(name: "SecretMemory", dependencies: ["Locks"]),
             /// The closed set of refusal codes.
             .target(name: "Refusals"),
             /// Bounded JSON, read and written.
@@ -96,11 +114,11 @@ let folders: [[Target]] = [
             /// Hexadecimal, base64, times, durations, key names, public keys, certificate fields: one encoder and decoder each.
             .target(name: "Encodings", dependencies: [crypto, asn1]),
             /// A queue in which owners take turns, and within an owner the names that it works for; a lock for asynchronous work.
-            .target(name: "FairShares", dependencies: [nioCore]),
+            .target(name: "FairShares", dependencies: ["Locks", nioCore]),
             /// Services of Linux: small files, accounts, systemd notifications.
-            .target(name: "HostSystem", dependencies: ["CLinux", logging]),
+            .target(name: "HostSystem", dependencies: ["Locks", "CLinux", logging]),
             /// The log on standard error, and metrics in Prometheus' text format.
-            .target(name: "Telemetry", dependencies: ["Encodings", "StrictJSON", logging]),
+            .target(name: "Telemetry", dependencies: ["Locks", "Encodings", "StrictJSON", logging]),
             /// YAML configuration: sections with a closed set of keys; each problem is reported with its line.
             .target(
                 name: "ConfigurationFile",
@@ -129,7 +147,7 @@ let folders: [[Target]] = [
             .target(
                 name: "HSMWorker",
                 dependencies: [
-                    "KeyTypes",
+                    "Locks", "KeyTypes",
                     "CLinux", "Encodings", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration",
                     "TLSHandshake", "WorkerProtocol",
                     crypto, cryptoExtras, asn1,
@@ -141,12 +159,12 @@ let folders: [[Target]] = [
             /// Payment token, signature, trust, payload, expected details. No I/O and no clock.
             .target(
                 name: "PaymentToken",
-                dependencies: ["Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1]),
+                dependencies: ["Locks", "Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1]),
             /// The index from public key hash to merchant key; states, certificates, rotations.
             .target(
                 name: "MerchantKeys",
                 dependencies: [
-                    "KeyTypes",
+                    "Locks", "KeyTypes",
                     "Encodings", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1, cryptoExtras,
                 ]),
             /// Keys and certificates from PEM, DER, PKCS#7 and PKCS#12 files, for the command line.
@@ -160,7 +178,7 @@ let folders: [[Target]] = [
             .target(
                 name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "HostSystem"]),
             /// The HTTP/1.1 client of all programs: one attempt, bounded answers, and no wait for another host's name resolution.
-            .target(name: "OutgoingConnections", dependencies: [nioCore, nioPosix, nioHTTP1, nioTLS]),
+            .target(name: "OutgoingConnections", dependencies: ["Locks", nioCore, nioPosix, nioHTTP1, nioTLS]),
             /// The HTTP/1.1 server for untrusted peers, of daemon and gateway: bounded requests, connection limits, socket files, shutdown.
             // Not Hummingbird: it drains an unread body without limit after an early refusal, has no idle timeout by default,
             // answers bytes that are not HTTP with an empty 400, and stops accepting at its connection limit, so that idle
@@ -168,7 +186,8 @@ let folders: [[Target]] = [
             .target(
                 name: "HTTPListener",
                 dependencies: [
-                    "AccessControl", "CLinux", "Encodings", "FairShares", "HostSystem", nioCore, nioPosix, nioHTTP1,
+                    "Locks", "AccessControl", "CLinux", "Encodings", "FairShares", "HostSystem", nioCore, nioPosix,
+                    nioHTTP1,
                     logging,
                 ]),
             /// The daemon's API: types, the one table from code to status, the client; openapi.json.
@@ -184,7 +203,7 @@ let folders: [[Target]] = [
             .target(
                 name: "ServerProgram",
                 dependencies: [
-                    "Encodings",
+                    "Locks", "Encodings",
                     "ConfigurationFile", "DaemonAPI", "HTTPListener", "HostSystem", "Refusals", "Telemetry", nioPosix,
                     logging, signals,
                 ]),
@@ -207,19 +226,19 @@ let folders: [[Target]] = [
             /// PostgreSQL's client library.
             .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
             /// The common part of both database engines: the queue of writes, deadlines, statements and rows. No database.
-            .target(name: "DatabaseKit"),
+            .target(name: "DatabaseKit", dependencies: ["Locks"]),
             /// Sessions with a PostgreSQL server through libpq: bounded waits, pipelined statements, typed rows; no tables.
-            .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "DatabaseKit", "SecretMemory"]),
+            .target(name: "PostgreSQLClient", dependencies: ["Locks", "CLibpq", "DatabaseKit", "SecretMemory"]),
             /// The configuration of a PostgreSQL database.
             .target(
                 name: "DatabaseSettings", dependencies: ["ConfigurationFile", "PostgreSQLClient"]),
             /// Private, durable SQLite files: location, lock, durability settings, one commit for many writes.
-            .target(name: "SQLiteFiles", dependencies: ["DatabaseKit", grdb, sqlite]),
+            .target(name: "SQLiteFiles", dependencies: ["Locks", "DatabaseKit", grdb, sqlite]),
             /// Claims, key records and audit records in one commit for many requests: the rules and statements of every engine.
             .target(
                 name: "Ledger",
                 dependencies: [
-                    "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Encodings", "MerchantKeys",
+                    "Locks", "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Encodings", "MerchantKeys",
                     "PaymentToken",
                     "PostgreSQLClient", "Refusals", "SQLiteFiles", grdb,
                 ]),
@@ -227,14 +246,14 @@ let folders: [[Target]] = [
             .target(
                 name: "SQLiteLedger",
                 dependencies: [
-                    "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
+                    "Locks", "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
                     "PaymentToken", "SQLiteFiles", crypto, grdb, sqlite,
                 ]),
             /// The ledger on a PostgreSQL server, for several hosts.
             .target(
                 name: "PostgreSQLLedger",
                 dependencies: [
-                    "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
+                    "Locks", "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys",
                     "PaymentToken", "PostgreSQLClient",
                 ]),
             /// Operations on a ledger that no daemon uses: the restore of a file, and the move of a file to a server.
@@ -246,7 +265,8 @@ let folders: [[Target]] = [
                 ]),
             /// Amounts, currencies, payment states and the store of payments (SQLite; PostgreSQL for several gateways), without card data.
             .target(
-                name: "Payments", dependencies: ["DatabaseKit", "Encodings", "PostgreSQLClient", "SQLiteFiles", grdb]
+                name: "Payments",
+                dependencies: ["Locks", "DatabaseKit", "Encodings", "PostgreSQLClient", "SQLiteFiles", grdb]
             ),
         ]),
     folder(
@@ -256,7 +276,8 @@ let folders: [[Target]] = [
             .target(
                 name: "WorkerSupervision",
                 dependencies: [
-                    "CLinux", "FairShares", "HostSystem", "KeyTypes", "PaymentToken", "ProductVersion", "SecretMemory",
+                    "Locks", "CLinux", "FairShares", "HostSystem", "KeyTypes", "PaymentToken", "ProductVersion",
+                    "SecretMemory",
                     "TLSHandshake",
                     "Telemetry", "WorkerProtocol", nioCore, nioPosix, logging, crypto,
                 ]),
@@ -264,7 +285,7 @@ let folders: [[Target]] = [
             .target(
                 name: "Daemon",
                 dependencies: [
-                    "FairShares",
+                    "Locks", "FairShares",
                     "KeyTypes",
                     "DatabaseSettings",
                     "AccessControl", "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON",
@@ -289,14 +310,15 @@ let folders: [[Target]] = [
             .target(
                 name: "Processors",
                 dependencies: [
-                    "Encodings", "OutgoingConnections", "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore,
+                    "Locks", "Encodings", "OutgoingConnections", "Payments", "Radial", "SecretMemory", "StrictJSON",
+                    nioCore,
                     nioHTTP1, nioSSL, crypto,
                 ]),
             /// The merchant server: a separate program that calls the daemon like any other backend.
             .target(
                 name: "Gateway",
                 dependencies: [
-                    "GatewayAPI",
+                    "Locks", "GatewayAPI",
                     "DatabaseSettings",
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "HostSystem",
                     "HTTPListener", "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory",
@@ -323,7 +345,7 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "paytokenctl",
                 dependencies: [
-                    "GatewayAPI",
+                    "Locks", "GatewayAPI",
                     "AccessControl",
                     "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
                     "HostSystem", "KeyFiles",
@@ -353,7 +375,8 @@ let folders: [[Target]] = [
             .target(
                 name: "ProcessorSimulator",
                 dependencies: [
-                    "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix, nioHTTP1,
+                    "Locks", "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix,
+                    nioHTTP1,
                 ]),
             /// TokenForge's command line.
             .executableTarget(
@@ -368,7 +391,8 @@ let folders: [[Target]] = [
             .target(
                 name: "TestSupport",
                 dependencies: [
-                    "CLinux", "HostSystem", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory",
+                    "Locks", "CLinux", "HostSystem", "ProgramStart", "TokenForge", "StrictJSON", "PKCS11",
+                    "SecretMemory",
                     crypto,
                     cryptoExtras,
                     grdb, sqlite, nioCore, nioPosix, nioSSL, x509, logging,
@@ -379,7 +403,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "ProcessorSimulatorTests",
                 dependencies: [
-                    "HostSystem", "ProcessorSimulator", "processor-simulator", "StrictJSON", "TestSupport", nioCore,
+                    "Locks", "HostSystem", "ProcessorSimulator", "processor-simulator", "StrictJSON", "TestSupport",
+                    nioCore,
                 ]),
             /// A PKCS#11 module that forwards to a real one and injects faults.
             .target(
@@ -393,7 +418,7 @@ let folders: [[Target]] = [
         [
             .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"]),
             .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"]),
-            .testTarget(name: "FairSharesTests", dependencies: ["FairShares"]),
+            .testTarget(name: "FairSharesTests", dependencies: ["Locks", "FairShares"]),
             .testTarget(
                 name: "EncodingsTests", dependencies: ["Encodings", "TestSupport", "TokenForge", crypto, asn1]),
         ]),
@@ -415,7 +440,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "HSMWorkerTests",
                 dependencies: [
-                    "KeyTypes",
+                    "Locks", "KeyTypes",
                     "AuditChain", "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11",
                     "ProductVersion",
                     "SecretMemory",
@@ -450,7 +475,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "DaemonAPITests",
                 dependencies: [
-                    "DaemonAPI", "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TestSupport", nioCore,
+                    "Locks", "DaemonAPI", "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TestSupport",
+                    nioCore,
                     nioPosix,
                 ]),
             .testTarget(
@@ -478,7 +504,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "LedgerTests",
                 dependencies: [
-                    "AccessControl",
+                    "Locks", "AccessControl",
                     "KeyTypes",
                     "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys", "OfflineLedger", "PaymentToken",
                     "PostgreSQLClient",
@@ -488,7 +514,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "PaymentsTests",
                 dependencies: [
-                    "DatabaseKit", "Payments", "PostgreSQLClient", "SQLiteFiles", "TestSupport", crypto, grdb,
+                    "Locks", "DatabaseKit", "Payments", "PostgreSQLClient", "SQLiteFiles", "TestSupport", crypto, grdb,
                 ]),
         ]),
     folder(
@@ -497,7 +523,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "WorkerSupervisionTests",
                 dependencies: [
-                    "HostSystem", "KeySealing", "KeyTypes", "MerchantKeys", "PaymentToken", "SecretMemory",
+                    "Locks", "HostSystem", "KeySealing", "KeyTypes", "MerchantKeys", "PaymentToken", "SecretMemory",
                     "TestSupport",
                     "TokenForge", "WorkerProtocol",
                     "WorkerSupervision", logging, crypto,
@@ -505,7 +531,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "DaemonTests",
                 dependencies: [
-                    "WorkerSupervision", "ServerProgram",
+                    "Locks", "WorkerSupervision", "ServerProgram",
                     "KeyTypes",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
@@ -548,7 +574,7 @@ let folders: [[Target]] = [
                 name: "load-generator", dependencies: ["CEpoll", "CLinux", arguments, histogram],
                 path: "Tests/Measuring/LoadGenerator"),
             .testTarget(
-                name: "LoadGeneratorTests", dependencies: ["load-generator", "TestSupport", nioCore, nioPosix]),
+                name: "LoadGeneratorTests", dependencies: ["Locks", "load-generator", "TestSupport", nioCore, nioPosix]),
             /// The cost of verifying a payment token.
             .executableTarget(
                 name: "verification-price", dependencies: ["PaymentToken", "StrictJSON", histogram],
@@ -556,7 +582,7 @@ let folders: [[Target]] = [
             /// The daemon with a ledger in memory.
             .executableTarget(
                 name: "paytokend-memory-ledger",
-                dependencies: ["AuditChain", "Daemon", "Ledger", "MerchantKeys", "PaymentToken"],
+                dependencies: ["Locks", "AuditChain", "Daemon", "Ledger", "MerchantKeys", "PaymentToken"],
                 path: "Tests/Measuring/MemoryLedgerDaemon"),
             /// The gateway with its identity key in a file.
             .executableTarget(
@@ -567,7 +593,7 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "ledger-filler",
                 dependencies: [
-                    "AuditChain", "Ledger", "PKCS11", "PostgreSQLClient", "PostgreSQLLedger", "SecretMemory",
+                    "Locks", "AuditChain", "Ledger", "PKCS11", "PostgreSQLClient", "PostgreSQLLedger", "SecretMemory",
                     "SQLiteLedger",
                     crypto,
                 ],
@@ -575,14 +601,14 @@ let folders: [[Target]] = [
             /// The cost of the worker's process boundary.
             .executableTarget(
                 name: "boundary-price",
-                dependencies: ["CLinux", "HSMWorker", "ProductVersion", "TestSupport", "WorkerProtocol"],
+                dependencies: ["Locks", "CLinux", "HSMWorker", "ProductVersion", "TestSupport", "WorkerProtocol"],
                 path: "Tests/Measuring/BoundaryPrice"),
             /// An HSM token and a ledger with many keys.
             .executableTarget(
                 name: "key-filler",
                 dependencies: [
-                    "Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "SQLiteLedger", "TokenForge",
-                    crypto,
+                    "Locks", "Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "SQLiteLedger",
+                    "TokenForge", crypto,
                 ],
                 path: "Tests/Measuring/KeyFiller"),
             /// A simulated year of the key-usage record, for programs that read such records.
@@ -600,7 +626,7 @@ let folders: [[Target]] = [
             .target(
                 name: "FuzzTargets",
                 dependencies: [
-                    "AuditChain", "ConfigurationFile", "Encodings", "HTTPListener", "KeyFiles", "PaymentToken",
+                    "Locks", "AuditChain", "ConfigurationFile", "Encodings", "HTTPListener", "KeyFiles", "PaymentToken",
                     "PostgreSQLClient", "Processors", "Radial", "Refusals", "StrictJSON", "TLSHandshake", "Telemetry",
                     "TokenForge", "WorkerProtocol", asn1, crypto, cryptoExtras, logging, nioCore, nioPosix, x509,
                 ]),
@@ -613,7 +639,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "PaytokenctlTests",
                 dependencies: [
-                    "paytoken-gateway", "paytokenctl", "paytokend", "AuditChain", "CommandOutput", "DaemonAPI",
+                    "Locks", "paytoken-gateway", "paytokenctl", "paytokend", "AuditChain", "CommandOutput", "DaemonAPI",
                     "Encodings",
                     "KeySealing", "SecretMemory", "StrictJSON",
                     "TestSupport",
@@ -623,7 +649,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "SystemTests",
                 dependencies: [
-                    "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl",
+                    "Locks", "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm",
+                    "paytokenctl",
                     "paytoken-gateway", "processor-simulator", "token-forge",
                     crypto, cryptoExtras, grdb, nioCore, nioPosix, nioSSL, "Encodings",
                 ]),

@@ -13,6 +13,7 @@
 #   sandbox_venv NAME PACKAGE…
 #                           sets environment to .build/NAME with these packages of PyPI, or ends the script as skipped
 #   sandbox_open PROGRAMS   makes and enters the directory, which ends with the script, as does the daemon; sets SOAK_MODULE, SoftHSM
+#                           the variable SANDBOX_PROGRAMS names other programs
 #   sandbox_token [LABEL]   makes a SoftHSM token; its label is sandbox
 #   sandbox_daemon          makes authority and configuration, starts the daemon, and waits until it is ready for imports
 #   sandbox_apple           makes the certificate of a simulated Apple, apple.pem, and the roots of its clients, clients.pem
@@ -122,7 +123,7 @@ sandbox_close() {
 # PROGRAMS is the directory with the built programs.
 sandbox_open() {
     local programs template
-    programs=$(cd "$1" && pwd)
+    programs=$(cd "${SANDBOX_PROGRAMS:-$1}" && pwd)
     template=$(cd "$(dirname "${BASH_SOURCE[0]}")/../hsm-config" && pwd)/softhsm2.conf
     trap sandbox_close EXIT
     trap 'exit 130' INT

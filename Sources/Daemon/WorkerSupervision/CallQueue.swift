@@ -1,5 +1,5 @@
+import Locks
 import NIOCore
-import Synchronization
 import WorkerProtocol
 
 /// The calls of one HSM token: those that wait in the daemon, and those that were sent to a worker.

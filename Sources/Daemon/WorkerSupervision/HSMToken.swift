@@ -1,9 +1,9 @@
 package import KeyTypes
+import Locks
 package import Logging
 package import NIOCore
 import NIOPosix
 package import PaymentToken
-import Synchronization
 package import WorkerProtocol
 
 /// One HSM token: a PKCS#11 token of the configuration, served by one `paytokend-hsm` process at a time.

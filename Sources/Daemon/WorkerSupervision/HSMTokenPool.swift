@@ -1,7 +1,7 @@
 import Crypto
 package import KeyTypes
+import Locks
 package import PaymentToken
-import Synchronization
 package import TLSHandshake
 import Telemetry
 package import WorkerProtocol

@@ -1,9 +1,9 @@
 import Foundation
+import Locks
 import Logging
 import NIOCore
 import NIOPosix
 import ProductVersion
-import Synchronization
 import Telemetry
 import WorkerProtocol
 

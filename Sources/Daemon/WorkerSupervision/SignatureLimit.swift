@@ -1,5 +1,5 @@
 import FairShares
-import Synchronization
+import Locks
 import WorkerProtocol
 
 /// Limits the sessions of one HSM token that signatures use at a time. Without this limit signatures could starve

@@ -1,6 +1,9 @@
 import CLinux
 import Glibc
 
+// Unsafe: The system calls use paths and structures only until they return. readlinkat(2) receives the buffer's own
+// length.
+
 /// A program that only root and the daemon's account can change. It is opened once, so that the file that was checked is
 /// the file that runs.
 ///

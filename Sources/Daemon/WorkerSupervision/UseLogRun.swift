@@ -2,7 +2,10 @@ import CLinux
 import Foundation
 import Glibc
 import HostSystem
-import Synchronization
+import Locks
+
+// Unsafe: Spawning copies its arguments before it returns. Every other call writes into a variable or a buffer whose
+// length it receives.
 
 /// One run of a ``UseLogProgram``. The output is read as it arrives. The first bytes of the program's standard error go to
 /// the log.

@@ -2,6 +2,8 @@ import Foundation
 import Glibc
 import HostSystem
 
+// Unsafe: read(2) receives the buffer's own length, and only the bytes that it counted are used.
+
 /// The lines that a worker process and its PKCS#11 library write to standard error. Some libraries write a line for each
 /// call, so at most ``maximumLines`` are kept in each ``period``, and of each line the first ``maximumBytes``.
 enum WorkerOutput {

@@ -1,7 +1,10 @@
 import CLinux
 import Foundation
 import HostSystem
-import Synchronization
+import Locks
+
+// Unsafe: Spawning copies its arguments before it returns, and writes only the variables whose addresses it
+// receives.
 
 /// The way in which a program's process ended: its exit status, or the signal that ended it.
 package enum WorkerExit: Sendable, Equatable, CustomStringConvertible {

@@ -1,7 +1,7 @@
 import Foundation
+import Locks
 import Logging
 import NIOCore
-import Synchronization
 import Telemetry
 import WorkerProtocol
 

@@ -3,6 +3,9 @@ import Encodings
 public import Payments
 public import SecretMemory
 
+// Unsafe: The secret's pointer is used only within the closure. swift-crypto copies the key into memory that it
+// wipes.
+
 /// A gateway's key for digests of account numbers. The store keeps a digest with each submitted payment. With the
 /// digest, the gateway recognises the account number in later answers, when the number itself is no longer in memory.
 ///

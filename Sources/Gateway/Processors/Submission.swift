@@ -1,6 +1,8 @@
 public import Payments
 public import SecretMemory
 
+// Unsafe: The secret's pointer is used only within the closure, which copies the account number for the comparison.
+
 /// The data of one payment that the gateway submits to a processor. It exists only in memory, from paytokend's answer
 /// until the processor's answer.
 public struct Submission: Sendable {

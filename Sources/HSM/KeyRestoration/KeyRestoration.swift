@@ -2,6 +2,9 @@ internal import CLibcrypto
 internal import Crypto
 public import SecretMemory
 
+// Unsafe: The C functions receive each buffer with its length, and keep no pointer. Guards check the lengths that
+// they assume.
+
 /// The only error for payment data that cannot be decrypted. Causes in the input are a point off the curve, a wrapped
 /// key that cannot be unwrapped, a wrong tag and a wrong size. The error deliberately does not name the cause: an
 /// attacker who learned which check failed could use the answer as an oracle.

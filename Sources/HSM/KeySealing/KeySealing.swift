@@ -3,6 +3,9 @@ internal import FoundationEssentials
 internal import Glibc
 public import SecretMemory
 
+// Unsafe: Pointers are used only within the closures: HPKE copies the key, and explicit_bzero(3) receives the
+// buffer's own length.
+
 /// The encryption of a merchant's private key on its way from the command line to the worker.
 ///
 /// The key passes through the daemon, which must never hold a private key. So the command line seals it to a public key

@@ -1,5 +1,7 @@
 internal import CPKCS11
 
+// Unsafe: Copies into an integer. The caller's guard has checked that the value has exactly the integer's size.
+
 /// One attribute of an object with its value, an element of a ``Template``. Secret values (a private key's) go into
 /// ``SecretAttributes`` instead.
 public struct Attribute: Sendable, Hashable {

@@ -1,6 +1,9 @@
 internal import CPKCS11
 public import SecretMemory
 
+// Unsafe: Cryptoki keeps no pointer after a call returns (PKCS#11 v2.40 base §5.1). The library receives the
+// plaintext's capacity.
+
 // C_DecryptInit and C_Decrypt (PKCS#11 v2.40 base §5.9).
 extension Session {
     /// Decrypts in one part. The library writes the bytes straight into secret memory.

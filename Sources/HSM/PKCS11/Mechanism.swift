@@ -1,5 +1,8 @@
 internal import CPKCS11
 
+// Unsafe: Parameters are copies in memory that lives until `body` returns, and Cryptoki keeps no pointer after a
+// call returns.
+
 /// An algorithm with its parameters (CK_MECHANISM, PKCS#11 v2.40 base §3.5).
 public enum Mechanism: Sendable, Hashable {
     /// CKD_… (PKCS#11 v2.40 §2.3.4, v3.0 §2.3.1): the function that CKM_ECDH1_DERIVE applies to the shared secret.

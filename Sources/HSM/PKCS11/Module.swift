@@ -1,6 +1,9 @@
 internal import CPKCS11
 internal import Glibc
 
+// Unsafe: The library is never unloaded, so its functions stay valid. Its other answers are copied. Loading a
+// library trusts its code.
+
 /// The reasons why a library cannot be used at all.
 public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The path is not absolute. A bare name would be searched for in directories that other users may write to.
@@ -33,7 +36,7 @@ public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
 /// a second C_Initialize is an error (CKR_CRYPTOKI_ALREADY_INITIALIZED). The library is never unloaded, since some
 /// libraries crash in their destructors. The process must not fork once a module is loaded.
 ///
-/// Any thread may use it: C_Initialize asks the library to lock (CKF_OS_LOCKING_OK). Every method of this target that
+/// Sendable because any thread may use it: C_Initialize asks the library to lock (CKF_OS_LOCKING_OK). Every method of this target that
 /// reaches the library blocks for as long as the library takes: never call one on the cooperative thread pool.
 public final class Module: @unchecked Sendable {
     /// The arguments of C_Initialize.

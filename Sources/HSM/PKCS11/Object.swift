@@ -1,6 +1,9 @@
 internal import CPKCS11
 public import SecretMemory
 
+// Unsafe: Cryptoki keeps no pointer after a call returns. Each buffer is passed with its length, and lengths that
+// come back are checked.
+
 /// The handle of an object in the HSM token, such as a key or a certificate, in this process (PKCS#11 v2.40 base §3.6,
 /// CK_OBJECT_HANDLE). It is valid in every session with the same HSM token, until the object is destroyed. The handle
 /// of a session object is valid until its session closes.

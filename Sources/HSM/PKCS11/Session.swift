@@ -1,6 +1,8 @@
 internal import CPKCS11
 public import SecretMemory
 
+// Unsafe: Cryptoki keeps no pointer after a call returns, and writes only the handle, the structure or nothing.
+
 /// A session with an HSM token (PKCS#11 v2.40 base §5.6), closed when the value ends.
 ///
 /// A session holds the state of one operation at a time, so two threads must never use one at the same time. The type

@@ -1,5 +1,8 @@
 internal import CPKCS11
 
+// Unsafe: Cryptoki keeps no pointer after a call returns. The library receives the signature's capacity, and its
+// length is checked.
+
 // C_SignInit and C_Sign (PKCS#11 v2.40 base §5.11).
 extension Session {
     /// Signs in one part.

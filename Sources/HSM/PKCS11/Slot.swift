@@ -1,6 +1,9 @@
 internal import CPKCS11
 public import Encodings
 
+// Unsafe: Cryptoki keeps no pointer after a call returns. Lists are passed with their capacity, and shortened to
+// what was written.
+
 /// A place for an HSM token (PKCS#11 v2.40 base §5.5). Slot numbers can differ between processes, so an HSM token is
 /// selected by its label and serial number.
 public struct Slot: Sendable {

@@ -1,6 +1,9 @@
 internal import CPKCS11
 public import SecretMemory
 
+// Unsafe: The temporary memory lives until `body` returns, and holds one more element than is used. Offsets were
+// made from the values' sizes.
+
 /// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once for repeated
 /// use.
 public struct Template: Sendable, ExpressibleByArrayLiteral {

@@ -1,6 +1,9 @@
 internal import Encodings
 internal import SecretMemory
 
+// Unsafe: The output's capacity is that of the decoded text with three bytes to spare, so that `count` stays within
+// it.
+
 /// One block of a PEM file (RFC 7468), by its position in the file.
 struct PEMBlock: Sendable, Equatable {
     /// The text between `-----BEGIN ` and `-----`.

@@ -2,6 +2,9 @@ internal import CLibcrypto
 internal import Encodings
 internal import SecretMemory
 
+// Unsafe: The C function receives each buffer with its length, and keeps no pointer; `contents` is read only for
+// counts afterwards.
+
 /// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`. It reads bundles
 /// from Apple's Keychain and older programs, with RC2-40 or 3DES, and newer ones with AES.
 ///

@@ -1,6 +1,8 @@
 internal import CLibcrypto
 public import SecretMemory
 
+// Unsafe: The C functions receive each buffer with its length, and keep no pointer.
+
 /// A merchant's private key from a file: P-256 or RSA-2048, in PEM or DER, as PKCS#8, SEC 1 or PKCS#1.
 ///
 /// The kind of file is determined from its bytes, not from its name. The bytes go from the file into locked, wiped

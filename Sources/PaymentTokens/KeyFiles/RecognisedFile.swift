@@ -2,6 +2,9 @@ internal import Encodings
 internal import Glibc
 internal import SecretMemory
 
+// Unsafe: The span cannot leave `body`. read(2) receives the rest of the buffer, and fstat(2) writes only its
+// structure.
+
 /// A file's bytes, and the kinds of content that were recognised in them.
 struct RecognisedFile: ~Copyable {
     let path: String

@@ -1,8 +1,8 @@
 import Encodings
 public import Foundation
 public import KeyTypes
+import Locks
 public import PaymentToken
-import Synchronization
 public import WorkerProtocol
 
 // MerchantKeys: merchants' keys and certificates, without a database and without an HSM.

@@ -1,6 +1,8 @@
 package import DaemonAPI
 import Glibc
 
+// Unsafe: The system calls use the buffer and the structure only until they return, within their lengths.
+
 /// Standard output, for results only, and standard error, for everything else. There are no colours: a terminal
 /// receives the same text as a file.
 package enum Console {

@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
 
+// Unsafe: TIOCGWINSZ writes a winsize, which is what the call receives.
+
 /// The number of columns in a line of a terminal.
 package enum TerminalWidth {
     /// The width of the terminal that is standard output. Nil if standard output is not a terminal, or if the width is

@@ -2,6 +2,9 @@ import CLinux
 import Glibc
 package import HostSystem
 
+// Unsafe: The C functions write only the structure, or as many groups as the array has; a larger count leads to a
+// larger array.
+
 /// The peer of a Unix socket, as the kernel recorded it at connect(2). This is the only identity that access rules use.
 ///
 /// A pid, a path or a look-up by name at request time is never used: a pid can be reused and a name can change. `pid` and

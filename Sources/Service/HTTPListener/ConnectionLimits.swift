@@ -1,8 +1,10 @@
 import Encodings
 import Glibc
+import Locks
 package import Logging
 package import NIOCore
-import Synchronization
+
+// Unsafe: getrlimit(2) and setrlimit(2) use the structure only until they return.
 
 /// The party that a connection counts for.
 package enum ConnectionSource: Sendable, Hashable {

@@ -1,6 +1,9 @@
 import CLinux
 import Glibc
 
+// Unsafe: The environment's strings are copied at once. Only the start of a program changes the environment, before
+// it has threads.
+
 /// A listening stream socket that the service manager opened.
 package struct InheritedSocket: Sendable, Equatable {
     package enum Address: Sendable, Equatable {

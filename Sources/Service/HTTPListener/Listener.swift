@@ -1,10 +1,10 @@
 import Glibc
 package import HostSystem
+import Locks
 package import Logging
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Synchronization
 
 /// A socket to listen on, and the way in which its connections are served.
 package struct ListeningSocket: Sendable {

@@ -5,6 +5,9 @@ import HostSystem
 package import NIOCore
 import NIOPosix
 
+// Unsafe: The system calls use a byte or an array of two only until they return. The executor runs each job once, as
+// Swift requires.
+
 /// An owner of turns, and optionally a name for which it works. The owner's turns rotate among its names
 /// (``FairQueue``).
 package struct TurnShare: Sendable, Equatable {

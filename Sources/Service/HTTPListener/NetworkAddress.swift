@@ -2,6 +2,8 @@ import Glibc
 import HostSystem
 import NIOCore
 
+// Unsafe: Pointers are used only within the closures, and the calls receive the sizes of what they point to.
+
 /// An IP address and a port. Names are not allowed, since another party could change their addresses.
 package struct NetworkAddress: Sendable, Equatable {
     package let ip: String

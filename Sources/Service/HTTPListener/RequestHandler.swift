@@ -1,8 +1,8 @@
 import Encodings
 import Foundation
+import Locks
 import NIOCore
 package import NIOHTTP1
-import Synchronization
 
 /// Answers the requests of one connection, whose peer it knows. The listener has no notion of paths, roles or payments; it
 /// passes on complete, bounded messages.

@@ -2,8 +2,10 @@ import CLinux
 import Foundation
 import Glibc
 package import HostSystem
+import Locks
 package import NIOCore
-import Synchronization
+
+// Unsafe: The system calls use their buffers only until they return, and receive the buffers' lengths.
 
 /// A Unix socket on which this program serves `GET /healthz` to its own user.
 package struct WatchedSocket: Sendable {

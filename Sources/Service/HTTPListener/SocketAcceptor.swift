@@ -2,10 +2,13 @@ import CLinux
 import Foundation
 import Glibc
 import HostSystem
+import Locks
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Synchronization
+
+// Unsafe: The calls write only the structures and arrays that they receive. The address's length comes from the
+// kernel, within its field.
 
 /// The origin of a connection that was just accepted, as the kernel reports it.
 package enum ArrivingPeer: Sendable, Hashable {

@@ -2,6 +2,8 @@ import CLinux
 import Glibc
 package import HostSystem
 
+// Unsafe: The system calls use paths and structures only until they return.
+
 /// A socket file that this process bound, and may unlink again while it is still the same file.
 package struct SocketFile: Sendable, Equatable {
     package let path: String

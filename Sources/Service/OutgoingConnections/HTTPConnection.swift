@@ -1,5 +1,5 @@
+import Locks
 import NIOCore
-import Synchronization
 
 /// A connection for several requests, one after another.
 package final class HTTPConnection: Sendable {

@@ -1,7 +1,9 @@
 import Foundation
+import Locks
 package import NIOCore
 package import NIOPosix
-import Synchronization
+
+// Unsafe: The list is read before freeaddrinfo(3), and each address as the structure that its family means.
 
 /// Looks up the addresses of the hosts that this process connects to.
 ///

@@ -1,8 +1,8 @@
 package import ConfigurationFile
 import Foundation
 package import HostSystem
+import Locks
 package import Logging
-import Synchronization
 package import Telemetry
 
 /// The contents of a program's configuration file.

@@ -1,6 +1,6 @@
 import Dispatch
 package import Foundation
-import Synchronization
+import Locks
 
 /// A write that is queued for an engine's writer.
 package protocol QueuedWrite: Sendable {

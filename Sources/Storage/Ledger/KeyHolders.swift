@@ -1,7 +1,7 @@
 public import AuditChain
 public import Foundation
+import Locks
 public import PaymentToken
-import Synchronization
 
 /// A node whose HSM tokens contain a certain key.
 public struct KeyHolder: Sendable, Equatable {

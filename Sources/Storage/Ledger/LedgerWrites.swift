@@ -1,7 +1,7 @@
 package import AuditChain
 package import DatabaseKit
 import Foundation
-import Synchronization
+import Locks
 
 package typealias LedgerDeadlines = Deadlines<LedgerFailure>
 package typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>

@@ -3,10 +3,10 @@ import DatabaseKit
 import Encodings
 public import Foundation
 package import KeyTypes
+import Locks
 package import MerchantKeys
 public import PaymentToken
 import Refusals
-import Synchronization
 
 /// A request to release one transaction's payment data to one caller.
 public struct Release: Sendable {

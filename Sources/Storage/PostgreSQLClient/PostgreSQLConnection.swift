@@ -1,13 +1,13 @@
 import CLibpq
 import Glibc
+import Locks
 package import SecretMemory
-import Synchronization
 
 /// A session with a PostgreSQL server through libpq in non-blocking mode. It sends statements together (pipeline mode),
-/// and a deadline bounds every wait.
-///
-/// Only one thread at a time may use a session. Statements are never cancelled, because both of libpq's functions for
-/// cancelling a statement can block without a limit. A session that does not respond is abandoned.
+/// and a deadline bounds every wait. Sendable because only one thread at a time uses a session; its owner ensures that.
+/// Statements are never cancelled, because both of libpq's functions for cancelling a statement can block without a
+/// limit. A session that does not respond is abandoned.
+// Unsafe: `handle` is valid until deinit. Results are copied before PQclear, and libpq copies what it receives.
 @safe package final class PostgreSQLConnection: @unchecked Sendable {
     private let handle: OpaquePointer
     private let warnings: Warnings

@@ -1,6 +1,8 @@
 import CLibpq
 import Glibc
-import Synchronization
+import Locks
+
+// Unsafe: The list is read before freeaddrinfo(3), and getnameinfo(3) receives the buffer's own length.
 
 /// The hosts of a URL. Opens sessions with the host that accepts writes.
 ///

@@ -1,7 +1,7 @@
 import DatabaseKit
 import Dispatch
 import Foundation
-import Synchronization
+import Locks
 
 /// The facts that a server reported when a session with it was opened.
 package struct PostgreSQLSessionFacts: Sendable {
@@ -23,8 +23,8 @@ package struct PostgreSQLSessionFacts: Sendable {
     package init() {}
 }
 
-/// A session with a store's server, which is opened when needed and reopened after it was dropped. Only one thread at a
-/// time uses it.
+/// A session with a store's server, which is opened when needed and reopened after it was dropped. Sendable because
+/// only one thread at a time uses it; its owner ensures that.
 ///
 /// Opening a session resolves names, which can block for as long as the resolver takes. Each attempt to open one
 /// therefore runs on its own thread, and callers wait for the attempt until a deadline. There is one attempt at a time.

@@ -1,5 +1,7 @@
 import CLibpq
 
+// Unsafe: libpq's list ends with an entry without a keyword. Its strings are copied before the list is freed.
+
 /// The address of a database as one of libpq's connection URIs (PostgreSQL documentation, *Connection URIs*), such as
 /// `postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full`.
 ///

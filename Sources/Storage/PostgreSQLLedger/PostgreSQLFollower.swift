@@ -1,9 +1,9 @@
 import AuditChain
 import Foundation
 import Ledger
+import Locks
 import PaymentToken
 import PostgreSQLClient
-import Synchronization
 
 /// Reports other nodes' changes to keys and approvals. The follower has its own session and thread. It reads the
 /// changes once a second, and immediately after a notification from the server. If a notification is lost, the report

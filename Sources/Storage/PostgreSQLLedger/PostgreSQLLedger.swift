@@ -3,9 +3,9 @@ package import DatabaseKit
 import Dispatch
 import Foundation
 public import Ledger
+import Locks
 public import PaymentToken
 public import PostgreSQLClient
-import Synchronization
 
 /// The ledger in a PostgreSQL database that several hosts share; a transaction is released once across all of them.
 ///

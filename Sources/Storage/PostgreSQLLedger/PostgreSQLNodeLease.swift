@@ -1,8 +1,8 @@
 import DatabaseKit
 import Foundation
 import Ledger
+import Locks
 import PostgreSQLClient
-import Synchronization
 
 /// This daemon's lease of its node's name. The node's row contains a time until which no other daemon may take the
 /// name, and a fencing number. Each daemon increments that number when it takes the name. Every batch locks the row and

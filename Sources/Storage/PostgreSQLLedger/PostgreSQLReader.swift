@@ -2,8 +2,8 @@ import DatabaseKit
 import Dispatch
 import Foundation
 import Ledger
+import Locks
 import PostgreSQLClient
-import Synchronization
 
 /// A session that only reads, one read at a time, on its own thread.
 ///

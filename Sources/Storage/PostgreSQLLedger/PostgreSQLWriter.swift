@@ -45,7 +45,7 @@ extension PostgreSQLWrite {
 /// The single writer. It takes the queued writes, commits them as one transaction in two round trips, and then answers
 /// each. Administrative writes have their own transactions.
 ///
-/// Its state is used only on its own queue. PostgreSQLDoubt.swift handles commits that are not acknowledged.
+/// Sendable because its state is used only on its own queue. PostgreSQLDoubt.swift handles commits that are not acknowledged.
 final class PostgreSQLWriter: @unchecked Sendable {
     let writes: CommitQueue<PostgreSQLWrite>
     let lease: PostgreSQLNodeLease

@@ -4,6 +4,9 @@ package import Foundation
 package import GRDB
 import GRDBSQLite
 
+// Unsafe: The connection owns the cached statement. SQLite copies bound values, and columns are copied before the
+// next step.
+
 /// Opens SQLite connections. A commit returns only after it has reached the disk.
 package enum DurableSQLite {
     /// The quality of service of the connections' threads. With GRDB's higher default, libdispatch tries to raise the

@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
 
+// Unsafe: The system calls use paths and structures only until they return.
+
 /// A database file that only the program's own account may read or replace.
 package struct PrivateDatabaseFile {
     /// The absolute path.

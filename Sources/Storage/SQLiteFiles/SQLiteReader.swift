@@ -1,6 +1,6 @@
 package import DatabaseKit
 package import GRDB
-import Synchronization
+import Locks
 
 /// A read-only connection that runs one read at a time.
 ///

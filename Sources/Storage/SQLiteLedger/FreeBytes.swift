@@ -2,7 +2,9 @@ import DatabaseKit
 import Dispatch
 import Glibc
 public import Ledger
-import Synchronization
+import Locks
+
+// Unsafe: statvfs(3) writes only the structure that it receives.
 
 extension SQLiteLedger {
     /// Returns the bytes that are free for the daemon's account on the file system of the ledger's file.

@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
 
+// Unsafe: lstat(2) writes only the structure that it receives.
+
 /// The file or link that exists at a ledger's path, if any.
 package enum LedgerPlace: Equatable {
     case nothing

@@ -7,6 +7,8 @@ import Glibc
 import Ledger
 import SQLiteFiles
 
+// Unsafe: The system calls use their paths only until they return.
+
 /// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
 /// log. Other connections can read and write while it is made.
 ///

@@ -4,9 +4,9 @@ import Dispatch
 public import Foundation
 import GRDB
 public import Ledger
+import Locks
 public import PaymentToken
 import SQLiteFiles
-import Synchronization
 
 /// The ledger in one SQLite file, for one host.
 ///

@@ -3,9 +3,9 @@ package import DatabaseKit
 import Foundation
 import GRDB
 package import Ledger
+import Locks
 import MerchantKeys
 import PaymentToken
-import Synchronization
 
 /// Decides on releases and signatures inside a batch's transaction. The transaction reads the key's state, and writes
 /// the claim and the record.

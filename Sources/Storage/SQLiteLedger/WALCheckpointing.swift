@@ -2,8 +2,10 @@ import Foundation
 import GRDB
 import GRDBSQLite
 import Ledger
+import Locks
 import SQLiteFiles
-import Synchronization
+
+// Unsafe: SQLite writes only the two numbers, while the connection is open.
 
 /// Copies the write-ahead log into the database's file while the writer continues.
 ///

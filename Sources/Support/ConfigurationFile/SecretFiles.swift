@@ -2,6 +2,8 @@ import Glibc
 package import HostSystem
 import SecretMemory
 
+// Unsafe: stat(2) writes only the structure that it receives.
+
 extension ConfigurationSection {
     /// The absolute path of a secret's file, which only the daemon's user and root can read; nil after a reported
     /// problem.

@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// A lock for asynchronous work. Callers receive it in the order of their requests, and no thread waits.
 package final class AsyncLock: Sendable {

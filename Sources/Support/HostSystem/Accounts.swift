@@ -1,5 +1,8 @@
 import Glibc
-import Synchronization
+import Locks
+
+// Unsafe: The reentrant calls write only the entry and the buffer, whose length they receive. The result is copied
+// before the buffer is freed.
 
 /// A user or group whose name was resolved while the configuration was read.
 package struct Account: Sendable, Equatable {

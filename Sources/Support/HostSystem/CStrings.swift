@@ -1,5 +1,7 @@
 import Glibc
 
+// Unsafe: The copies live until `body` returns, and are freed after it.
+
 /// Calls `body` with the strings as a C array that ends in NULL, valid during the call.
 package func withCStrings<Result>(
     _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result

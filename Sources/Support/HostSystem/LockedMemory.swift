@@ -1,5 +1,7 @@
 import Glibc
 
+// Unsafe: getrlimit(2) writes only the structure that it receives.
+
 /// The memory of this process that the kernel may not swap, and its limit.
 package enum LockedMemory {
     /// The bytes locked now (VmLck, proc(5)); nil if the kernel does not report them.

@@ -2,6 +2,8 @@ import CLinux
 import Foundation
 package import Logging
 
+// Unsafe: The C function uses both strings only until it returns.
+
 /// Notifications to systemd from a service of Type=notify (sd_notify(3)): one datagram to the socket in NOTIFY_SOCKET.
 /// Without that variable, nothing is sent.
 package struct ServiceNotification: Sendable {

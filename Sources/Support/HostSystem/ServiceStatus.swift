@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// Checks every few seconds whether the program serves requests, and shows the result in `systemctl status`
 /// (`STATUS=`). For peers that no access rule matches, `/readyz` answers with the result of the last check.

@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// A costly result that any peer may request. One search runs at a time. All requests that are made before it ends, or
 /// within a second after it began, receive its result.

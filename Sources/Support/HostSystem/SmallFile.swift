@@ -1,5 +1,7 @@
 import Glibc
 
+// Unsafe: read(2) receives the rest of the buffer. fstat(2) and strerror_r(3) write only what they receive.
+
 /// Reads small files completely; a file larger than the limit is refused, not truncated.
 package enum SmallFile {
     package enum Failure: Error, Equatable, CustomStringConvertible {

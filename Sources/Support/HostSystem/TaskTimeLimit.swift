@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 extension Task where Failure == Never {
     /// The task's value if it arrives within `limit`. Otherwise nil, and the task continues.

@@ -1,5 +1,8 @@
 import Glibc
-import Synchronization
+import Locks
+
+// Unsafe: A slot has one owner, which returns it in deinit, so that its address is valid for `capacity` bytes while
+// a value has it.
 
 /// Secret bytes: a PIN, a shared secret, a symmetric key. The worker, the daemon's configuration and the command line
 /// keep their secrets in this type. ``LockedPages`` provides the memory; `SecretFile.swift` reads a secret from a file.

@@ -1,5 +1,7 @@
 import Glibc
 
+// Unsafe: read(2) receives the rest of the secret's memory, and fstat(2) writes only its structure.
+
 /// The reason why a file with a secret was refused, and the remedy. It never contains the content.
 public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Reason: Sendable, Equatable {

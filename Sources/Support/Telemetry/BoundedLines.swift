@@ -1,5 +1,5 @@
+import Locks
 import Logging
-import Synchronization
 
 /// Decides which events of a kind are logged. Since a source can cause any number of events, it could fill the log
 /// without a limit. Metrics still count all events.

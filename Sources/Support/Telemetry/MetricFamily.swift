@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// One named metric with its label names, in the terms of Prometheus (text format 0.0.4).
 package protocol MetricFamily: Sendable {

@@ -2,9 +2,11 @@ import Dispatch
 import Encodings
 package import Foundation
 import Glibc
+import Locks
 package import Logging
 import StrictJSON
-import Synchronization
+
+// Unsafe: write(2) and poll(2) use their buffers only until they return, and receive the buffers' lengths.
 
 /// A program's log: one sink, format and level for all its loggers. The level can be changed at run time.
 package final class StandardErrorLog: Sendable {

@@ -1,9 +1,9 @@
 import Crypto
 import Foundation
+import Locks
 import Logging
 import MerchantKeys
 import PaymentToken
-import Synchronization
 import TestSupport
 import Testing
 import WorkerProtocol

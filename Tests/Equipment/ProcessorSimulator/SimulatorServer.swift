@@ -1,8 +1,8 @@
 package import HTTPListener
+import Locks
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Synchronization
 
 /// The simulator's server.
 ///

@@ -1,7 +1,7 @@
 import Dispatch
 package import Foundation
 import HostSystem
-import Synchronization
+import Locks
 
 /// The log of all requests that reached the simulated processor. Each submission, and each answer that begins, is a
 /// line on disk before the first byte of the answer is sent.

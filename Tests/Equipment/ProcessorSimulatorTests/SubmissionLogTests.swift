@@ -1,6 +1,6 @@
 import Foundation
+import Locks
 import ProcessorSimulator
-import Synchronization
 import TestSupport
 import Testing
 

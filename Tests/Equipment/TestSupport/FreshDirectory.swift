@@ -1,5 +1,5 @@
 public import Foundation
-import Synchronization
+import Locks
 
 /// A directory for one test. Its path is short, because socket paths have at most 107 bytes. It is removed with its
 /// content when the last reference to it is released.

@@ -1,7 +1,7 @@
 import Foundation
 import HostSystem
+import Locks
 import ProgramStart
-import Synchronization
 
 /// A program's exit status and output.
 public struct ProgramResult: Sendable, CustomStringConvertible {

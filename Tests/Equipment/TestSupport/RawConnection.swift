@@ -1,7 +1,7 @@
 import Foundation
+import Locks
 public import NIOCore
 import NIOPosix
-import Synchronization
 
 /// A client that sends arbitrary bytes at any time, which an HTTP client cannot, and reads the answers.
 public final class RawConnection: Sendable {

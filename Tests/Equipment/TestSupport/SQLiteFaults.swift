@@ -1,7 +1,7 @@
 public import GRDB
 import GRDBSQLite
 import Glibc
-import Synchronization
+import Locks
 
 /// Makes SQLite fail at a connection's commits.
 public final class SQLiteFaults: TransactionObserver, Sendable {

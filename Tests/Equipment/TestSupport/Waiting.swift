@@ -1,5 +1,5 @@
 import Dispatch
-import Synchronization
+import Locks
 
 /// The error that a condition was not met before the deadline.
 public struct ConditionTimeout: Error, CustomStringConvertible {

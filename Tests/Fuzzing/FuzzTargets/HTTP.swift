@@ -1,9 +1,9 @@
 import Glibc
 import HTTPListener
+import Locks
 import Logging
 import NIOCore
 import NIOPosix
-import Synchronization
 
 extension FuzzTarget {
     /// The bytes of one connection, on which the listener answers several requests. A second reader must agree on where each

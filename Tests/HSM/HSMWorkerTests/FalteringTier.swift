@@ -1,6 +1,6 @@
 import KeyTypes
+import Locks
 import PKCS11
-import Synchronization
 import WorkerProtocol
 
 @testable import HSMWorker

@@ -182,9 +182,8 @@ struct KeyPagesTests {
     }
 }
 
-/// A barrier at which threads wait for each other.
+/// A barrier at which threads wait for each other. Sendable because `condition` guards its variables.
 private final class ThreadBarrier: @unchecked Sendable {
-    // Guarded by `condition`.
     private var wanted = 0
     private var present = 0
     private let condition = NSCondition()

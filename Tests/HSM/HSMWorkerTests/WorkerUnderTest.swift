@@ -2,9 +2,9 @@ import CLinux
 import Foundation
 import KeySealing
 import KeyTypes
+import Locks
 import ProductVersion
 import SecretMemory
-import Synchronization
 import TestSupport
 import TokenForge
 import WorkerProtocol

@@ -1,8 +1,8 @@
 import Encodings
 import Foundation
+import Locks
 import PKCS11
 import SecretMemory
-import Synchronization
 import TestSupport
 import Testing
 import TokenForge

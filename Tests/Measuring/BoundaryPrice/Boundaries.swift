@@ -2,7 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import HSMWorker
-import Synchronization
+import Locks
 import WorkerProtocol
 
 /// Restores keys within this process, in two ways: through a queue between threads, or directly in each session's
@@ -97,9 +97,8 @@ struct WrongAnswer: Error, CustomStringConvertible {
     var description: String { "a wrong answer within the process" }
 }
 
-/// A queue from one thread to another.
+/// A queue from one thread to another. Sendable because the lock of `condition` guards the elements.
 private final class Handover<Element>: @unchecked Sendable {
-    // The lock of `condition` protects this.
     private var elements: [Element] = []
     private let condition = NSCondition()
 

@@ -1,12 +1,12 @@
 import Crypto
 import Foundation
 import Ledger
+import Locks
 import MerchantKeys
 import PKCS11
 import PaymentToken
 import SQLiteLedger
 import SecretMemory
-import Synchronization
 import TokenForge
 
 /// Fills an HSM token and a ledger with merchants' keys and certificates, as imports would, but much faster. The

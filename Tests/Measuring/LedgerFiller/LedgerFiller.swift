@@ -2,12 +2,12 @@ import AuditChain
 import Crypto
 import Foundation
 import Ledger
+import Locks
 import PKCS11
 import PostgreSQLClient
 import PostgreSQLLedger
 import SQLiteLedger
 import SecretMemory
-import Synchronization
 
 /// Fills the ledger of a daemon that is not running with audit records of releases, sealed with the daemon's audit key.
 /// `scripts/soak records` uses it to measure a long audit record.

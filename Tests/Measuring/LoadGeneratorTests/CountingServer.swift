@@ -1,7 +1,7 @@
 import Foundation
+import Locks
 import NIOCore
 import NIOPosix
-import Synchronization
 import TestSupport
 
 /// A server that counts requests by their size, and answers each with the status that the test chooses for its number.

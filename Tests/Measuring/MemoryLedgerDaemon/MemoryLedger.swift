@@ -2,9 +2,9 @@ import AuditChain
 import Daemon
 import Foundation
 import Ledger
+import Locks
 import MerchantKeys
 import PaymentToken
-import Synchronization
 
 /// Runs the unchanged paytokend with a ledger in memory. `scripts/bench` compares its performance with the durable
 /// ledger's.

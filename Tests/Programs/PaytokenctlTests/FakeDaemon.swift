@@ -1,8 +1,8 @@
 import Foundation
+import Locks
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Synchronization
 import TestSupport
 
 /// A daemon that gives scripted answers over a Unix socket in a new directory, and keeps the requests that it receives.

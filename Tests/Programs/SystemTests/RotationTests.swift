@@ -1,6 +1,6 @@
 import Foundation
+import Locks
 import StrictJSON
-import Synchronization
 import TestSupport
 import Testing
 import TokenForge

@@ -1,6 +1,6 @@
+import Locks
 import NIOCore
 import NIOPosix
-import Synchronization
 import TestSupport
 
 @testable import DaemonAPI

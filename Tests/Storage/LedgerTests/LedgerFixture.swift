@@ -3,10 +3,10 @@ import Dispatch
 import Foundation
 import GRDB
 import KeyTypes
+import Locks
 import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
-import Synchronization
 import TestSupport
 
 @testable import Ledger

@@ -6,6 +6,9 @@ import Glibc
 import SecretMemory
 import WorkerSupervision
 
+// Unsafe: stat(2) writes only the structure that it receives. The C function returns constant strings, which are
+// copied.
+
 extension HSMTokenSettings {
     static let keys = [
         "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",

@@ -1,10 +1,10 @@
 import FairShares
 import Foundation
 import Ledger
+import Locks
 import Logging
 import MerchantKeys
 import PaymentToken
-import Synchronization
 import WorkerProtocol
 
 /// Keeps the index of merchant keys consistent with the HSM tokens and the ledger.

@@ -1,6 +1,6 @@
 import Foundation
+import Locks
 import PaymentToken
-import Synchronization
 
 /// Counts refused payment tokens of the last hour for each known key. Only payment tokens with Apple's signature count, and
 /// replays do not. The counts are only in this process's memory.

@@ -2,8 +2,8 @@ import AuditChain
 import FairShares
 import Foundation
 import Ledger
+import Locks
 import Logging
-import Synchronization
 
 /// Provides a metric with the time of the first release to each uid in this node's record, so that an alert can report a
 /// new caller.

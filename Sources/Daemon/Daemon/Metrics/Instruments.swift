@@ -1,8 +1,8 @@
 import ConfigurationFile
 import Ledger
+import Locks
 import PaymentToken
 import Refusals
-import Synchronization
 import Telemetry
 import WorkerSupervision
 

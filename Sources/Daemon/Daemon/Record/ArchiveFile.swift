@@ -5,6 +5,9 @@ import Glibc
 import Ledger
 import NIOPosix
 
+// Unsafe: Each system call uses its path and its structure only until it returns. Results are checked, and
+// strerror(3) is copied at once.
+
 /// The reason why an archive file was not written or is not accepted. The daemon then removes no records from the ledger.
 enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case directory(path: String, reason: String)

@@ -2,9 +2,9 @@ import AuditChain
 import Foundation
 import HostSystem
 import Ledger
+import Locks
 import Logging
 import Refusals
-import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 

@@ -1,9 +1,9 @@
 import AuditChain
 import Foundation
 import Ledger
+import Locks
 import Logging
 import Refusals
-import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 

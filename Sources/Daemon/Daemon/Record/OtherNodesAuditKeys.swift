@@ -1,7 +1,7 @@
 import AuditChain
 import Ledger
+import Locks
 import Logging
-import Synchronization
 
 /// Records in this node's own record which keys seal the other nodes' records (trust on first use). Afterwards the ledger's
 /// list of those keys is not trusted alone, since the database's superuser could change it together with the records.

@@ -1,6 +1,6 @@
 import AuditChain
 import Foundation
-import Synchronization
+import Locks
 import WorkerSupervision
 
 /// The files whose code opens payments on this host: the daemon's program, the worker's program, and the PKCS#11 libraries.

@@ -1,9 +1,9 @@
 import AuditChain
 import Foundation
 import Ledger
+import Locks
 import Logging
 import Refusals
-import Synchronization
 
 /// Moves records that are older than `ledger.retain_records` out of the ledger into files, always up to the end of a UTC
 /// month.

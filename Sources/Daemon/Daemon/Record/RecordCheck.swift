@@ -1,8 +1,8 @@
 import AuditChain
 import FairShares
 import Ledger
+import Locks
 import Logging
-import Synchronization
 
 /// The daemon's check of its own record. Once a minute, and before each audit checkpoint that is due, it verifies the part
 /// of the chain that is new since the last check.

@@ -2,8 +2,8 @@ import AccessControl
 import AuditChain
 import Foundation
 import Ledger
+import Locks
 import Refusals
-import Synchronization
 
 /// Counts the refusals that do not get a record each. Some of them happened before a request was read completely. The
 /// others are refusals of an authorized caller that used no key, beyond ``maximumRecorded`` in a minute.

@@ -1,6 +1,6 @@
 import KeyTypes
 import Ledger
-import Synchronization
+import Locks
 import WorkerProtocol
 import WorkerSupervision
 

@@ -3,12 +3,12 @@ import AuditChain
 import DaemonAPI
 import KeyTypes
 import Ledger
+import Locks
 import MerchantKeys
 import PaymentToken
 import ProductVersion
 import Refusals
 import ServerProgram
-import Synchronization
 import Telemetry
 
 // The key-usage record: which caller did what with which key. It is a hash chain in the ledger, which the HSM token's audit

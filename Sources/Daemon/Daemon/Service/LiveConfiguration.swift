@@ -1,10 +1,10 @@
 import AuditChain
 import ConfigurationFile
 import Ledger
+import Locks
 import PaymentToken
 import Refusals
 import ServerProgram
-import Synchronization
 import X509
 
 /// The configuration in force. SIGHUP replaces the parts that can change in a running daemon: access, trust, the

@@ -1,5 +1,5 @@
+import Locks
 import Logging
-import Synchronization
 
 /// Logs faults because of which requests are answered with 503. A fault is logged when it begins, then at most every ten
 /// seconds with the number of requests, and when it has ended.

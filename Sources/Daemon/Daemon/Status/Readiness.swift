@@ -2,9 +2,9 @@ import DaemonAPI
 import Foundation
 import HostSystem
 import Ledger
+import Locks
 import MerchantKeys
 import Refusals
-import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 

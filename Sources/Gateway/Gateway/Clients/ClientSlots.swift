@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// Limits the number of each client's concurrent operations of one kind: payments, or requests for merchant sessions.
 /// Each operation takes a slot. A payment counts until its end, even if the client no longer waits for the response. A

@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 import Telemetry
 
 /// Limits the number of requests of each client: one token bucket for each client (as in RFC 2697, with one rate).

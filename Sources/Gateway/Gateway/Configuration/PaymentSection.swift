@@ -4,6 +4,9 @@ import Payments
 import Processors
 import SecretMemory
 
+// Unsafe: The secret's pointer is used only within the closure, which copies the text on purpose: a header is a
+// String.
+
 /// `store`, `deadline` and `processors`: the settings of payments.
 struct PaymentSettings: Sendable, Equatable {
     enum Store: Sendable, Equatable {

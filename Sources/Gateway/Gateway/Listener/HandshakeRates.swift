@@ -1,5 +1,5 @@
 import HTTPListener
-import Synchronization
+import Locks
 
 /// Limits the TLS handshakes of unknown clients for each address and network. A handshake costs its sender little, but
 /// costs this host a signature. Each source has a token bucket. A handshake that identifies a client is given back to

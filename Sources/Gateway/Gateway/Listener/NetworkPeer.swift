@@ -1,6 +1,6 @@
 import HTTPListener
+import Locks
 import NIOCore
-import Synchronization
 
 /// The other end of one connection, as far as known.
 final class NetworkPeer: Sendable {

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
+import Locks
 import SwiftASN1
-import Synchronization
 import X509
 
 /// The certificate whose key a client has proved to possess in its TLS handshake. It is parsed once.

@@ -1,7 +1,7 @@
 import Foundation
+import Locks
 import NIOCore
 import NIOSSL
-import Synchronization
 
 /// The current TLS settings for new connections. A reload replaces them; open connections keep theirs.
 final class TLSTermination: Sendable {

@@ -5,6 +5,9 @@ import Processors
 import SecretMemory
 import ServerProgram
 
+// Unsafe: The system calls use paths only until they return. Both loops over the key stay within the sizes that the
+// guard has checked.
+
 /// The file of the key that recognises account numbers in a processor's later responses: 64 hexadecimal digits on one
 /// line.
 struct AccountNumberKeyFile: Sendable, Equatable {

@@ -1,5 +1,5 @@
+import Locks
 import NIOCore
-import Synchronization
 import Telemetry
 
 /// Counts how often a client's expectations differed from one payment token's data. Each response reveals whether a

@@ -1,8 +1,8 @@
 import Foundation
+import Locks
 import Logging
 import Payments
 import Processors
-import Synchronization
 
 /// The background work for payments. It probes the store, stores changes that could not be stored earlier, makes
 /// payments of stopped gateways pending, removes payments without a result some days after their last change, and

@@ -1,8 +1,8 @@
 import Foundation
+import Locks
 import Logging
 import Payments
 import Processors
-import Synchronization
 
 /// Questions to one processor about the result of its pending payments.
 ///

@@ -1,5 +1,5 @@
+import Locks
 import Payments
-import Synchronization
 
 /// The store's readiness for `GET /readyz`. A fault immediately makes the gateway not ready. Once the store accepts
 /// changes again (`PaymentStore.probe`), the gateway is ready.

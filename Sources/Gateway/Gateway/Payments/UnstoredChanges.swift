@@ -1,7 +1,7 @@
 import Foundation
+import Locks
 import Logging
 import Payments
-import Synchronization
 
 /// Changes of payments that this gateway could not store. They are stored as soon as the store accepts changes again.
 ///

@@ -1,5 +1,5 @@
 import FairShares
-import Synchronization
+import Locks
 
 /// Limits the number of concurrent calls. Waiting clients are served round robin, so a client with many calls delays
 /// another by only one call.

@@ -1,8 +1,8 @@
+import Locks
 import NIOCore
 import NIOHTTP1
 import NIOSSL
 import OutgoingConnections
-import Synchronization
 
 /// A TLS connection to Apple's host with one merchant's identity, for consecutive requests.
 final class AppleConnection: KeptConnection {

@@ -1,5 +1,5 @@
+import Locks
 import OutgoingConnections
-import Synchronization
 
 /// A connection that serves one request after another.
 protocol KeptConnection: AnyObject, Sendable {

@@ -1,8 +1,8 @@
 package import DaemonAPI
 import Encodings
 package import Foundation
+import Locks
 import NIOCore
-import Synchronization
 package import TLSHandshake
 import X509
 

@@ -16,11 +16,11 @@
 // is followed; neither sessions nor bodies are logged or stored.
 
 import Foundation
+import Locks
 import NIOCore
 import OutgoingConnections
 import ServerProgram
 import StrictJSON
-import Synchronization
 
 /// Apple's response, unchanged.
 struct MerchantSession: Sendable, Equatable {

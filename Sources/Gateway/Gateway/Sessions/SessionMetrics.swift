@@ -1,6 +1,6 @@
 import Foundation
+import Locks
 import Logging
-import Synchronization
 import Telemetry
 
 /// The metrics of merchant sessions, and warnings in the log if an operator has to act.

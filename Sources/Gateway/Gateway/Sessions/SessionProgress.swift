@@ -1,5 +1,5 @@
+import Locks
 package import NIOCore
-import Synchronization
 
 /// The client on whose behalf paytokend is called, and the time until which a response is useful.
 package struct SessionOrigin: Sendable {

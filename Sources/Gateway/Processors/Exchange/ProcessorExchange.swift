@@ -1,9 +1,11 @@
+import Locks
 import NIOCore
 import NIOHTTP1
 import NIOSSL
 import OutgoingConnections
 public import SecretMemory
-import Synchronization
+
+// Unsafe: The secret's pointer is used only within the closure, in which the buffer copies the bytes.
 
 /// A fault in an exchange with a processor. Payment records and metrics contain the raw value, so it must not change.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {

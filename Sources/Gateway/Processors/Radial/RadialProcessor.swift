@@ -3,6 +3,8 @@ import Payments
 import Radial
 import SecretMemory
 
+// Unsafe: The secret's pointer is used only within the closure, which copies the account number for the comparison.
+
 /// Submits payments to Radial's Payment Service, as XML over HTTPS. Each payment is one CreditCardAuthRequest with the
 /// decrypted data. **This code was never tried against Radial.**
 ///

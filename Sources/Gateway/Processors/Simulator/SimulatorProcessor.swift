@@ -3,6 +3,8 @@ import Payments
 import SecretMemory
 import StrictJSON
 
+// Unsafe: The secret's pointer is used only within the closure. The simulator's account numbers are not real.
+
 /// Submits payments to the program `processor-simulator`, as JSON over HTTP. No money moves.
 public struct SimulatorProcessor: Processor {
     public let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure, .emv], tellsStatus: true)

@@ -1,5 +1,7 @@
 import SecretMemory
 
+// Unsafe: The preconditions keep the index within the secret, and the pointer is used only within the closure.
+
 extension SecretBytes {
     /// Returns one byte without copying the others.
     subscript(index: Int) -> UInt8 {

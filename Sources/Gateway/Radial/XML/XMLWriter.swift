@@ -1,5 +1,7 @@
 public import SecretMemory
 
+// Unsafe: The pointer is used only within the closure, which copies a document without secrets.
+
 /// Writes an XML document in UTF-8 into secret memory, so that a secret in it never exists elsewhere.
 ///
 ///     var writer = XMLWriter()

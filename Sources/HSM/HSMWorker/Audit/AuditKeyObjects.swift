@@ -1,7 +1,7 @@
 import Encodings
 import KeyTypes
+import Locks
 import PKCS11
-import Synchronization
 import WorkerProtocol
 
 /// The two objects of one audit key in an HSM token: its private key and its public key. Both have the same CKA_ID of

@@ -1,6 +1,6 @@
 import KeyTypes
+import Locks
 import PKCS11
-import Synchronization
 import WorkerProtocol
 
 /// One form of a key pair's templates. HSM tokens differ in the attributes that they accept, and in the half of the

@@ -3,6 +3,9 @@ import Encodings
 import PKCS11
 import SecretMemory
 
+// Unsafe: The secret's pointer is used only within the closures, and every range lies within the secret that it was
+// read from.
+
 /// A merchant's private key from PKCS#8 (RFC 5958), in the form that an HSM token takes: P-256 (RFC 5915) or RSA (RFC
 /// 8017 §A.1.2).
 struct PrivateKeyInfo: ~Copyable {

@@ -1,6 +1,9 @@
 import CLinux
 import Glibc
 
+// Unsafe: The new thread alone takes the retained body; if there is no thread, it is released here. pthread(7)
+// copies the attributes.
+
 /// A dedicated thread for calls that block until an HSM token answers. libdispatch has only a few threads, so blocking
 /// calls there would delay all other work.
 enum BlockingThread {

@@ -2,6 +2,9 @@ import CLinux
 import Glibc
 import WorkerProtocol
 
+// Unsafe: The system calls write only the structures that they receive. The names are copied for the call and freed
+// after it.
+
 /// The restrictions that the worker's process places on itself when it starts, because it will have a PIN and symmetric
 /// keys in its memory.
 public enum ProcessHardening {

@@ -1,6 +1,9 @@
 import Glibc
-import Synchronization
+import Locks
 import WorkerProtocol
+
+// Unsafe: read(2) and write(2) receive lengths within their buffers. `Condition` allocates what must not move, and
+// frees it in its deinit.
 
 /// The requests that come over the stream, in order. One thread at a time reads them; ``RequestQueue`` ensures that.
 final class RequestInput: Sendable {
@@ -201,7 +204,7 @@ package enum BlockingDescriptor {
 /// No thread is reserved for reading. An idle session thread reads the stream itself while the others sleep, and
 /// handles the first request that arrives. A handover to another thread would cost two thread switches for each
 /// request. A library that computes in software needs that processor time. While all sessions work, no thread reads,
-/// and the daemon's socket fills up.
+/// and the daemon's socket fills up. Sendable because `condition` guards its variables, and one thread at a time reads.
 final class RequestQueue: @unchecked Sendable {
     typealias Entry = (identifier: UInt64, request: WorkerRequest)
 
@@ -264,7 +267,8 @@ final class RequestQueue: @unchecked Sendable {
     }
 }
 
-/// A mutex with a condition variable, pthread_cond_init(3). Foundation calls it NSCondition.
+/// A mutex with a condition variable, pthread_cond_init(3). Foundation calls it NSCondition. Sendable because pthread(7)
+/// makes both for use by several threads.
 @safe
 final class Condition: @unchecked Sendable {
     // Both are allocated, so that their addresses never change: the system finds waiting threads by the address.

@@ -1,6 +1,6 @@
+import Locks
 import PKCS11
 import SecretMemory
-import Synchronization
 import WorkerProtocol
 
 /// One PKCS#11 session with the open HSM token, and the functions that answer requests in that session. One thread at a

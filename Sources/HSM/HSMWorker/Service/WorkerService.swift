@@ -1,5 +1,5 @@
+import Locks
 import PKCS11
-import Synchronization
 package import WorkerProtocol
 
 /// The open HSM token with its sessions, and a thread for each of them.

@@ -4,6 +4,8 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
+// Unsafe: Both pointers are used only within the closures; the copy ends exactly at the end of `padded`.
+
 /// RSA_v1, tier C: the HSM token opens the wrapped key (RSA-OAEP with SHA-256); AES-GCM takes place in this process's
 /// wiped memory.
 struct OAEPInTokenTier: RestorationTier {

@@ -5,6 +5,8 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
+// Unsafe: The secret's pointer is used only within the closure, which copies what the answer contains.
+
 /// One way to restore a transaction's symmetric key with the merchant's private key in the HSM token, and to open the
 /// payment data with it. Tiers differ in what leaves the HSM token. The frames between daemon and worker are the same
 /// for all tiers.

@@ -5,6 +5,9 @@ import FoundationEssentials
 import PKCS11
 import WorkerProtocol
 
+// Unsafe: Pointers are used only within the closures. The keys are throwaway keys of the test, so that copies do no
+// harm.
+
 /// The fault that a self-test found.
 struct SelfTestFailure: Error, CustomStringConvertible {
     /// Part of a sentence for an operator.

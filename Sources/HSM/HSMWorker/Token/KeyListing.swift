@@ -1,7 +1,7 @@
 import Encodings
 import KeyTypes
+import Locks
 import PKCS11
-import Synchronization
 import WorkerProtocol
 
 /// Reads and tests merchant keys, a page at a time: all keys of an HSM token, or only those with one CKA_ID.

@@ -1,9 +1,9 @@
 import Encodings
 import FoundationEssentials
 import KeySealing
+import Locks
 import PKCS11
 import ProductVersion
-import Synchronization
 import WorkerProtocol
 
 /// The one PKCS#11 token of this process: logged in, with tiers selected and keys tested. All session threads use it.

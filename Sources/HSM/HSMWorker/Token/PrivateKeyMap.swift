@@ -1,7 +1,7 @@
 import Encodings
 import KeyTypes
+import Locks
 import PKCS11
-import Synchronization
 
 /// The private keys that passed their tests, by publicKeyHash. The worker fills the map when it lists, imports or
 /// generates keys. So a decryption needs no search in the HSM token, which takes SoftHSM 23 ms among 500 keys.

@@ -4,6 +4,9 @@ import Glibc
 import PKCS11
 import SecretMemory
 
+// Unsafe: The system calls use paths only until they return. The PIN's pointer is used only within the closure that
+// hashes it.
+
 /// The PINs that an HSM token has refused, remembered across restarts, so that no wrong PIN is tried twice. HSM tokens
 /// count wrong PINs and lock after a few.
 ///

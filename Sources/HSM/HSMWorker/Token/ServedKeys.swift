@@ -97,7 +97,7 @@ extension OpenToken {
 
 /// A readers-writer lock around the keys. A thread that changes keys takes the lock exclusively. Otherwise two imports
 /// could both search for the same key before either creates it. Threads that only read and test keys share the lock,
-/// each with its own session.
+/// each with its own session. Sendable because `condition` guards its variables.
 final class KeyOperationsLock: @unchecked Sendable {
     // The following three variables are guarded by `condition`.
     private var readers = 0

@@ -4,10 +4,13 @@ import Encodings
 import Glibc
 import KeySealing
 import KeyTypes
+import Locks
 import PKCS11
-import Synchronization
 import TLSHandshake
 public import WorkerProtocol
+
+// Unsafe: The signal set and the signal are variables of this function, and the calls use them only until they
+// return.
 
 /// A trial of an HSM token with throwaway keys: the worker's own operations, without a daemon and without a ledger.
 /// Only `paytokend-hsm token-try` runs it, in a process of its own, which a library that hangs or crashes ends.

@@ -1,6 +1,6 @@
 import Encodings
+import Locks
 import PKCS11
-import Synchronization
 import WorkerProtocol
 
 /// The sessions of a trial with the open HSM token. They answer requests as a worker's sessions do.

@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// Limits the time of calls into a library that may never return. Only the end of the process ends such a call, so the
 /// owner of this object ends the process.

@@ -7,6 +7,8 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
+// Unsafe: Pointers are used only within the closures, which copy the content of public test vectors.
+
 /// Wycheproof's cases through an HSM token, as the HSM token's tier does the operation. The files are not installed with
 /// the program: scripts/test-tokens passes the directory of swift-crypto's copies.
 struct VectorTrial {

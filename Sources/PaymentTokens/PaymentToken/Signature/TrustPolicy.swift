@@ -1,10 +1,12 @@
 internal import Crypto
 internal import Encodings
 public import Foundation
+internal import Locks
 public import Refusals
 internal import SwiftASN1
-internal import Synchronization
 @_spi(DisableValidityCheck) public import X509
+
+// Unsafe: The hasher reads the bytes within the closure.
 
 /// The rules for trusted signers: the first three points of step 1 of Apple's payment token format reference.
 ///

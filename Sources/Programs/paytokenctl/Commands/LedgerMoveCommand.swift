@@ -4,10 +4,10 @@ import DaemonAPI
 import Encodings
 import Foundation
 import Ledger
+import Locks
 import OfflineLedger
 import ProductVersion
 import StrictJSON
-import Synchronization
 
 struct LedgerMoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -3,7 +3,7 @@ import CommandOutput
 import Encodings
 import Foundation
 import Glibc
-import Synchronization
+import Locks
 
 struct TokenTryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -4,6 +4,8 @@ import DaemonAPI
 import Foundation
 import StrictJSON
 
+// Unsafe: Foundation writes the Boolean whose address it receives before it returns.
+
 /// A file on the command line; `-` is standard input.
 enum InputFile {
     /// The default size limit of a file, 1 MiB. Payment tokens are smaller, and so are requests by default.

@@ -3,6 +3,9 @@ import DaemonAPI
 import Glibc
 import SecretMemory
 
+// Unsafe: The system calls use the structure and the secret only until they return. The loop ends at the secret's
+// end.
+
 /// A typed password, stored in an unnamed file in this process's memory. Code that reads secrets from files can read
 /// it, and it is gone when the process ends, at the latest.
 final class TypedPassword: Sendable {

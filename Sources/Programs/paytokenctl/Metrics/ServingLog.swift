@@ -1,5 +1,5 @@
+import Locks
 import Logging
-import Synchronization
 import Telemetry
 
 /// Logs once that the metrics are unavailable, and once that they are available again, since a scrape comes every few

@@ -1,6 +1,6 @@
 import DaemonAPI
 import HTTPListener
-import Synchronization
+import Locks
 import Telemetry
 
 /// The metrics of the program behind a socket, requested once at a time and at most once a second. All scrapers that

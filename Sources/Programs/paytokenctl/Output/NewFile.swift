@@ -2,6 +2,8 @@ import CommandOutput
 import Foundation
 import Glibc
 
+// Unsafe: The system calls use their paths only until they return.
+
 /// A file that appears either complete or not at all, and never replaces another one.
 ///
 /// While it grows, `.partial` is appended to its name, and by default only its owner can read it. ``publish()`` gives

@@ -3,6 +3,8 @@ import Glibc
 import Ledger
 import SQLiteLedger
 
+// Unsafe: The system calls use paths and structures only until they return.
+
 /// Replaces a ledger with a restored one. At no time can a program start without a ledger or with a mixture of the two.
 ///
 /// Either would repeat releases. A start without a file creates an empty ledger. SQLite applies any log that it finds

@@ -9,6 +9,8 @@ import PostgreSQLLedger
 import SQLiteFiles
 import SQLiteLedger
 
+// Unsafe: The system calls use their paths only until they return.
+
 /// Puts a copy made by ``SQLiteLedger/backup(to:)`` in place of a stopped daemon's ledger.
 ///
 /// The copy is itself copied first, so that exactly the verified file is put in place. Verification requires that

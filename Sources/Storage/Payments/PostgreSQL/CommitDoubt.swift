@@ -1,5 +1,5 @@
+import Locks
 import PostgreSQLClient
-import Synchronization
 
 /// Tracks commits that the server has not acknowledged. The session of such a commit may wait on the server for an
 /// unavailable standby, long after the gateway has dropped it.

@@ -1,7 +1,7 @@
 import DatabaseKit
 import Foundation
+import Locks
 import PostgreSQLClient
-import Synchronization
 
 /// A few sessions with one queue of jobs. Each session has its own thread, because libpq blocks.
 ///

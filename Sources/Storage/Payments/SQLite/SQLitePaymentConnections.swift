@@ -1,8 +1,8 @@
 import DatabaseKit
 import Foundation
 import GRDB
+import Locks
 import SQLiteFiles
-import Synchronization
 
 /// The two connections to the file of payments, one for writing and one for reading.
 ///

@@ -1,8 +1,8 @@
 import DatabaseKit
 import Foundation
 import GRDB
+import Locks
 import SQLiteFiles
-import Synchronization
 
 /// Payments in one SQLite file, for one gateway. A lock file next to it (`.lock`) excludes a second gateway.
 public final class SQLitePaymentStore: StoredPaymentStore {

@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// A payment's row in a list, with its position in the list.
 struct ListedPayment {

@@ -4,7 +4,7 @@ import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken
-import Synchronization
+import Locks
 import TestSupport
 import Testing
 import WorkerProtocol

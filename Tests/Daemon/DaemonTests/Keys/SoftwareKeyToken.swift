@@ -1,8 +1,8 @@
 import Crypto
 import Foundation
 import KeyTypes
+import Locks
 import PaymentToken
-import Synchronization
 import WorkerProtocol
 
 @testable import Daemon

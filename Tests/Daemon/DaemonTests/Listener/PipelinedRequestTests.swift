@@ -1,11 +1,11 @@
 import AccessControl
 import Foundation
 import Glibc
+import Locks
 import NIOCore
 import NIOPosix
 import Refusals
 import ServerProgram
-import Synchronization
 import TestSupport
 import Testing
 

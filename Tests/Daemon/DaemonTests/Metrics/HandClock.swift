@@ -1,4 +1,4 @@
-import Synchronization
+import Locks
 
 /// A clock that advances only on request.
 final class HandClock: Sendable {

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 import KeyTypes
-import Synchronization
+import Locks
 import TestSupport
 import WorkerProtocol
 import WorkerSupervision

@@ -2,7 +2,7 @@ import AuditChain
 import Foundation
 import GRDB
 import Ledger
-import Synchronization
+import Locks
 import TestSupport
 import Testing
 

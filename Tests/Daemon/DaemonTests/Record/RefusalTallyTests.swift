@@ -2,10 +2,10 @@ import AccessControl
 import AuditChain
 import DaemonAPI
 import Foundation
+import Locks
 import PaymentToken
 import Refusals
 import StrictJSON
-import Synchronization
 import TestSupport
 import Testing
 

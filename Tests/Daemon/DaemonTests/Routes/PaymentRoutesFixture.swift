@@ -4,11 +4,11 @@ import Foundation
 import GRDB
 import Glibc
 import Ledger
+import Locks
 import MerchantKeys
 import NIOHTTP1
 import PaymentToken
 import ServerProgram
-import Synchronization
 import TestSupport
 import Testing
 import TokenForge

@@ -3,10 +3,10 @@ import AuditChain
 import Crypto
 import Foundation
 import Ledger
+import Locks
 import Refusals
 import SQLiteLedger
 import ServerProgram
-import Synchronization
 import TestSupport
 import Testing
 

@@ -2,13 +2,13 @@ import AuditChain
 import DaemonAPI
 import Foundation
 import Ledger
+import Locks
 import Logging
 import NIOCore
 import NIOPosix
 import PaymentToken
 import SQLiteLedger
 import ServerProgram
-import Synchronization
 import TestSupport
 import Testing
 import WorkerProtocol

@@ -1,5 +1,5 @@
+import Locks
 import Logging
-import Synchronization
 import Testing
 
 @testable import Daemon

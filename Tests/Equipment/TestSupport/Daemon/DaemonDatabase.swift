@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Locks
 
 extension StorageEngine {
     /// Makes a database for a daemon; returns nil if the engine stores the ledger in a file.

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Locks
 public import TokenForge
 
 /// Runs paytokend with its worker, a fresh SoftHSM token and a ledger in one directory. Tests use the real programs

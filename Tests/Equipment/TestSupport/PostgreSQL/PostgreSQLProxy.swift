@@ -1,6 +1,6 @@
+import Locks
 import NIOCore
 import NIOPosix
-import Synchronization
 
 /// A proxy between clients and a PostgreSQL server that simulates network faults. It listens on a separate Unix socket.
 public final class PostgreSQLProxy: Sendable {
@@ -115,7 +115,8 @@ public final class PostgreSQLProxy: Sendable {
     }
 }
 
-/// Forwards bytes from one end to the other, as the proxy's fault permits.
+/// Forwards bytes from one end to the other, as the proxy's fault permits. Sendable because its channel's event loop alone
+/// uses it.
 private final class Relay: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
 

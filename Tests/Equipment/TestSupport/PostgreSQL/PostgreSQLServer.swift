@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Locks
 
 /// A PostgreSQL server in a fresh directory, on a Unix socket. PostgreSQL refuses to run as root, so if the tests run
 /// as root, the server runs under another account.

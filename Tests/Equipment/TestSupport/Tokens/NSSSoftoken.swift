@@ -1,6 +1,6 @@
 import Foundation
+import Locks
 public import PKCS11
-import Synchronization
 
 /// NSS's softoken in the test process, without a database or a PIN. All test targets run in one process, and the
 /// library can be initialised only once in it.

@@ -1,7 +1,7 @@
 import Foundation
+import Locks
 public import PKCS11
 import SecretMemory
-import Synchronization
 
 /// The SoftHSM of the test process. All test targets run in one process, and SoftHSM reads only one configuration per
 /// process. Tests that use SoftHSM within the process therefore make their HSM tokens here. Tests that start programs

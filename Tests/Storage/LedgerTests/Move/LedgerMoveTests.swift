@@ -1,9 +1,9 @@
 import AccessControl
 import AuditChain
 import Foundation
+import Locks
 import MerchantKeys
 import PostgreSQLClient
-import Synchronization
 import TestSupport
 import Testing
 

@@ -2,7 +2,7 @@ import AuditChain
 import Crypto
 import Foundation
 import GRDB
-import Synchronization
+import Locks
 import TestSupport
 import Testing
 

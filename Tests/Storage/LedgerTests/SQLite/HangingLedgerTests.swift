@@ -1,8 +1,8 @@
 import AuditChain
 import DatabaseKit
 import Foundation
+import Locks
 import SQLiteFiles
-import Synchronization
 import TestSupport
 import Testing
 

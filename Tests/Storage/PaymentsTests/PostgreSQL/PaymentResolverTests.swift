@@ -1,6 +1,6 @@
 import DatabaseKit
+import Locks
 import PostgreSQLClient
-import Synchronization
 import TestSupport
 import Testing
 

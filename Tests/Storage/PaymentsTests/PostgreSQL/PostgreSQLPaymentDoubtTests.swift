@@ -1,6 +1,6 @@
 import Foundation
+import Locks
 import PostgreSQLClient
-import Synchronization
 import TestSupport
 import Testing
 
