@@ -29,7 +29,7 @@ struct KeyAttributesTableTests {
 
     private static func warnings(_ values: KeyAttributes.Values, arrival: KeyHistory.Step?) -> [String] {
         let attributes = KeyAttributes(token: "primary", values)
-        return KeyFacts.warnings(attributes, key([attributes]), arrival: arrival)
+        return KeyTableFacts.warnings(attributes, key([attributes]), arrival: arrival)
     }
 
     @Test("shows no warning for a made or imported key whose attributes agree with the audit record")
@@ -68,7 +68,7 @@ struct KeyAttributesTableTests {
         let gone = KeyAttributes.Values(shortcomings: ["The token shows no private key with this CKA_ID now."])
         #expect(Self.warnings(gone, arrival: .generated) == gone.shortcomings)
         let away = KeyAttributes(token: "primary", message: "It is not open.")
-        #expect(KeyFacts.warnings(away, Self.key([away]), arrival: .generated).isEmpty)
+        #expect(KeyTableFacts.warnings(away, Self.key([away]), arrival: .generated).isEmpty)
     }
 
     // MARK: The page

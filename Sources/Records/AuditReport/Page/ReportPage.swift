@@ -58,7 +58,7 @@ public struct ReportPage {
         let (record, systemFacts) = (
             RecordFacts(builder: builder, findings: findings, export: export), SystemFacts(builder: builder)
         )
-        let keys = KeyFacts(builder: builder, live: live, others: others)
+        let keys = KeyTableFacts(builder: builder, live: live, others: others)
         let (use, people) = (UseFacts(builder: builder, findings: findings), PeopleFacts(builder: builder))
         let nodes = system.sortedNodes
         return .facts([

@@ -2,9 +2,9 @@ import AuditChain
 import Foundation
 import KeyTypes
 import Ledger
+import Locks
 import MerchantKeys
 import PaymentToken
-import Locks
 import TestSupport
 import Testing
 import WorkerProtocol

@@ -4,7 +4,7 @@ import Foundation
 import StrictJSON
 
 /// The part *Inventory of keys*: each key's properties, origin and life.
-struct KeyFacts {
+struct KeyTableFacts {
     let builder: ReportBuilder
     let live: LiveState?
     let others: [OtherLedger]
