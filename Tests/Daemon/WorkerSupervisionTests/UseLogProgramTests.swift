@@ -123,6 +123,18 @@ struct UseLogProgramTests {
         #expect(text == "checked one\n")
     }
 
+    @Test("refuses a program, or a directory above it, that belongs to another account", .enabled(if: geteuid() == 0))
+    func otherOwner() throws {
+        let directory = try FreshDirectory()
+        let path = try directory.write("#!/bin/sh\n", to: "uses", mode: 0o755)
+        #expect(UseLogProgram.objection(to: path) == nil)
+        for owned in [path, directory.path] {
+            try FileManager.default.setAttributes([.ownerAccountID: 65_534], ofItemAtPath: owned)
+            #expect(UseLogProgram.objection(to: path)?.contains("belongs to neither root") == true)
+            try FileManager.default.setAttributes([.ownerAccountID: 0], ofItemAtPath: owned)
+        }
+    }
+
     @Test("refuses a program that other users could change")
     func unsafeProgramRefused() throws {
         let directory = try FreshDirectory()

@@ -118,6 +118,14 @@ struct KeyIndexTests {
         key.certificates = []
     }
 
+    @Test("Lists a key as inconsistent if the ledger recorded another use than its attributes permit")
+    func anotherUse() throws {
+        var (key, record) = try pair()
+        record.use = .identity
+        try expectInconsistent(index([key], [record]), record, saying: "recorded the key for identity")
+        key.certificates = []
+    }
+
     @Test("Shows the newest valid certificate of a key, or the one that expired last if none is valid")
     func severalCertificates() throws {
         var (key, record) = try pair()
