@@ -16,9 +16,9 @@ let isFuzzing = Context.environment["PAYTOKEND_FUZZING"] != nil
 let fuzzed: [SwiftSetting] = [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])]
 let fuzzedC: [CSetting] = [.unsafeFlags(["-fsanitize=fuzzer-no-link"])]
 
-/// `thread` or `address` in the builds of scripts/sanitize, which sets the variable.
+/// `thread` in the build of scripts/sanitize, which sets the variable.
 let sanitizer = Context.environment["PAYTOKEND_SANITIZER"]
-/// The options of the sanitizer's runtime, which only those builds have. Locks links them, and so all programs do.
+/// The options of the sanitizer's runtime, which only that build has. Locks links them, and so all programs do.
 let sanitizerOptions: [Target] =
     sanitizer == nil
     ? []
