@@ -46,7 +46,7 @@ final class CallerFirstReleases: Sendable {
         self.now = now
     }
 
-    /// The number of uids whose search has ended or is running.
+    /// The number of uids whose first release has been found or is being searched for.
     var searched: Int { state.withLock { $0.known.count } }
 
     /// Starts the search for this uid's first release, unless it was started before. Called after each durable release.

@@ -147,8 +147,8 @@ struct MonitoringRoutes: Sendable {
 
     // MARK: Status
 
-    /// Handles `GET /v1/status`: an overview for operators of the version, the HSM tokens, the ledger, trust, and all
-    /// reasons and warnings.
+    /// Handles `GET /v1/status`, an overview for operators. It covers the version, the programs, the HSM tokens, the
+    /// ledger, the trust settings, all warnings, and all reasons why the daemon is not ready.
     func status(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let findings = await readiness.findings()
         let reasons = findings.reasons

@@ -122,8 +122,8 @@ struct AuditKeyChangeTests {
             return
         }
         #expect(sealing.name == "second" && hsmToken.keyCount == 1 && second.keyCount == 1)
-        // The former HSM token sealed the announcement of the new key. The new HSM token sealed the change, and
-        // remembers that head.
+        // The former HSM token sealed the announcement of the new key. The new HSM token sealed the change. Each
+        // remembers the head that it sealed last.
         #expect(hsmToken.heads != head && hsmToken.heads.count == 1 && second.heads.count == 1)
         try await fixture.append(2)
         try await fixture.checkpoints.seal()

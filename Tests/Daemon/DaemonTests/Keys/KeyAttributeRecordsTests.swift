@@ -67,14 +67,14 @@ import WorkerProtocol
     init() throws {
         directory = try FreshDirectory()
         source.change(.success([Self.made]))
-        show(state: .active)
+        rebuildIndex(keyState: .active)
     }
 
-    private func show(state: KeyState?) {
+    private func rebuildIndex(keyState: KeyState?) {
         let key = KeyDescription(
             identifier: Self.hash.bytes, label: "merchant.test", algorithm: .ec, subjectPublicKeyInfo: Self.information,
             certificates: [], isProtected: true, inconsistency: nil)
-        let keyRecord = state.map {
+        let keyRecord = keyState.map {
             KeyRecord(
                 publicKeyHash: Self.hash, merchantIdentifier: "merchant.test", algorithm: .ec, use: .processing,
                 state: $0, createdAt: RecordFixture.noon, origin: .generated)
@@ -158,13 +158,13 @@ import WorkerProtocol
         let fixture = try await fixture()
         await records(fixture, isOpen: false).check()
         #expect(try await fixture.entries.isEmpty)
-        show(state: state)
+        rebuildIndex(keyState: state)
         let records = records(fixture)
         await records.check()
         #expect(source.reads == 0)
         #expect(try await fixture.entries.map(\.event) == ["token_attributes"])
         // A key is read as soon as the index knows it.
-        show(state: .active)
+        rebuildIndex(keyState: .active)
         await records.check()
         #expect(try await fixture.entries.map(\.event) == ["token_attributes", "key_attributes"])
     }
