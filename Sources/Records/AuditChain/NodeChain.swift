@@ -139,10 +139,8 @@ struct NodeChain: Sendable {
         unsealedArchives = []
     }
 
-    /// Returns the keys that are named as trusted in records up to the chain's last checkpoint, and that were not
-    /// returned before.
+    /// Returns the keys that the records named as trusted since the last call. A checkpoint has just sealed these records.
     mutating func takeSealedPins() -> [(sequence: Int, pin: KeyPin)] {
-        guard sealed == last, !unsealedPins.isEmpty else { return [] }
         defer { unsealedPins = [] }
         return unsealedPins
     }
