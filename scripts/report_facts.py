@@ -6,7 +6,7 @@ from report_template import canonical
 
 LATE = ("deactivated", "stated deactivated")
 ACTS = ARRIVALS + OTHER_STEPS + ("approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
-                                 "ledger_accept_restore", "ledger_accept_clock", "configuration_reload")
+                                 "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
 FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")
 CHARTS, CALLERS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES = 24, 10, 500, 200, 20_000, 5_000
@@ -136,7 +136,8 @@ class Hosts:
             add("restore", f"goes on after record {record['ledgerSequence']}{remembered}")
         if event == "ledger_accept_clock": add("clock", "the present clock was taken for right")
         if event == "audit_key_change":
-            former = f", in the place of {record['from'][:12]}…" if "from" in record else ""
+            lost = ", which was lost" if "formerKey" in record else ""
+            former = f", in the place of {record['from'][:12]}…{lost}" if "from" in record else ""
             add("audit_key", f"{record.get('to', '–')[:12]}…{former}")
         if event == "record_archive":
             first, last, digest = record["first"], record["last"], record["fileSha256"]

@@ -85,6 +85,8 @@ class Findings:
         if event == "approval_request" and outcome == "ok": self.asked[record["approval"]] = caller
         if not is_in: return
         if event == "ledger_accept_clock" and outcome == "ok": add("clock_accepted", caller=caller)
+        if event == "audit_key_change" and outcome == "ok" and "formerKey" in record:
+            add("audit_key_lost", caller=caller, token=record.get("token"))
         if event == "head_memory_lost": self.memory.setdefault(node, []).append(record)
         if event == "records_dropped": add("records_dropped", since=record.get("since"), until=time, count=record["count"])
         if event == "approval_decision" and outcome != "ok" and record.get("decision") == "approve": self.decided.append(record)

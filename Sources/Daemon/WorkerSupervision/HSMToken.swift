@@ -148,6 +148,12 @@ package final class HSMToken: Sendable {
         try await done(.destroyKey(publicKeyHash: hash.bytes))
     }
 
+    /// Removes the stored key pairs of the self-tests, and returns their number. If the worker ends during the call, the
+    /// call is not repeated.
+    package func removeTestKeys() async throws(WorkerFailure) -> Int {
+        try await call(.removeTestKeys) { if case .removedTestKeys(let count) = $0 { Int(count) } else { nil } }
+    }
+
     /// Makes one cheap call into the HSM token's PKCS#11 library, to test that the HSM token responds.
     func probe() async throws(WorkerFailure) {
         try await done(.probe)

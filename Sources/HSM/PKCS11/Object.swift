@@ -95,6 +95,8 @@ extension Session {
 extension Session {
     /// Returns the objects that have all of `template`'s attributes, or all objects for an empty template
     /// (C_FindObjectsInit, C_FindObjects and C_FindObjectsFinal, PKCS#11 v2.40 base §5.7).
+    /// Each object is in the result once, even if the library returns its handle several times. A key that was read
+    /// twice would look like two keys with the same CKA_ID.
     /// - Parameter limit: The maximum number of matches. More are an error, so that none is overlooked.
     public mutating func findObjects(
         matching template: Template, limit: Int = 100_000
@@ -117,6 +119,8 @@ extension Session {
 
     private mutating func collectObjects(_ limit: Int) throws(CallError) -> [ObjectHandle] {
         var found: [ObjectHandle] = []
+        var known: Set<CK_OBJECT_HANDLE> = []
+        var returned = 0
         var batch = [CK_OBJECT_HANDLE](repeating: 0, count: 256)
         while true {
             var count: CK_ULONG = 0
@@ -124,10 +128,12 @@ extension Session {
                 unsafe $0(handle, &batch, CK_ULONG(batch.count), &count)
             }
             guard count > 0 else { return found }
-            guard count <= batch.count, found.count + Int(count) <= limit else {
+            // Repeated handles count, so that a library that never ends a search cannot keep the session.
+            guard count <= batch.count, returned + Int(count) <= limit else {
                 throw CallError(call: "C_FindObjects", cause: .implausible("more objects than \(limit)"))
             }
-            found.append(contentsOf: batch.prefix(Int(count)).map(ObjectHandle.init(rawValue:)))
+            returned += Int(count)
+            found += batch.prefix(Int(count)).filter { known.insert($0).inserted }.map(ObjectHandle.init(rawValue:))
         }
     }
 

@@ -35,11 +35,14 @@ public enum WorkerRequest: Sendable, Equatable {
     /// Destroys a merchant key's objects. `publicKeyHash` has 32 bytes. The answer is `done` if the private key no
     /// longer exists.
     case destroyKey(publicKeyHash: [UInt8])
+    /// Removes the stored key pairs of the self-tests. The next worker makes those that it needs again.
+    case removeTestKeys
     /// Answers immediately if the HSM token works: one cheap call into the library.
     case probe
     /// Every key in the HSM token for signing audit checkpoints.
     case listAuditKeys
-    /// Makes the audit key with this CKA_ID, 16 bytes, or returns the existing one.
+    /// Makes the audit key with this CKA_ID, 16 bytes, or returns the existing one. Replaces an existing one with which
+    /// the HSM token refuses to sign, so it must be a key that has sealed nothing.
     case createAuditKey(identifier: [UInt8])
     /// Signs an audit checkpoint.
     case signCheckpoint(CheckpointSigning)
@@ -111,13 +114,15 @@ extension WorkerRequest {
         case .signTLS: WorkerOperation(18, "sign_tls", isRepeatable: true)
         case .readAttributes:
             WorkerOperation(19, "read_attributes", isRepeatable: true, atLeast: .seconds(30))
+        // A second attempt would count only the pairs that the first one left.
+        case .removeTestKeys: WorkerOperation(20, "remove_test_keys", isRepeatable: false, atLeast: .seconds(30))
         }
     }
 
     /// The fields of every request, for reading and for writing.
     private mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         switch self {
-        case .listKeys, .probe, .listAuditKeys, .listHeads:
+        case .listKeys, .removeTestKeys, .probe, .listAuditKeys, .listHeads:
             break
         case .listMoreKeys(var listing):
             try coder.integer(&listing)
@@ -148,7 +153,7 @@ extension WorkerRequest {
             .open(HSMTokenOpening()), .listKeys, .listMoreKeys(listing: 0), .describeKey(publicKeyHash: []),
             .readAttributes(publicKeyHash: []),
             .decrypt(Decryption()), .importPrivateKey(PrivateKeyImport()), .importCertificate(CertificateToStore()),
-            .destroyKey(publicKeyHash: []), .probe, .listAuditKeys, .createAuditKey(identifier: []),
+            .destroyKey(publicKeyHash: []), .removeTestKeys, .probe, .listAuditKeys, .createAuditKey(identifier: []),
             .signCheckpoint(CheckpointSigning()), .listHeads, .rememberHead(HeadToRemember()),
             .generateKey(KeyGeneration()), .signRequest(RequestSigning()), .signTLS(TLSSigning()),
         ].map { (request: WorkerRequest) in (request.operation.type, request) })
@@ -202,6 +207,8 @@ public enum WorkerAnswer: Sendable, Equatable {
     case requestSignature([UInt8])
     /// A TLS handshake's signature, as long as the modulus.
     case tlsSignature([UInt8])
+    /// The number of stored test pairs that were removed.
+    case removedTestKeys(UInt32)
     case failed(WorkerFailure)
 }
 
@@ -223,6 +230,7 @@ extension WorkerAnswer {
         case .keyPage: 76
         case .tlsSignature: 77
         case .keyAttributes: 78
+        case .removedTestKeys: 79
         }
     }
 
@@ -259,6 +267,9 @@ extension WorkerAnswer {
             self = .requestSignature(try coder.coded(signature, atMost: FieldBound.requestSignature))
         case .tlsSignature(let signature):
             self = .tlsSignature(try coder.coded(signature, atMost: FieldBound.requestSignature))
+        case .removedTestKeys(var count):
+            try coder.integer(&count)
+            self = .removedTestKeys(count)
         }
     }
 
@@ -268,6 +279,7 @@ extension WorkerAnswer {
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,
             .auditKeys([]), .auditKey(AuditKeyDescription()), .signature([]), .heads([]),
             .generatedKey(KeyDescription()), .requestSignature([]), .tlsSignature([]), .keyAttributes([]),
+            .removedTestKeys(0),
             .failed(WorkerFailure(.hsmTokenUnavailable, "")),
         ].map { (answer: WorkerAnswer) in (answer.type, answer) })
 

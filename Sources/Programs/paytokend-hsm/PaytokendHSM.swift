@@ -14,7 +14,7 @@ struct PaytokendHSM: ParsableCommand {
         abstract: "Holds the PKCS#11 library, the PIN and the sessions for paytokend, which starts it.",
         discussion: "Without a subcommand it serves one HSM token over the socket that is its standard input.",
         version: ProductVersion.current,
-        subcommands: [InitializeToken.self, RemoveTestKeys.self, TryToken.self])
+        subcommands: [InitializeToken.self, TryToken.self])
 
     func run() throws {
         guard ProcessHardening.isSocket(STDIN_FILENO) else {
@@ -90,31 +90,6 @@ struct InitializeToken: ParsableCommand {
             report("Standard output cannot be written. The HSM token is initialised all the same.")
             _exit(66)
         }
-    }
-}
-
-struct RemoveTestKeys: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "remove-test-keys",
-        abstract: "Removes the stored key pairs of the self-tests, and reports their number in one line of JSON.")
-
-    @OptionGroup var hsmToken: HSMTokenOptions
-
-    func run() throws {
-        for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
-        do throws(WorkerFailure) {
-            let removed = try TestKeyRemoval.run(hsmToken.opening(sessions: 1, allowExtractableSecret: false))
-            let line = Array("{\"removed\":\(removed)}\n".utf8)
-            guard BlockingDescriptor.write(line, to: STDOUT_FILENO) else {
-                report("Standard output cannot be written. \(removed) test key pairs are removed all the same.")
-                _exit(66)
-            }
-        } catch {
-            report(error.message)
-            _exit(error.kind == .loginRefused ? 1 : 69)
-        }
-        // No exit handlers, since some libraries crash in their destructors.
-        _exit(0)
     }
 }
 

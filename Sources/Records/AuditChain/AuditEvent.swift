@@ -23,6 +23,9 @@ public enum AuditEvent: Sendable, Equatable {
     case moduleChange(from: AuditDigest?, to: AuditDigest?)
     /// A worker generated key pairs for its self-tests. They remain in the HSM token that the record names.
     case testKeysCreate(count: Int)
+    /// A caller removed stored key pairs of the self-tests from the HSM token that the record names. With a refusal,
+    /// `count` is not nil only if the pairs were removed and the record of it was late.
+    case testKeysRemove(count: Int?)
     /// The HSM token did not store the record's newest checkpoint. A later start then does not notice that the ledger
     /// is an older copy. Recorded once for each start of the daemon; the record names the HSM token.
     case headMemoryLost(HeadMemoryLoss)
@@ -68,8 +71,11 @@ public enum AuditEvent: Sendable, Equatable {
     case auditTokenUses(since: AuditTime?, until: AuditTime?)
     /// A caller made the assessor's report from the record and this daemon's answers. The daemon did not see the page.
     case auditReport(ReportMade?)
-    /// Another checkpoint key came into use; `to` is its keyId, and `from` that of its predecessor.
-    case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
+    /// Another checkpoint key came into use; `to` is its keyId, and `from` that of its predecessor. If the predecessor is
+    /// lost, it has sealed no `auditKeyPrepare`, so it does not endorse the key.
+    case auditKeyChange(
+        from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?,
+        isFormerKeyLost: Bool = false)
 
     /// Another checkpoint key was generated. The current key seals this record before it is replaced, so that a
     /// verifier that trusts the current key can trust its successor.
@@ -108,6 +114,7 @@ public enum AuditEvent: Sendable, Equatable {
         case stop
         case moduleChange = "module_change"
         case testKeysCreate = "test_keys_create"
+        case testKeysRemove = "test_keys_remove"
         case headMemoryLost = "head_memory_lost"
         case configurationLoad = "configuration_load"
         case configurationReload = "configuration_reload"
@@ -154,6 +161,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .stop: .stop
         case .moduleChange: .moduleChange
         case .testKeysCreate: .testKeysCreate
+        case .testKeysRemove: .testKeysRemove
         case .headMemoryLost: .headMemoryLost
         case .configurationLoad: .configurationLoad
         case .configurationReload: .configurationReload
@@ -230,6 +238,8 @@ extension AuditEvent {
             writer.member("to", to?.hex)
         case .testKeysCreate(let count):
             writer.member("count", count)
+        case .testKeysRemove(let count):
+            writer.member("count", count)
         case .headMemoryLost(let loss):
             writer.member("cause", loss.cause.rawValue)
             writer.member("message", loss.message.text)
@@ -289,11 +299,12 @@ extension AuditEvent {
             writer.member("until", until?.text)
         case .auditReport(let report):
             report?.write(into: &writer)
-        case .auditKeyChange(let from, let to, let reason, let approval):
+        case .auditKeyChange(let from, let to, let reason, let approval, let isFormerKeyLost):
             writer.member("from", from?.hex)
             writer.member("to", to.hex)
             writer.member("reason", reason?.text)
             writer.member("approval", approval?.hex)
+            writer.member("formerKey", isFormerKeyLost ? "lost" : nil)
         case .auditKeyPrepare(let from, let to):
             writer.member("from", from.hex)
             writer.member("to", to.hex)

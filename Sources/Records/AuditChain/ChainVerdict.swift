@@ -92,8 +92,9 @@ public enum ChainFault: Error, Sendable, Equatable {
     case outOfOrder(after: Int)
     /// The record's hash is not SHA-256(previous ‖ body).
     case changed
-    /// The checkpoint's keyId does not belong to any of the given keys.
-    case anotherKey
+    /// The checkpoint's keyId does not belong to any of the given keys. `unvouched` is the first record that no given key
+    /// seals; nil if the chain is not known.
+    case anotherKey(unvouched: Int?)
     case wrongSignature
     /// The checkpoint's hash differs from the hash of the record that the checkpoint should seal. `sealedBefore` is
     /// the sequence of the chain's previous checkpoint.
@@ -172,7 +173,8 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
         case .outOfOrder(let last): "comes after record \(last): repeated, inserted or out of order"
         case .changed where sequence == 1: "its hash does not follow from the chain's beginning: it was changed"
         case .changed: "its hash does not follow from record \(sequence - 1): one of the two was changed"
-        case .anotherKey: "not signed by a given key"
+        case .anotherKey(let unvouched):
+            "not signed by a given key" + (unvouched.map { ": no given key vouches from record \($0) on" } ?? "")
         case .wrongSignature: "its signature is wrong"
         case .sealsAnother(let sealed):
             "seals another record \(sequence): one after \(sealed) was changed and the hashes recomputed"

@@ -91,7 +91,9 @@ struct NodeChain: Sendable {
                     unsealedArchives = (unsealedArchives + [archive]).suffix(Self.maximumArchives)
                 }
             case .checkpoint(let signed):
-                if let wrong = Self.signatureFault(of: signed, keys) { throw wrong }
+                if let wrong = Self.signatureFault(of: signed, keys, unvouched: start.map { _ in sealed + 1 }) {
+                    throw wrong
+                }
                 guard !isSelection else { return true }
                 try seal(signed.checkpoint, isFull: isFull, number: number)
             }
@@ -152,13 +154,18 @@ struct NodeChain: Sendable {
 
     static func signatureFault(ofHeads heads: [SignedCheckpoint], _ keys: CheckpointKeys?) -> ChainBreak? {
         heads.lazy.compactMap { head in
-            signatureFault(of: head, keys).map { ChainBreak(line: nil, ChainPosition(head.checkpoint), fault: $0) }
+            signatureFault(of: head, keys, unvouched: nil).map {
+                ChainBreak(line: nil, ChainPosition(head.checkpoint), fault: $0)
+            }
         }.first
     }
 
-    private static func signatureFault(of signed: SignedCheckpoint, _ keys: CheckpointKeys?) -> ChainFault? {
+    /// - Parameter unvouched: the first record that no checkpoint of the chain seals yet; nil if the chain is not known.
+    private static func signatureFault(
+        of signed: SignedCheckpoint, _ keys: CheckpointKeys?, unvouched: Int?
+    ) -> ChainFault? {
         guard let keys else { return nil }
-        guard let key = keys[signed.checkpoint.keyId] else { return .anotherKey }
+        guard let key = keys[signed.checkpoint.keyId] else { return .anotherKey(unvouched: unvouched) }
         return key.verifies(signed) ? nil : .wrongSignature
     }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ScriptedPKCS11.h"
 
+#include "ForgottenIdentifiers.h"
 #include "OneStepKDF.h"
 #include "RealModule.h"
 #include "Script.h"
@@ -122,7 +123,15 @@ FORWARD(
     (real_slot(slot), type, info))
 FORWARD(C_InitToken, (CK_SLOT_ID slot, BYTES(pin), CK_BYTE *label), (real_slot(slot), pin, pin_count, label))
 FORWARD(C_InitPIN, (SESSION, BYTES(pin)), (session, pin, pin_count))
-FORWARD(C_Login, (SESSION, CK_USER_TYPE user, BYTES(pin)), (session, user, pin, pin_count))
+
+static CK_RV C_Login_scripted(SESSION, CK_USER_TYPE user, BYTES(pin)) {
+    SCRIPTED("C_Login", real_module()->C_Login(session, user, pin, pin_count));
+    if (result == CKR_OK && script_setting(SCRIPT_FORGET_IDENTIFIERS) != 0) {
+        forget_identifiers(session);
+    }
+    return result;
+}
+
 FORWARD(C_Logout, (SESSION), (session))
 
 /// Returns true if the script makes `function` refuse one of the template's attributes.
@@ -197,6 +206,9 @@ static CK_RV C_SetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMP
             ? CKR_ATTRIBUTE_READ_ONLY
             : real_module()->C_SetAttributeValue(
                 session, object, shorten_identifier(template, count, shortened), count));
+    if (result == CKR_OK && script_setting(SCRIPT_FORGET_IDENTIFIERS) != 0) {
+        keep_identifier(session, object);
+    }
     return result;
 }
 
@@ -208,9 +220,19 @@ static CK_RV C_FindObjectsInit_scripted(SESSION, TEMPLATE) {
     return result;
 }
 
-FORWARD(
-    C_FindObjects, (SESSION, CK_OBJECT_HANDLE *objects, CK_ULONG most, CK_ULONG *count),
-    (session, objects, most, count))
+/// With `repeat-objects`, returns each handle twice.
+static CK_RV C_FindObjects_scripted(SESSION, CK_OBJECT_HANDLE *objects, CK_ULONG most, CK_ULONG *count) {
+    bool repeats = script_setting(SCRIPT_REPEAT_OBJECTS) != 0 && most > 1;
+    SCRIPTED("C_FindObjects", real_module()->C_FindObjects(session, objects, repeats ? most / 2 : most, count));
+    if (result == CKR_OK && repeats && !verdict.replaces_call) {
+        for (CK_ULONG index = *count; index > 0; index--) {
+            objects[2 * index - 1] = objects[2 * index - 2] = objects[index - 1];
+        }
+        *count *= 2;
+    }
+    return result;
+}
+
 FORWARD(C_FindObjectsFinal, (SESSION), (session))
 FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
 
@@ -331,6 +353,10 @@ static CK_RV create_object(CK_SESSION_HANDLE session, CK_ATTRIBUTE *template, CK
     CK_ATTRIBUTE shortened[MOST_ATTRIBUTES];
     CK_RV result = real_module()->C_CreateObject(
         session, shorten_identifier(template, count, shortened), count, object);
+    if (result == CKR_OK && script_setting(SCRIPT_FORGET_IDENTIFIERS) != 0
+        && has_class(CKO_PUBLIC_KEY, template, count) && !is_session_object(template, count)) {
+        note_identifier(session, *object);
+    }
     has_stored_private_key |=
         result == CKR_OK && has_class(CKO_PRIVATE_KEY, template, count) && !is_session_object(template, count);
     return result;

@@ -62,6 +62,28 @@ import WorkerProtocol
         #expect(hsmToken.remainingObjects == before)
     }
 
+    /// The library of the YubiHSM 2 keeps the CKA_ID of a public key's template only until the process ends, unless
+    /// C_SetAttributeValue sets it too. In the second case, the HSM token refuses that call, so the CKA_ID is lost.
+    @Test(
+        "sets the CKA_ID of an imported public key again, so that a later process finds the key by it",
+        arguments: [(nil, true), ("refuse-attribute C_SetAttributeValue 0x102", false)] as [(String?, Bool)])
+    func forgottenIdentifier(refusal: String?, isFound: Bool) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await opened(hsmToken)
+        let instructions = ["private-key-first", "forget-identifiers"]
+        try hsmToken.play(instructions + [refusal].compactMap(\.self))
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        #expect(try await worker.keys().map(\.inconsistency) == [nil])
+        #expect(try await worker.end() == 0)
+        try hsmToken.play(instructions)
+        let (later, _) = try await opened(hsmToken)
+        let key = try #require(try await later.keys().first)
+        #expect((key.inconsistency == nil) == isFound, "\(key)")
+        let payment = try EncryptedPayment.ec()
+        let answer = try await later.call(payment.request)
+        #expect((answer == .plaintext(payment.plaintext, tier: .c)) == isFound, "\(answer)")
+    }
+
     @Test("replaces a private key that an interrupted import left without its public key")
     func interrupted() async throws {
         let directory = try await TokenDirectory()

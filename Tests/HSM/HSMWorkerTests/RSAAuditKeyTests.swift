@@ -101,6 +101,52 @@ import WorkerProtocol
         #expect(try await worker.createAuditKey(identifier).algorithm == .ecdsaP256)
     }
 
+    @Test("replaces an EC key that a killed worker left before its first signature, if the HSM token refuses ECDSA")
+    func killedBeforeSignature() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let first = try await WorkerUnderTest.serving(hsmToken)
+        try hsmToken.play(Self.noECSignatures, "fault C_SignInit always crash")
+        _ = try? await first.call(.createAuditKey(identifier: identifier))
+        #expect(try await first.end() == 128 + SIGKILL)
+        try hsmToken.play(Self.noECSignatures)
+        let before = hsmToken.remainingObjects
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let left = try #require(try await worker.auditKeys().first)
+        #expect(left.algorithm == .ecdsaP256)
+        #expect(try await signature(worker, .ecdsaP256).failureKind == .auditRefused)
+        let key = try await worker.createAuditKey(identifier)
+        #expect(key.algorithm == .rsaPSS && hsmToken.remainingObjects == before)
+        for worker in [worker, try await .serving(hsmToken)] {
+            #expect(try await worker.auditKeys() == [key])
+            #expect(try await worker.createAuditKey(identifier) == key)
+            guard case .signature = try await signature(worker, .rsaPSS) else {
+                Issue.record("not signed")
+                return
+            }
+        }
+    }
+
+    @Test(
+        "keeps an EC key that a killed worker left, if the HSM token signs with it, or fails for another reason",
+        arguments: [nil, "fault C_SignInit always return=0x30"])
+    func keptAfterKill(fault: String?) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let first = try await WorkerUnderTest.serving(hsmToken)
+        try hsmToken.play("fault C_SignInit always crash")
+        _ = try? await first.call(.createAuditKey(identifier: identifier))
+        #expect(try await first.end() == 128 + SIGKILL)
+        try hsmToken.play()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let left = try await worker.auditKeys()
+        #expect(left.count == 1)
+        if let fault {
+            try hsmToken.play(fault)
+            #expect(try await worker.call(.createAuditKey(identifier: identifier)).failureKind != nil)
+            try hsmToken.play()
+        }
+        #expect(try await [worker.createAuditKey(identifier)] == left)
+    }
+
     @Test("makes another RSA key pair after an interruption that left a public key alone")
     func interrupted() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Self.noECKeys)

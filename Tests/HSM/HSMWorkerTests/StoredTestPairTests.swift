@@ -95,14 +95,8 @@ import WorkerProtocol
             Issue.record("not generated")
             return
         }
-        for removed in [3, 0] {
-            let result = try await Program.run(
-                Program.built("paytokend-hsm"),
-                [
-                    "remove-test-keys", "--module", directory.libraryPath, "--uri", directory.uri, "--pin-file",
-                    directory.pinFile,
-                ], environment: directory.environment)
-            #expect(result.status == 0 && result.output == "{\"removed\":\(removed)}\n", "\(result)")
+        for removed: UInt32 in [3, 0] {
+            #expect(try await worker.call(.removeTestKeys) == .removedTestKeys(removed))
         }
         let (later, description) = try await opened(hsmToken)
         #expect(description.testKeysMade == 3)

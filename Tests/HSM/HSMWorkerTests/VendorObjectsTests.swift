@@ -77,6 +77,22 @@ struct VendorObjectsTests {
         #expect(try await measure(keys: 12) == measure(keys: 2))
     }
 
+    @Test("takes an object once, even if the library returns it twice")
+    func repeatedObjects() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "repeat-objects")
+        let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken)
+        let key = try await worker.createAuditKey([UInt8](1...16))
+        for worker in [worker, try await .serving(hsmToken)] {
+            let keys = try await worker.keys()
+            #expect(keys.count == 2 && Set(keys.map(\.identifier)).count == 2)
+            #expect(keys.allSatisfy { $0.inconsistency == nil && $0.certificates.count == 1 }, "\(keys)")
+            #expect(try await worker.auditKeys() == [key])
+            for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
+                #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+            }
+        }
+    }
+
     // MARK: Attributes
 
     /// The attributes are CKA_SENSITIVE (0x103) and CKA_EXTRACTABLE (0x162). Microchip's CryptoAuthentication library

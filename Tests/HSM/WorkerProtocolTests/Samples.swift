@@ -29,6 +29,7 @@ enum Samples {
             CertificateToStore(
                 publicKeyHash: octets(32, from: 8), merchantIdentifier: "merchant.com.example",
                 certificate: octets(1200, from: 9))),
+        .removeTestKeys,
         .probe,
         .listAuditKeys,
         .createAuditKey(identifier: octets(16, from: 21)),
@@ -103,6 +104,7 @@ enum Samples {
                 subjectPublicKeyInfo: octets(91, from: 38), certificates: [], isProtected: true, inconsistency: nil)),
         .requestSignature(octets(256, from: 39)),
         .tlsSignature(octets(256, from: 42)),
+        .removedTestKeys(0x0102_0304),
         .heads([]),
         .heads([octets(400, from: 35), octets(1, from: 36)]),
         .failed(WorkerFailure(.hsmTokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),

@@ -122,7 +122,10 @@ struct AuditVerifyTranscripts {
             "audit", "verify", "--export", files.export, "--public-key", other,
         ])
         #expect(result.status == 1)
-        #expect(result.output == "broken: line 6, node backend-1, checkpoint 5: not signed by a given key\n")
+        #expect(
+            result.output
+                == "broken: line 6, node backend-1, checkpoint 5: not signed by a given key: no given key vouches from "
+                + "record 1 on\n")
     }
 
     @Test("exits with 64 for wrong usage")

@@ -153,4 +153,66 @@ import TokenForge
         #expect(try await hsmTokens.auditKeys(in: hsmTokens.first) == 1)
         #expect(try await harness.stop().status == 0)
     }
+
+    @Test("has another HSM token seal after the one that sealed was lost; verifiers need its public key", .everyEngine)
+    func lost() async throws {
+        let hsmTokens = try await TwoTokens()
+        let harness = try await DaemonHarness(hsmTokens.configuration(["first", "second"]))
+        let files = harness.directory
+        func lose() async throws -> ProgramResult {
+            try await harness.paytokenctl([
+                "audit", "change-key", "--lost", "--token", "second", "--reason", "burnt",
+            ])
+        }
+        try files.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "old.pem")
+        let present = try await lose()
+        #expect(present.status == 1 && present.error.contains("the HSM token first answers and has it"), "\(present)")
+        #expect(try await harness.stop().status == 0)
+
+        try hsmTokens.takeFirstAway()
+        try await harness.start(untilReady: false)
+        try await wait(for: "the second token to serve") {
+            let shown = try await harness.admin("/v1/status").member("tokens")?.arrayValue ?? []
+            return shown.compactMap { $0.objectValue?["condition"]?.stringValue } == ["unavailable", "ready"]
+        }
+        let changed = try await lose()
+        #expect(changed.status == 0 && changed.error.contains("does not vouch for the new one"), "\(changed)")
+        try await harness.waitUntilReady()
+        #expect(try await ledger(harness)["sealingToken"]?.stringValue == "second")
+        try await expectIntact(harness)
+        #expect(try await harness.stop().status == 0)
+        // The former HSM token seals nothing when it comes back.
+        try hsmTokens.putFirstBack()
+        try await harness.start()
+        #expect(try await ledger(harness)["sealingToken"]?.stringValue == "second")
+
+        let out = files.path("report.html")
+        #expect(try await harness.paytokenctl(["audit", "report", "--out", out]).status == 0)
+        let (export, keys, old) = (files.path("report.jsonl"), files.path("report.pem"), files.path("old.pem"))
+        let lines = try String(contentsOfFile: export, encoding: .utf8).split(separator: "\n").map { line in
+            try #require(try JSONValue(parsing: Array(line.utf8)).objectValue)
+        }
+        let change = try #require(lines.last { $0["event"]?.stringValue == "audit_key_change" })
+        #expect(change["formerKey"]?.stringValue == "lost" && change["token"]?.stringValue == "second")
+        let sealed = lines.compactMap { $0["checkpoint"]?.objectValue }
+            .filter { $0["keyId"]?.stringValue == change["from"]?.stringValue }
+            .compactMap { $0["sequence"]?.numberValue?.int }.max()
+        let end = "not signed by a given key: no given key vouches from record \(try #require(sealed) + 1) on\n"
+        var verdicts: [String] = []
+        for verifier in [
+            (try Program.built("paytokenctl"), ["audit", "verify", "--export", export, "--public-key", old]),
+            (ProjectFiles.path("scripts/verify-audit"), [export, old]),
+        ] {
+            let verdict = try await Program.run(verifier.0, verifier.1)
+            #expect(verdict.status == 1 && verdict.output.hasSuffix(end), "\(verdict)")
+            verdicts.append(verdict.output)
+        }
+        #expect(Set(verdicts).count == 1)
+        let recounted = try await Program.run(
+            ProjectFiles.path("scripts/verify-audit"), ["--report", out, export, keys])
+        #expect(recounted.output.contains(" totals are those of the export"), "\(recounted)")
+        let page = try String(contentsOfFile: out, encoding: .utf8)
+        #expect(page.contains("\"kind\":\"audit_key_lost\""))
+        #expect(try await harness.stop().status == 0)
+    }
 }

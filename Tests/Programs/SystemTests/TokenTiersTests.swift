@@ -120,6 +120,46 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("removes the stored test keys on request, and records the person, the HSM token and their number")
+    func removedTestKeys() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "stored-keys-only")
+        let harness = try await Self.harness([TokenEntry("primary", hsmToken)])
+        func remove(_ name: String, _ options: String...) async throws -> ProgramResult {
+            try await harness.paytokenctl(["token", "remove-test-keys", "--token", name] + options)
+        }
+        let unknown = try await remove("other")
+        #expect(unknown.status == 1 && unknown.error.contains("HSM tokens: primary"), "\(unknown)")
+        #expect(try await remove("primary", "--dry-run").status == 0)
+        for pairs in [3, 0] {
+            let removed = try await remove("primary", "--output", "json")
+            #expect(removed.status == 0 && removed.output.contains("\"pairs\":\(pairs)"), "\(removed)")
+        }
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        try await harness.waitUntilReady()
+        try hsmToken.play("stored-keys-only", "fault C_DestroyObject always return=0x30")
+        let failed = try await remove("primary")
+        try hsmToken.play("stored-keys-only")
+        #expect(failed.status != 0 && failed.error.contains("C_DestroyObject: CKR_DEVICE_ERROR"), "\(failed)")
+        let listed = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
+        let records = try (JSONValue(parsing: listed.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+            .filter { $0["event"]?.stringValue?.hasPrefix("test_keys_") == true }
+        let shown = records.map { record in
+            [
+                record["event"]?.stringValue, record["outcome"]?.stringValue, record["token"]?.stringValue,
+                (record["count"]?.numberValue?.int).map(String.init),
+                (record["caller"]?.objectValue?["uid"]?.numberValue?.int).map(String.init),
+            ].map { $0 ?? "-" }.joined(separator: " ")
+        }
+        #expect(
+            Set(shown) == [
+                "test_keys_create ok primary 3 -", "test_keys_remove not_found - - \(getuid())",
+                "test_keys_remove ok primary 3 \(getuid())", "test_keys_remove ok primary 0 \(getuid())",
+                "test_keys_remove hsm_unavailable primary - \(getuid())",
+            ], "\(shown)")
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test(
         "loses no request if an HSM returns with other tiers, and reports the new tiers"
     )

@@ -52,6 +52,12 @@ struct AuditEventTests {
             (.moduleChange(from: nil, to: digest), "module_change", #","to":"\#(hex)""#),
             (.testKeysCreate(count: 3), "test_keys_create", #","count":3"#),
             (
+                .auditKeyChange(from: nil, to: .zero, reason: nil, approval: nil, isFormerKeyLost: true),
+                "audit_key_change", #","to":"\#(AuditDigest.zero.hex)","formerKey":"lost""#
+            ),
+            (.testKeysRemove(count: 3), "test_keys_remove", #","count":3"#),
+            (.testKeysRemove(count: nil), "test_keys_remove", ""),
+            (
                 .headMemoryLost(HeadMemoryLoss(cause: .hung, message: AuditText("C_CreateObject"))),
                 "head_memory_lost", #","cause":"hung","message":"C_CreateObject""#
             ),

@@ -154,7 +154,8 @@ struct NodesVerifierTests {
             Case(
                 name: "a given key outranks a pinned one", export: all,
                 bound: aKey + [("b", ground.outsider.publicKey.pem)], pinnedBy: "a",
-                expected: Self.aIntact + "\nbroken: line 33, node b, checkpoint 10: not signed by a given key"),
+                expected: Self.aIntact + "\nbroken: line 33, node b, checkpoint 10: not signed by a given key: "
+                    + "no given key vouches from record 1 on"),
             Case(
                 name: "neither given nor pinned", export: plain, bound: aKey, pinnedBy: "a",
                 expected: Self.aIntact
@@ -192,7 +193,8 @@ struct NodesVerifierTests {
             tested(
                 "a key replaced and the record signed anew", try await ground.recordA([first]),
                 try await ground.recordB(first: ground.outsider, second: ground.outsider),
-                Self.aIntact + "\nbroken: line 33, node b, checkpoint 10: not signed by a given key"),
+                Self.aIntact + "\nbroken: line 33, node b, checkpoint 10: not signed by a given key: "
+                    + "no given key vouches from record 1 on"),
             tested(
                 "a pinned node without a line", try await ground.recordA([first]), [],
                 Self.aIntact + "\nbroken: node b: there is no line of it"),

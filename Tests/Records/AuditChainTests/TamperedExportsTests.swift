@@ -97,7 +97,8 @@ struct TamperedExportsTests {
             ) { $0[100] = ground.b.lines[100] },
             ground.exported(
                 "with another signer's checkpoints",
-                "broken: line 3407, node b, checkpoint 400: not signed by a given key",
+                "broken: line 3407, node b, checkpoint 400: not signed by a given key: "
+                    + "no given key vouches from record 1 on",
                 (ground.a.lines + ground.foreign.lines).export),
             ground.exported(
                 "its last checkpoint missing",
@@ -187,17 +188,25 @@ struct TamperedExportsTests {
             ground.tampered("its signature", wrong) { lines in
                 lines[at] = pretended.line
             },
-            try ground.tampered("its key", "broken: line 1503, node a, checkpoint 1500: not signed by a given key") {
+            try ground.tampered(
+                "its key",
+                "broken: line 1503, node a, checkpoint 1500: not signed by a given key: "
+                    + "no given key vouches from record 1001 on"
+            ) {
                 $0[at] = try $0[at].replacing(
                     ground.signer.publicKey.keyId.hex, with: ground.otherSigner.publicKey.keyId.hex)
             },
             ground.tampered(
-                "signed by another key", "broken: line 1503, node a, checkpoint 1500: not signed by a given key"
+                "signed by another key",
+                "broken: line 1503, node a, checkpoint 1500: not signed by a given key: "
+                    + "no given key vouches from record 1001 on"
             ) {
                 $0[at] = foreignCheckpoint.line
             },
             ground.tampered(
-                "the auditor has another key", "broken: line 501, node a, checkpoint 500: not signed by a given key",
+                "the auditor has another key",
+                "broken: line 501, node a, checkpoint 500: not signed by a given key: "
+                    + "no given key vouches from record 1 on",
                 keys: ground.otherSigner.publicKey.pem),
             try ground.tampered("a day that is none", unread) {
                 $0[at] = try $0[at].replacing("2026-01-31", with: "2026-02-30")

@@ -176,7 +176,8 @@ struct TamperedRecordsTests {
                 unsigned.export),
             ground.exported(
                 "all hashes recomputed, signed by another key",
-                "broken: line 1503, node a, checkpoint 1500: not signed by a given key", foreignCheckpoint.export),
+                "broken: line 1503, node a, checkpoint 1500: not signed by a given key: "
+                    + "no given key vouches from record 1001 on", foreignCheckpoint.export),
             ground.exported(
                 "all hashes recomputed, signed by another key in the right one's name",
                 "broken: line 1503, node a, checkpoint 1500: its signature is wrong", pretended.export),

@@ -123,6 +123,21 @@ struct FindingsTests {
         #expect(found[0].since == RecordBook.time(1) && found[0].until == RecordBook.time(2))
     }
 
+    @Test("finds an audit key for which its lost predecessor does not vouch, and no other change of the key")
+    func auditKeyLost() async throws {
+        var book = RecordBook()
+        for isLost in [false, true] {
+            try book.add(
+                .auditKeyChange(
+                    from: AuditDigest.of([1]), to: AuditDigest.of([2]), reason: AuditReason("burnt"), approval: nil,
+                    isFormerKeyLost: isLost), at: isLost ? 2 : 1, by: "bob", hsmToken: "second")
+        }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.auditKeyLost] && found[0].time == RecordBook.time(2))
+        #expect(found[0].caller == "bob" && found[0].hsmToken == "second")
+        #expect(found[0].records.beginning.map(\.text) == ["node-1 2"])
+    }
+
     @Test("finds a person who tries to approve their own request, and nobody else")
     func ownRequest() async throws {
         var book = RecordBook()

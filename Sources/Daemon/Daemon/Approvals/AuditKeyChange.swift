@@ -18,6 +18,13 @@ struct AuditKeyChange: Sendable {
         case wouldChange(from: CheckpointKey)
     }
 
+    /// An HSM token to which the audit key can change.
+    struct Successor: Sendable {
+        let hsmToken: any AuditHSMToken
+        /// True if the present audit key is lost, so that it cannot seal the announcement of the new one.
+        let replacesLostKey: Bool
+    }
+
     let ledger: any Ledger
     let sealing: SealingHSMToken
     let checkpoints: Checkpoints
@@ -32,24 +39,39 @@ struct AuditKeyChange: Sendable {
     /// Returns the digest that an approval covers. It contains the present audit key, so that the approval cannot be
     /// used to replace a later key.
     ///
-    /// - Parameter other: the name of another HSM token that is to seal; nil if the HSM token stays the same.
-    static func parameters(from current: CheckpointKey, to other: String?) -> AuditDigest {
+    /// - Parameters:
+    ///   - other: the name of another HSM token that is to seal; nil if the HSM token stays the same.
+    ///   - loss: the other nodes' findings that a change with a lost key would accept; nil if the key is not lost.
+    static func parameters(from current: CheckpointKey, to other: String?, after loss: DetectedRestore?) -> AuditDigest
+    {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
-        if let other { parameters.add(other) }
+        if let loss {
+            parameters.add(other)
+            parameters.add("lost")
+            parameters.add(loss.parameters.bytes)
+        } else if let other {
+            parameters.add(other)
+        }
         return parameters.digest
     }
 
-    /// - Parameter name: the HSM token that seals from then on; nil for the one that seals now.
+    /// - Parameters:
+    ///   - name: the HSM token that seals from then on; nil for the one that seals now.
+    ///   - isLost: true if the present audit key is lost for good (``requireLoss(of:)``).
     func change(
-        to name: String? = nil, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
+        to name: String? = nil, isLost: Bool = false, reason: AuditReason, by caller: Caller, dryRun: Bool,
+        draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        try gate.admit()
-        let current = try await storedKeys().current
+        if !isLost { try gate.admit() }
+        let stored = try await storedKeys()
+        let current = stored.current
+        if isLost { try await requireLoss(of: stored.inService) }
+        let loss = try await isLost ? gate.restoreAfterLoss() : nil
         guard name == nil || sealing.all.contains(where: { $0.name == name }) else {
             throw Refusal(.malformedRequest, "The configuration has no HSM token of that name.", details: "token")
         }
-        let parameters = Self.parameters(from: current, to: name == sealing.name ? nil : name)
+        let parameters = Self.parameters(from: current, to: name == sealing.name ? nil : name, after: loss)
         guard !dryRun else { return .wouldChange(from: current) }
         guard rule.needsSecondPerson(caller) else {
             let next = try await carryOut(
@@ -65,20 +87,25 @@ struct AuditKeyChange: Sendable {
     }
 
     /// Returns the HSM tokens to which the audit key can change. The dictionary's key is the digest
-    /// (``parameters(from:to:)``) that an approval of the change to that HSM token covers.
-    func successors() async throws(Refusal) -> [AuditDigest: any AuditHSMToken] {
+    /// (``parameters(from:to:after:)``) that an approval of the change to that HSM token covers.
+    func successors() async throws(Refusal) -> [AuditDigest: Successor] {
         let current = try await storedKeys().current
-        let (all, sealing) = (sealing.all, sealing.name)
-        return Dictionary(
-            all.map { (Self.parameters(from: current, to: $0.name == sealing ? nil : $0.name), $0) }
-        ) { first, _ in first }
+        let loss = try await gate.restoreAfterLoss()
+        var successors: [AuditDigest: Successor] = [:]
+        for hsmToken in sealing.all {
+            let other = hsmToken.name == sealing.name ? nil : hsmToken.name
+            for loss in [nil, loss] {
+                successors[Self.parameters(from: current, to: other, after: loss)] = Successor(
+                    hsmToken: hsmToken, replacesLostKey: loss != nil)
+            }
+        }
+        return successors
     }
 
     /// Carries out an approved change, in one transaction with the approval.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
-        try gate.admit()
         _ = try await carryOut(
             approval.parameters, decision, reason: approval.reason, approval: approval.identifier, by: caller,
             draft: draft)
@@ -90,40 +117,57 @@ struct AuditKeyChange: Sendable {
     ///
     /// An auditor who has the former key can therefore verify that the new one is its successor. If an interruption ends
     /// these steps early, the former key continues to sign, and the next change uses the planned key.
+    ///
+    /// A lost key seals no announcement. The record of the change says so (``AuditEvent/auditKeyChange``).
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> CheckpointKey {
         await lock.acquire()
         defer { lock.release() }
-        guard let hsmToken = try await successors()[parameters] else { throw ApprovalConflict.otherParameters.refusal }
-        let (current, unused) = try await storedKeys()
+        guard let successor = try await successors()[parameters] else { throw ApprovalConflict.otherParameters.refusal }
+        let (hsmToken, isLost) = (successor.hsmToken, successor.replacesLostKey)
+        // Otherwise a comparison under way could put the former key into service again after the change.
+        if isLost { await gate.comparisons.acquire() }
+        defer { if isLost { gate.comparisons.release() } }
+        let (current, inService, unused) = try await storedKeys()
+        if isLost { try await requireLoss(of: inService) } else { try gate.admit() }
         // Earlier versions stored a planned key without the name of its HSM token. Such a key counts as one of the HSM
         // token that seals.
         let planned = unused.last { $0.hsmToken ?? sealing.name == hsmToken.name }?.identifier
         let next = try await hsmToken.makeAuditKey(
             planned ?? AuditKeyIdentifier.random(of: ledger.node), plannedIn: ledger)
-        var announcement = recorder.auditRecord(of: draft, by: caller)
-        announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)
-        announcement.hsmToken = AuditText(hsmToken.name)
-        try await recorder.append(announcement)
-        // The former key seals the announcement and all records before it.
-        try await checkpoints.seal()
-
+        if !isLost {
+            var announcement = recorder.auditRecord(of: draft, by: caller)
+            announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)
+            announcement.hsmToken = AuditText(hsmToken.name)
+            try await recorder.append(announcement)
+            // The former key seals the announcement and all records before it.
+            try await checkpoints.seal()
+        }
         var change = decision
         var auditRecord = recorder.auditRecord(of: draft, by: caller)
         auditRecord.event = .auditKeyChange(
-            from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
+            from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval,
+            isFormerKeyLost: isLost)
         auditRecord.hsmToken = AuditText(hsmToken.name)
         change.records.append(auditRecord)
         change.auditKey = StoredAuditKey(
             identifier: next.identifier, publicKey: next.publicKey, hsmToken: hsmToken.name)
+        let accepts = isLost && gate.position != .open
+        if accepts {
+            try await gate.requireBoundedWindows()
+            try await gate.addAcceptance(
+                of: gate.restoreAfterLoss(), reason: reason, by: caller.map(AuditCaller.init), approval: approval,
+                to: &change)
+        }
         try await recorder.apply(change, for: draft)
         if hsmToken.name != sealing.name {
             sealing.use(hsmToken)
             checkpoints.forgetFormerHSMToken()
         }
         try await use(next)
+        if accepts { try await gate.openAfterLoss() }
         return next.checkpointKey
     }
 
@@ -141,10 +185,37 @@ struct AuditKeyChange: Sendable {
     }
 
     /// Returns the key in service, and the keys that were planned but never put into service.
-    private func storedKeys() async throws(Refusal) -> (current: CheckpointKey, unused: [StoredAuditKey]) {
+    private func storedKeys() async throws(Refusal) -> (
+        current: CheckpointKey, inService: StoredAuditKey, unused: [StoredAuditKey]
+    ) {
         let stored = try await refusing(ledger: await ledger.auditKeys())
-        guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(stored: point)
-        else { throw .defect }
-        return (key, stored.filter { $0.publicKey == nil })
+        guard let inService = stored.last(where: { $0.publicKey != nil }) else {
+            throw Refusal(.invalidState, "This ledger has no audit key yet, which the HSM token has to make first.")
+        }
+        guard let key = inService.publicKey.flatMap(CheckpointKey.init(stored:)) else { throw .defect }
+        return (key, inService, stored.filter { $0.publicKey == nil })
+    }
+
+    /// Throws unless the audit key is lost, so that no configured HSM token shows it. A key that its HSM token shows and
+    /// refuses to sign with is not lost either; the HSM token first has to be taken out of the configuration.
+    private func requireLoss(of key: StoredAuditKey) async throws(Refusal) {
+        for hsmToken in sealing.all {
+            let shown: [AuditKeyDescription]
+            do throws(WorkerFailure) {
+                shown = try await hsmToken.auditKeys()
+            } catch {
+                // An HSM token that is only busy may still have the key.
+                guard [.hsmTokenUnavailable, .loginRefused, .deadlineExceeded].contains(error.kind) else {
+                    throw error.recordRefusal
+                }
+                continue
+            }
+            guard !shown.contains(where: { $0.identifier == key.identifier && $0.publicKey == key.publicKey }) else {
+                throw Refusal(
+                    .invalidState,
+                    "The audit key is not lost: the HSM token \(hsmToken.name) answers and has it. Change the key without "
+                        + "calling it lost.", details: "lost")
+            }
+        }
     }
 }

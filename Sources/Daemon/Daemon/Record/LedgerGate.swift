@@ -1,4 +1,5 @@
 import AuditChain
+import FairShares
 import Foundation
 import Ledger
 import Locks
@@ -32,6 +33,8 @@ final class LedgerGate: Sendable {
     private let publishedWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
+    /// Held during a comparison.
+    let comparisons = AsyncLock()
     private let firstVerdict: AsyncStream<Position>.Continuation
     /// Yields one element: the position after the first comparison that succeeds.
     let verdicts: AsyncStream<Position>
@@ -61,6 +64,13 @@ final class LedgerGate: Sendable {
 
     func setPosition(_ position: Position) { state.withLock { $0 = position } }
 
+    /// Takes the first position that is known, and yields it in ``verdicts``.
+    func takeFirst(_ position: Position) {
+        setPosition(position)
+        firstVerdict.yield(position)
+        firstVerdict.finish()
+    }
+
     /// Throws while nothing may be released or changed.
     /// - Throws: ledger_unavailable.
     func admit() throws(Refusal) {
@@ -80,8 +90,8 @@ final class LedgerGate: Sendable {
 
     /// Starts a task that compares the ledger with the HSM token whenever a worker has opened the HSM token, until a
     /// comparison succeeds. If a comparison fails, the task retries after a pause (``ComparisonRetry``), since no event
-    /// reports that the ledger can be read again, or that the HSM token's fault has ended. After the successful
-    /// comparison the task watches the other nodes' findings.
+    /// reports that the ledger can be read again, or that the HSM token's fault has ended. Once the position is known, the
+    /// task also watches the other nodes' findings.
     ///
     /// - Parameters:
     ///   - openings: a stream that yields an element each time a worker has opened the HSM token.
@@ -89,14 +99,21 @@ final class LedgerGate: Sendable {
     ///     the next opening.
     func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
-            var retry = ComparisonRetry()
-            for await _ in openings {
-                repeat {
-                    let fault = await compare()
-                    guard position == .waiting else { return await watch() }
-                    try? await Task.sleep(for: retry.pause(after: fault))
-                } while !Task.isCancelled && isServing()
-            }
+            async let comparing: Void = compare(at: openings, isServing: isServing)
+            // The position may also become known without the HSM token (``openAfterLoss()``).
+            await watch()
+            await comparing
+        }
+    }
+
+    private func compare(at openings: AsyncStream<Void>, isServing: @Sendable () -> Bool) async {
+        var retry = ComparisonRetry()
+        for await _ in openings {
+            repeat {
+                let fault = await compare()
+                guard position == .waiting else { return }
+                try? await Task.sleep(for: retry.pause(after: fault))
+            } while !Task.isCancelled && isServing()
         }
     }
 
@@ -104,14 +121,14 @@ final class LedgerGate: Sendable {
     /// - Returns: the code of the failure; nil if the ledger is now `open` or `held`.
     @discardableResult
     func compare() async -> RefusalCode? {
+        await comparisons.acquire()
+        defer { comparisons.release() }
         guard position == .waiting else { return nil }
         do throws(Refusal) {
             try await publishSigningTimeWindow()
             let position = try await ledger.isShared ? sharedPosition() : ownPosition()
-            setPosition(position)
+            takeFirst(position)
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
-            firstVerdict.yield(position)
-            firstVerdict.finish()
             return nil
         } catch {
             // Comparisons are repeated until one succeeds, so a failure is logged only when the reason changes.
@@ -206,10 +223,12 @@ final class LedgerGate: Sendable {
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
             // An interrupted start leaves only the key that this ledger planned. Any other key or head in the HSM token
-            // belongs to another ledger.
-            guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
-                let own = evidence.hsmTokenKeys.first,
-                own.identifier == planned, try await own.isProven(by: hsmToken)
+            // belongs to another ledger. The HSM token replaces the planned key if it cannot sign with it.
+            guard !evidence.hsmTokenRemembersSomething, let planned,
+                evidence.hsmTokenKeys.map(\.identifier) == [planned],
+                let own = AuditSigningKey(
+                    try await refusing(record: await hsmToken.createAuditKey(identifier: planned))),
+                try await own.isProven(by: hsmToken)
             else {
                 return .lost(
                     remembered: evidence.rememberedByHSMToken?.checkpoint,

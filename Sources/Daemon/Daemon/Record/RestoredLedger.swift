@@ -76,13 +76,28 @@ extension LedgerGate {
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         let (signing, sequence) = try await examineRestore(matter)
+        var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
+        try await addAcceptance(of: matter, reason: reason, by: caller, approval: approval, to: &change)
+        try await refusing(ledger: await ledger.apply(change))
+        if let signing { try await serve(signing) }
+        logger.warning(
+            "a restored ledger was taken into service",
+            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(matter.rememberedSequence ?? 0)"])
+        return (sequence, matter.rememberedSequence)
+    }
+
+    /// Adds to a change the acceptance of the ledger as it is, with its record and the fence.
+    func addAcceptance(
+        of matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier?,
+        to change: inout AdministrativeChange
+    ) async throws(Refusal) {
+        let sequence = try await refusing(ledger: await ledger.head()).sequence
         // The fence must be later than the newest known release too. The clock may be late, and an old copy may lack the
         // claims of its last minutes.
         let newest = [try await refusing(ledger: await ledger.newestRelease()), matter.rememberedTime].compactMap(
             \.self
         )
         .max()
-        var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
         change.records.append(
             AuditRecord(
                 time: AuditTime(clock.now()),
@@ -92,12 +107,20 @@ extension LedgerGate {
                         approval: approval)),
                 caller: caller))
         change.restore = .accept(matter.holds, newestRelease: newest, approval: approval)
-        try await refusing(ledger: await ledger.apply(change))
-        if let signing { try await serve(signing) }
-        logger.warning(
-            "a restored ledger was taken into service",
-            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(matter.rememberedSequence ?? 0)"])
-        return (sequence, matter.rememberedSequence)
+    }
+
+    /// Returns the findings that the change of a lost audit key accepts: those in the ledger. Nothing remains with which
+    /// this node could compare the ledger.
+    func restoreAfterLoss() async throws(Refusal) -> DetectedRestore {
+        let status = try await refusing(ledger: await ledger.releaseStatus())
+        return DetectedRestore(node: ledger.node, disagreement: nil, holds: status.holds)
+    }
+
+    /// Takes the ledger into service after the change of a lost audit key has accepted it.
+    func openAfterLoss() async throws(Refusal) {
+        _ = try await refusing(ledger: await ledger.confirm(remembered: nil))
+        takeFirst(.open)
+        logger.warning("the ledger was taken into service without the HSM token that sealed it, which is lost")
     }
 
     /// Takes the ledger into service on this node, after another node accepted a restore that covered this node's finding.
@@ -132,7 +155,8 @@ extension LedgerGate {
             throw Refusal(
                 .invalidState,
                 "The HSM token does not hold the key that sealed this ledger's record; accepting cannot help.",
-                details: "put that HSM token back, or use the ledger that belongs to this one")
+                details: "put that HSM token back, or use the ledger that belongs to this one; if it is lost for good: "
+                    + "POST /v1/audit/key with lost")
         case .lost(_, let seen):
             guard let key = evidence.keyOfLostLedger else {
                 throw Refusal(
@@ -255,6 +279,7 @@ extension LedgerGate {
     }
 
     func detect() async throws(Refusal) {
+        guard position != .waiting else { return }
         try await publishSigningTimeWindow()
         guard ledger.isShared else { return }
         let status = try await refusing(ledger: await ledger.releaseStatus())

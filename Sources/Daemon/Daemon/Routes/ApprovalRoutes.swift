@@ -22,7 +22,10 @@ struct ApprovalRoutes: Sendable {
             ListAnswer(
                 items: pending.map { approval in
                     var summary = summary(approval, now: now)
-                    if approval.operation == .auditKeyChange { summary.token = successors?[approval.parameters]?.name }
+                    if approval.operation == .auditKeyChange, let successor = successors?[approval.parameters] {
+                        summary.token = successor.hsmToken.name
+                        summary.lost = successor.replacesLostKey ? true : nil
+                    }
                     return summary
                 }, next: nil))
     }

@@ -237,8 +237,8 @@ struct AuditKeyRoute: Sendable {
     func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let body = try AuditKeyChangeRequest(parsing: request.body)
         let outcome = try await keyChange.change(
-            to: body.token, reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
-            draft: request.draft)
+            to: body.token, isLost: body.lost ?? false, reason: AuditReason(body.reason), by: request.knownCaller(),
+            dryRun: request.isDryRun(), draft: request.draft)
         return switch outcome {
         case .changed(let from, let to):
             try .json(

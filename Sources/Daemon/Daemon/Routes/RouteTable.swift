@@ -23,6 +23,7 @@ struct RouteTable: Sendable {
     let ledger: LedgerRoutes
     let reload: ReloadRoute
     let tokenUses: TokenUseRoutes
+    let testKeys: TestKeyRoute
 
     /// Returns the table's rows, one for each method of each path.
     /// - Parameter bodyLimit: the value of `listener.max_request_bytes`.
@@ -38,6 +39,9 @@ struct RouteTable: Sendable {
                 Endpoint(
                     "POST", "/v1/reload", on: [.admin], role: .admin, bodyLimit: Self.smallBodyLimit, dryRun: .offered,
                     respond: reload.reload),
+                Endpoint(
+                    "POST", "/v1/tokens/{token}/remove-test-keys", on: [.admin], role: .admin,
+                    bodyLimit: Self.smallBodyLimit, dryRun: .offered, respond: testKeys.remove),
             ]
     }
 

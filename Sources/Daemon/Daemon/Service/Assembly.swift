@@ -188,7 +188,8 @@ struct Assembly: Sendable {
                 clocks: clockAcceptance),
             reload: ReloadRoute(reload: reload),
             tokenUses: TokenUseRoutes(
-                node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger))
+                node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger),
+            testKeys: TestKeyRoute(hsmTokens: hsmTokens.all, gate: gate, recorder: recorder))
         let router = Router(
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),

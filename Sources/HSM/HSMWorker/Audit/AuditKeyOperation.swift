@@ -41,8 +41,10 @@ extension OpenToken {
     /// Makes an audit key with the requested identifier, or returns the existing key that has it. A new key is EC on P-256
     /// if the HSM token signs with it, otherwise RSA-2048.
     ///
-    /// HSM tokens store the public key first, and SoftHSM stores each key in two steps. So an interruption leaves no
-    /// complete private key. The next attempt destroys the incomplete objects and makes a new pair.
+    /// An interruption may leave incomplete objects: HSM tokens store the public key first, and SoftHSM stores each key in
+    /// two steps. An interruption before the test signature may leave a key with which the HSM token refuses to sign. The
+    /// next attempt destroys both kinds and makes a new pair. The daemon requests only keys that have sealed nothing, so
+    /// no key in service is destroyed.
     func createAuditKey(
         _ identifier: [UInt8], in session: inout Session
     ) throws(WorkerFailure) -> AuditKeyDescription {
@@ -52,7 +54,9 @@ extension OpenToken {
                 (session) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure> in
                 let objects = AuditKeyObjects(identifier: identifier)
                 let privateKeys = try session.findObjects(matching: objects.privateKeys)
-                if try session.completeKeys(privateKeys).isEmpty {
+                var isUsable = try !session.completeKeys(privateKeys).isEmpty
+                if isUsable { isUsable = try signs(objects, &session) }
+                if !isUsable {
                     for remnant in try privateKeys + session.findObjects(matching: objects.publicKeys) {
                         try session.destroyObject(remnant)
                     }
@@ -181,10 +185,30 @@ extension OpenToken {
             // An HSM token that does not protect one type of key is not trusted with another.
             guard fault == Self.doesNotVerify else { return fault }
         } catch {
-            // A general error may have passed by the next attempt, unless the HSM token has shown no use of EC at all.
-            guard error.refusesKeyType || error.returnValue == .generalError && tiers.ecV1 == nil else { throw error }
+            guard refusesEC(error) else { throw error }
         }
         return try makeAuditKey(objects, rsaAlgorithm, &session)
+    }
+
+    /// Returns true if the error refuses EC keys, or signatures with them. A general error may have passed by the next
+    /// attempt, unless the HSM token has shown no use of EC at all.
+    private func refusesEC(_ error: CallError) -> Bool {
+        error.refusesKeyType || error.returnValue == .generalError && tiers.ecV1 == nil
+    }
+
+    /// Returns false if the HSM token refuses to sign with the existing EC audit key. A key that has signed in this
+    /// process, and a key that must not be used, are not tested.
+    private func signs(_ objects: AuditKeyObjects, _ session: inout Session) throws(CallError) -> Bool {
+        guard rsaAlgorithm != nil, auditKeys[objects.identifier] == nil,
+            case .success(let entry)? = try session.auditKey(objects), entry.publicKey.algorithm == .ec
+        else { return true }
+        do throws(CallError) {
+            _ = try AuditSigner.ecdsa.sign(objects.testMessage, with: entry, in: &session)
+            return true
+        } catch {
+            guard refusesEC(error) else { throw error }
+            return false
+        }
     }
 
     private static let doesNotVerify =
@@ -206,14 +230,21 @@ extension OpenToken {
         if let fault = try session.auditKeyFault(pair.privateKey, type) {
             return "The HSM token cannot keep an audit key: the one that it made \(fault)."
         }
-        let test = Array("{\"node\":\"\",\"test\":\"\(Hexadecimal.encode(objects.identifier))\"}".utf8)
         guard let publicKey = try session.publicKey(pair.publicKey, type),
             let signer = AuditSigner(algorithm, tiers.signatures),
             try signer.sign(
-                test, with: AuditKeyEntry(privateKey: pair.privateKey, publicKey: publicKey), in: &session) != nil
+                objects.testMessage, with: AuditKeyEntry(privateKey: pair.privateKey, publicKey: publicKey),
+                in: &session) != nil
         else { return Self.doesNotVerify }
         isKept = true
         return nil
+    }
+}
+
+extension AuditKeyObjects {
+    /// The message of a test signature. It has no sequence and an empty node name, so it is no audit checkpoint.
+    fileprivate var testMessage: [UInt8] {
+        Array("{\"node\":\"\",\"test\":\"\(Hexadecimal.encode(identifier))\"}".utf8)
     }
 }
 

@@ -124,6 +124,9 @@ final class TokenSession: Sendable {
         case .destroyKey(let hash):
             try hsmToken.exclusively { () throws(WorkerFailure) in try hsmToken.destroyKey(hash, in: &session) }
             return .done
+        case .removeTestKeys:
+            return .removedTestKeys(
+                try hsmToken.exclusively { () throws(WorkerFailure) in try hsmToken.removeTestKeys(in: &session) })
         case .generateKey(let request):
             return .generatedKey(
                 try hsmToken.exclusively { () throws(WorkerFailure) in

@@ -59,8 +59,8 @@ struct StoredTestPair: Sendable {
     /// Removes all stored test pairs, complete or not. The next worker that opens the HSM token makes the pairs that it
     /// needs again.
     /// - Returns: the number of private keys removed.
-    static func removeAll(in session: inout Session) throws(CallError) -> Int {
-        var removed = 0
+    fileprivate static func removeAll(in session: inout Session) throws(CallError) -> UInt32 {
+        var removed: UInt32 = 0
         for objectClass: ObjectClass in [.privateKey, .publicKey] {
             let search: Template = [.objectClass(objectClass), .token(true), .label(label)]
             for object in try session.findObjects(matching: search) {
@@ -71,6 +71,19 @@ struct StoredTestPair: Sendable {
             }
         }
         return removed
+    }
+}
+
+extension OpenToken {
+    /// Removes the stored test pairs. Workers need them only at the opening. After a lost login, this worker would find no
+    /// pair for its tests, so that a new worker replaces it and makes the pairs again.
+    /// - Returns: the number of key pairs removed.
+    func removeTestKeys(in session: inout Session) throws(WorkerFailure) -> UInt32 {
+        do {
+            return try StoredTestPair.removeAll(in: &session)
+        } catch {
+            throw WorkerFailure(.hsmTokenUnavailable, "The test keys cannot be removed: \(error).")
+        }
     }
 }
 

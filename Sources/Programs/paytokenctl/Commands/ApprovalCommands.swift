@@ -33,7 +33,9 @@ struct ApprovalListCommand: AsyncParsableCommand {
                     ])
             for item in list.items {
                 let asked = [
-                    item.approval, item.operation + (item.token.map { " (\($0))" } ?? ""), item.status,
+                    item.approval,
+                    item.operation + (item.token.map { " (\($0)\(item.lost == true ? ", key lost" : ""))" } ?? ""),
+                    item.status,
                     item.publicKeyHash.map(KeyReference.short(base64:)) ?? "-",
                     item.merchantIdentifier ?? "-", Self.requester(item),
                 ]

@@ -1,6 +1,6 @@
 import ArgumentParser
 import CommandOutput
-import Foundation
+import DaemonAPI
 
 struct TokenTestKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -8,42 +8,31 @@ struct TokenTestKeysCommand: AsyncParsableCommand {
         abstract: "Removes the stored key pairs of the self-tests.",
         discussion: """
             An HSM token that makes no session key pairs, such as a TPM, keeps a test pair for each purpose; \
-            paytokenctl status lists them. They are labelled "paytokend test" and open nothing. A daemon that uses \
-            the HSM token makes them again at its next opening, so remove them when it no longer does.
+            paytokenctl status lists them. They are labelled "paytokend test" and open nothing. The daemon makes them \
+            again when it next opens the HSM token, so remove them just before you take the HSM token out of the \
+            configuration. The record says who removed them.
 
-              paytokenctl token remove-test-keys --uri pkcs11:token=paytokend \\
-                  --module /usr/lib/softhsm/libsofthsm2.so --pin-file /etc/paytokend/pin
+              paytokenctl token remove-test-keys --token hsm2
             """)
 
-    @Option(help: ArgumentHelp("The vendor's PKCS#11 library.", valueName: "path"), completion: .file())
-    var module: String
+    @Option(help: "The configured name of the HSM token.")
+    var token: String
 
-    @Option(help: ArgumentHelp("The HSM token, as in the configuration.", valueName: "uri"))
-    var uri: String
+    @OptionGroup var change: ChangeOptions
 
-    @Option(help: ArgumentHelp("A file with the user PIN.", valueName: "file"), completion: .file())
-    var pinFile: String
-
-    @Option(help: ArgumentHelp("The library's own initialisation string (NSS).", valueName: "text"))
-    var initArgs: String?
-
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
+    func validate() throws {
+        // The name becomes a part of the request's path.
+        guard token.wholeMatch(of: /[A-Za-z0-9._@-]+/) != nil else {
+            throw ValidationError("--token takes the name of an HSM token in the configuration.")
+        }
+    }
 
     func run() async throws {
-        let worker = try WorkerProgram.locate()
-        if dryRun.isDryRun {
-            try WorkerProgram.requireReadable(module: module, pinFile: pinFile)
-            dryRun.report("\(worker) would remove the test keys of \(uri)")
-            return
+        try await change.post(
+            "/v1/tokens/\(token)/remove-test-keys", EmptyRequest(), for: TestKeyRemovalAnswer.self,
+            dryRunSays: "the test keys of \(token) can be removed"
+        ) { answer in
+            Table(pairs: [("Status", answer.status), ("Key pairs", answer.pairs.map { "\($0)" } ?? "-")]).text
         }
-        var arguments = [
-            // The worker accepts only an absolute path.
-            "remove-test-keys", "--module", URL(filePath: module).path(percentEncoded: false), "--uri", uri,
-            "--pin-file", pinFile,
-        ]
-        if let initArgs { arguments += ["--init-args", initArgs] }
-        let output = try WorkerProgram.run(worker, arguments)
-        try WorkerProgram.show(output, after: "\(worker) removed the test keys", format)
     }
 }

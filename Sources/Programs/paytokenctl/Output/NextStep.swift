@@ -30,6 +30,9 @@ enum NextStep {
 
     static let giveAuditorsTheKey =
         "Give auditors the new public key in addition to the old one: paytokenctl audit public-key > keys.pem"
+    static let giveAuditorsTheKeyInPerson =
+        "The old key does not vouch for the new one. Give auditors the new public key in person: paytokenctl audit "
+        + "public-key > keys.pem"
 
     /// The step for a certificate whose key is in use. The certificate's expiry affects neither the key's state nor
     /// readiness.

@@ -12,6 +12,8 @@ public struct Finding: Sendable, Equatable {
         case endedWithoutStop = "ended_without_stop"
         /// An HSM token did not store the record's newest checkpoint.
         case headMemoryLost = "head_memory_lost"
+        /// Another audit key came into use for which the former one, which was lost, does not vouch.
+        case auditKeyLost = "audit_key_lost"
         case clockSetBack = "clock_set_back"
         case clockAccepted = "clock_accepted"
         /// More than a day passed between two audit checkpoints of a node.

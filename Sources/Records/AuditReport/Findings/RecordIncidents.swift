@@ -59,6 +59,10 @@ struct RecordIncidents: Sendable {
             var finding = Finding(.clockAccepted, entry)
             finding.caller = entry.callerText
             findings.add(finding)
+        case .auditKeyChange where isDone && inPeriod && entry.details["formerKey"] != nil:
+            var finding = Finding(.auditKeyLost, entry)
+            (finding.caller, finding.hsmToken) = (entry.callerText, entry.hsmToken)
+            findings.add(finding)
         case .headMemoryLost where inPeriod:
             var finding = node.memoryLosses ?? Finding(.headMemoryLost, entry.time)
             finding.node = entry.node

@@ -80,7 +80,7 @@ public struct AdministrativeActs: Sendable {
     static let administrative: Set<AuditEvent.Name> = [
         .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange, .keyObjectsDestroy,
         .approvalRequest, .approvalDecision, .auditKeyChange, .auditKeyPrepare, .ledgerBackup, .ledgerAcceptRestore,
-        .ledgerAcceptClock, .configurationReload,
+        .ledgerAcceptClock, .configurationReload, .testKeysRemove,
     ]
     static let reading: Set<AuditEvent.Name> = [
         .auditList, .auditExport, .auditVerify, .auditPublicKey, .auditHead, .auditTokenUses,

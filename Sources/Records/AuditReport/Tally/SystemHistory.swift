@@ -139,7 +139,8 @@ public struct SystemHistory: Sendable {
         case .ledgerAcceptClock where isDone && inPeriod:
             Self.add(entry, "the present clock was taken for right" + entry.quoted("reason"), to: &acceptedClocks)
         case .auditKeyChange where isDone && inPeriod:
-            let former = entry.details["from"]?.stringValue.map { ", in the place of \($0.prefix(12))…" } ?? ""
+            let lost = entry.details["formerKey"] != nil ? ", which was lost" : ""
+            let former = entry.details["from"]?.stringValue.map { ", in the place of \($0.prefix(12))…\(lost)" } ?? ""
             Self.add(
                 entry, "\(entry.details["to"]?.stringValue?.prefix(12) ?? "–")…\(former)" + entry.quoted("reason"),
                 to: &auditKeyChanges)

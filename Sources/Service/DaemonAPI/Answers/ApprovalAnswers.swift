@@ -36,6 +36,8 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     /// The HSM token that would seal the record. Present only in lists, for an open request for another audit key on the
     /// answering node.
     public var token: String?
+    /// True, in such a list, if the request says that the present audit key is lost. Absent otherwise.
+    public var lost: Bool?
     public var reason: String
     /// The name of the access rule that matched the requester.
     public var requestedBy: String

@@ -143,3 +143,16 @@ public struct AuditKeyChangeAnswer: Codable, Sendable, Equatable {
         self.publicKey = publicKey
     }
 }
+
+/// The answer of `POST /v1/tokens/{token}/remove-test-keys`, which removes the stored key pairs of the self-tests.
+public struct TestKeyRemovalAnswer: Codable, Sendable, Equatable {
+    /// `removed`, or `unchanged` in a dry run.
+    public var status: String
+    /// The number of key pairs that were removed; absent in a dry run.
+    public var pairs: Int?
+
+    public init(status: String, pairs: Int? = nil) {
+        self.status = status
+        self.pairs = pairs
+    }
+}

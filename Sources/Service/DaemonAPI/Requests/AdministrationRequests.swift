@@ -20,13 +20,17 @@ public struct AuditKeyChangeRequest: StrictRequest {
     public var reason: String
     /// The configured name of the HSM token that seals from then on. Absent for the one that seals now.
     public var token: String?
+    /// True if the HSM token that seals now is lost for good, so that its key cannot seal the announcement of the new key.
+    /// Absent means false.
+    public var lost: Bool?
 
-    public init(reason: String, token: String? = nil) {
+    public init(reason: String, token: String? = nil, lost: Bool? = nil) {
         self.reason = reason
         self.token = token
+        self.lost = lost
     }
 
-    public enum CodingKeys: CodingKey, CaseIterable { case reason, token }
+    public enum CodingKeys: CodingKey, CaseIterable { case reason, token, lost }
 
     public func validate() throws(Refusal) { try validate(reason: reason) }
 }
@@ -126,7 +130,8 @@ public struct AuditReportRequest: StrictRequest {
 }
 
 /// The body of an operation without parameters: an object without members.
-/// `POST /v1/keys/{key}/csr`, `POST /v1/ledger/backup` and `POST /v1/reload` take it.
+/// `POST /v1/keys/{key}/csr`, `POST /v1/ledger/backup`, `POST /v1/reload` and
+/// `POST /v1/tokens/{token}/remove-test-keys` take it.
 public struct EmptyRequest: StrictRequest {
     public init() {}
 

@@ -159,7 +159,7 @@ struct AuditKeyChangeTests {
             approvals.append(approval)
         }
         let successors = try await keyChange.successors()
-        #expect(approvals.map { successors[$0.parameters]?.name } == ["primary", "primary", "second"])
+        #expect(approvals.map { successors[$0.parameters]?.hsmToken.name } == ["primary", "primary", "second"])
         #expect(second.keyCount == 0 && sealing.name == "primary")
         #expect(await carryOut(approvals[2], keyChange) == nil)
         #expect(second.keyCount == 1 && hsmToken.keyCount == 1 && sealing.name == "second")

@@ -32,6 +32,10 @@
 //     lock-after-data         C_CreateObject refuses a data object, and every later call of the process hangs
 //     stored-keys-only        C_CreateObject takes no key, and C_GenerateKeyPair makes no session objects, as with a TPM
 //     private-key-first       C_CreateObject takes no public key before the process has stored a private one
+//     repeat-objects          C_FindObjects returns each object twice
+//     forget-identifiers      a process forgets, when it ends, the CKA_ID that it gave a stored public key with
+//                             C_CreateObject, unless C_SetAttributeValue set it too. Other processes then see the
+//                             CKA_ID without its last byte
 //     fault CALL WHEN WHAT [once]
 //
 // CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,

@@ -72,23 +72,36 @@ struct AuditChangeKeyCommand: AsyncParsableCommand {
             because its key signs the announcement of the new one.
 
               paytokenctl audit change-key --token hsm2 --reason "the old HSM is replaced"
+
+            --lost is for an HSM token that seals and is lost for good. The new key then has no announcement by the \
+            old one, and the record says so: hand auditors the new public key in person. It is refused while an HSM \
+            token of the configuration has the old key. If the daemon has not seen the old HSM token since its start, \
+            payment tokens signed before a fence are refused, as after ledger accept-restore.
+
+              paytokenctl audit change-key --lost --token hsm2 --reason "the old HSM burnt"
             """)
 
     @Option(help: "The configured name of the HSM token that seals from then on. Default: the one that seals now.")
     var token: String?
+
+    @Flag(help: "The HSM token that seals now is lost for good.")
+    var lost = false
 
     @OptionGroup var why: ReasonOption
     @OptionGroup var change: ChangeOptions
 
     func run() async throws {
         let answer = try await change.post(
-            "/v1/audit/key", AuditKeyChangeRequest(reason: why.reason, token: token), for: AuditKeyChangeAnswer.self,
+            "/v1/audit/key", AuditKeyChangeRequest(reason: why.reason, token: token, lost: lost ? true : nil),
+            for: AuditKeyChangeAnswer.self,
             dryRunSays: "the audit key can be changed"
         ) { answer in
             Table(pairs: [
                 ("Status", answer.status), ("Signed until now", answer.from), ("Signs now", answer.to ?? answer.from),
             ]).text
         }
-        if answer.to != nil { Console.error(NextStep.giveAuditorsTheKey) }
+        if answer.to != nil {
+            Console.error(lost ? NextStep.giveAuditorsTheKeyInPerson : NextStep.giveAuditorsTheKey)
+        }
     }
 }

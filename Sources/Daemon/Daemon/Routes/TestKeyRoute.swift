@@ -1,0 +1,42 @@
+import DaemonAPI
+import Refusals
+import ServerProgram
+import WorkerProtocol
+import WorkerSupervision
+
+/// An HSM token whose stored test keys can be removed.
+protocol TestKeyRemoving: Sendable {
+    var name: String { get }
+    /// Removes the stored key pairs of the self-tests, and returns their number.
+    func removeTestKeys() async throws(WorkerFailure) -> Int
+}
+
+extension HSMToken: TestKeyRemoving {}
+
+/// The handler of `POST /v1/tokens/{name}/remove-test-keys`.
+struct TestKeyRoute: Sendable {
+    let hsmTokens: [any TestKeyRemoving]
+    let gate: LedgerGate
+    let recorder: UsageRecorder
+
+    /// Removes the pairs and records their number. If the record cannot be written at once, the record of the refusal has
+    /// the number instead.
+    func remove(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.setEvent(.testKeysRemove(count: nil))
+        _ = try EmptyRequest(parsing: request.body)
+        let name = request.pathArguments.first ?? ""
+        guard let hsmToken = hsmTokens.first(where: { $0.name == name }) else {
+            throw Refusal(
+                .notFound, "The configuration has no HSM token of this name.",
+                details: "HSM tokens: \(hsmTokens.map(\.name).joined(separator: ", "))")
+        }
+        request.draft.used(hsmToken: name)
+        let caller = try request.knownCaller()
+        try gate.admit()
+        if try request.isDryRun() { return try .json(TestKeyRemovalAnswer(status: "unchanged")) }
+        let removed = try await refusing(record: await hsmToken.removeTestKeys())
+        request.draft.setEvent(.testKeysRemove(count: removed))
+        request.draft.recorded(at: try await recorder.append(recorder.auditRecord(of: request.draft, by: caller)))
+        return try .json(TestKeyRemovalAnswer(status: "removed", pairs: removed))
+    }
+}
