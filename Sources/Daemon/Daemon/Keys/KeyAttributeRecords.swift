@@ -27,8 +27,8 @@ actor KeyAttributeRecords {
     private let isOpen: @Sendable () -> Bool
     /// The digest of the members that were recorded last.
     private var recorded: [Subject: AuditDigest] = [:]
-    /// This node's records that have not been searched for earlier attributes yet, which is done from the newest record
-    /// to the oldest, and only while an earlier record is missing. Nil before the first search.
+    /// The part of this node's record that has not been searched for earlier attributes. A search reads backwards from
+    /// the newest record, and stops once it has found the attributes that it needs. Nil before the first search.
     private var unsearched: Range<Int>?
     private var dueAt: [Subject: ContinuousClock.Instant] = [:]
     private var lastCheck: (generation: Int, serving: [String], next: ContinuousClock.Instant)?

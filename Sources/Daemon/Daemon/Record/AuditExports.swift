@@ -112,8 +112,9 @@ struct SelectionExport: Sendable {
 struct CSVExport: Sendable {
     let trail: any ChainReading
     let filter: AuditFilter
-    /// The last sequence that the export may contain, unless it follows the record.
+    /// The last sequence that the export may contain. Ignored if ``follows`` is true.
     let last: Int
+    /// True if the export waits for new records after the newest one, and therefore does not end by itself.
     let follows: Bool
     /// False if these rows come after another node's rows, which already have the header.
     var hasHeader = true

@@ -116,7 +116,8 @@ extension LedgerGate {
         return DetectedRestore(node: ledger.node, disagreement: nil, holds: status.holds)
     }
 
-    /// Takes the ledger into service after the change of a lost audit key has accepted it.
+    /// Takes the ledger into service after a new audit key has replaced a lost one. The transaction that stored the new
+    /// key also accepted the ledger as it is.
     func openAfterLoss() async throws(Refusal) {
         _ = try await refusing(ledger: await ledger.confirm(remembered: nil))
         takeFirst(.open)
