@@ -136,7 +136,7 @@ struct AuditKeyChange: Sendable {
         // token that seals.
         let planned = unused.last { $0.hsmToken ?? sealing.name == hsmToken.name }?.identifier
         let next = try await hsmToken.makeAuditKey(
-            planned ?? AuditKeyIdentifier.random(of: ledger.node), plannedIn: ledger)
+            planned ?? AuditKeyIdentifier.newIdentifier(for: ledger.node), plannedIn: ledger)
         if !isLost {
             var announcement = recorder.auditRecord(of: draft, by: caller)
             announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)

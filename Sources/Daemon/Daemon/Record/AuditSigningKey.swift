@@ -53,7 +53,7 @@ struct AuditSigningKey: Sendable {
 enum AuditKeyIdentifier {
     private static let mark = Array("node".utf8)
 
-    static func random(of node: String) -> [UInt8] {
+    static func newIdentifier(for node: String) -> [UInt8] {
         mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 

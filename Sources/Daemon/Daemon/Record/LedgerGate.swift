@@ -238,7 +238,7 @@ final class LedgerGate: Sendable {
             return nil
         }
         guard serves else { return nil }
-        let identifier = planned ?? AuditKeyIdentifier.random(of: ledger.node)
+        let identifier = planned ?? AuditKeyIdentifier.newIdentifier(for: ledger.node)
         try await putIntoService(hsmToken.makeAuditKey(identifier, plannedIn: ledger))
         return nil
     }

@@ -6,8 +6,8 @@ import Testing
 struct AuditKeyIdentifierTests {
     @Test("has 16 bytes, differs each time, and distinguishes its node from every other")
     func identifiesNode() {
-        let one = AuditKeyIdentifier.random(of: "node-1")
-        #expect(one.count == 16 && one != AuditKeyIdentifier.random(of: "node-1"))
+        let one = AuditKeyIdentifier.newIdentifier(for: "node-1")
+        #expect(one.count == 16 && one != AuditKeyIdentifier.newIdentifier(for: "node-1"))
         #expect(AuditKeyIdentifier.mayBelong(one, of: "node-1"))
         for other in ["node-2", "node-10", "", "NODE-1"] { #expect(!AuditKeyIdentifier.mayBelong(one, of: other)) }
     }
