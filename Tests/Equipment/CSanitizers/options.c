@@ -2,7 +2,11 @@
 // environment, because a worker starts with an environment of its configuration alone.
 
 // A report goes to a file of its process; it does not change the exit status, so that a test fails only for its own
-// reasons. Package.swift defines both folders.
+// reasons. Package.swift defines both folders as absolute paths; the defaults are for scripts/analyze.
+#ifndef REPORTS
+#define REPORTS ".build/sanitize/reports"
+#define SUPPRESSIONS "scripts/suppressions"
+#endif
 #define OPTIONS "log_path=" REPORTS "/report:log_exe_name=1:exitcode=0"
 
 #define OWN __attribute__((disable_sanitizer_instrumentation, used, visibility("default")))
