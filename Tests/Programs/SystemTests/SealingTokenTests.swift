@@ -157,12 +157,20 @@ import TokenForge
     @Test("has another HSM token seal after the one that sealed was lost; verifiers need its public key", .everyEngine)
     func lost() async throws {
         let hsmTokens = try await TwoTokens()
-        let harness = try await DaemonHarness(hsmTokens.configuration(["first", "second"]))
+        let harness = try await DaemonHarness(prepared: hsmTokens.configuration(["first", "second"]))
+        try await harness.start()
         let files = harness.directory
         func lose() async throws -> ProgramResult {
             try await harness.paytokenctl([
                 "audit", "change-key", "--lost", "--token", "second", "--reason", "burnt",
             ])
+        }
+        // Only payment tokens that were signed before the fence are refused then.
+        func waitForFence() async throws {
+            try await wait(for: "the fence to be all that is in the way") {
+                let answer = try await harness.admin("/readyz")
+                return answer.text.contains("\"transaction_replayed\"") && !answer.text.contains("ledger_unavailable")
+            }
         }
         try files.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "old.pem")
         let present = try await lose()
@@ -177,13 +185,14 @@ import TokenForge
         }
         let changed = try await lose()
         #expect(changed.status == 0 && changed.error.contains("does not vouch for the new one"), "\(changed)")
-        try await harness.waitUntilReady()
+        try await waitForFence()
         #expect(try await ledger(harness)["sealingToken"]?.stringValue == "second")
         try await expectIntact(harness)
         #expect(try await harness.stop().status == 0)
         // The former HSM token seals nothing when it comes back.
         try hsmTokens.putFirstBack()
-        try await harness.start()
+        try await harness.start(untilReady: false)
+        try await waitForFence()
         #expect(try await ledger(harness)["sealingToken"]?.stringValue == "second")
 
         let out = files.path("report.html")
