@@ -219,7 +219,7 @@ import TokenForge
         #expect(Set(verdicts).count == 1)
         let recounted = try await Program.run(
             ProjectFiles.path("scripts/verify-audit"), ["--report", out, export, keys])
-        #expect(recounted.output.contains(" totals are those of the export"), "\(recounted)")
+        #expect(recounted.output.contains(" facts that are counted are those of the export"), "\(recounted)")
         let page = try String(contentsOfFile: out, encoding: .utf8)
         #expect(page.contains("\"kind\":\"audit_key_lost\""))
         #expect(try await harness.stop().status == 0)
