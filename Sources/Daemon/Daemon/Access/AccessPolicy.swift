@@ -31,8 +31,9 @@ struct AccessPolicy: Sendable, Equatable {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }
 
-    /// Returns the accounts with which this peer shares limits: all accounts that its rule admits by a group alone, or
-    /// all accounts that no rule matches. Nil if its rule names the user.
+    /// Returns the set of accounts that share one set of limits with this peer. If the peer's rule names only a group,
+    /// these are the accounts that the group admits. If no rule matches the peer, these are all accounts without a
+    /// rule. Nil if the peer's rule names a user: that user has its own limits.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
@@ -41,8 +42,8 @@ struct AccessPolicy: Sendable, Equatable {
         rules.first(matching: peer, overflow: overflow)
     }
 
-    /// Returns true if a rule with this name gives the role. A caller of another host can only be checked in this way,
-    /// since its uid and groups mean nothing here.
+    /// Returns true if a rule with this name gives the role. The roles of a caller on another host can be checked only
+    /// by the name of its rule, since uids and groups differ between hosts.
     func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
@@ -64,8 +65,8 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     /// The signing-time window for this caller; nil for the window of `verification`.
     var signingTimeWindow: SigningTimeWindow?
 
-    /// True if the rule's callers may decrypt but have no name. The ledger then knows them by uid, which another host may
-    /// have given to another account.
+    /// True if the rule permits decrypting but has no name. The ledger then identifies the rule's callers by uid, and
+    /// another host may have given the same uid to another account.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
 }
 
@@ -75,7 +76,7 @@ enum Role: String, CaseIterable, Sendable {
     case decrypt
     /// Sign TLS handshakes with merchants' identity keys.
     case session
-    /// Read metrics and the status, list and show keys.
+    /// Read the metrics and the status; list and show keys.
     case monitor
     /// Read and export the key-usage record; implies `monitor`.
     case audit
@@ -84,7 +85,7 @@ enum Role: String, CaseIterable, Sendable {
 }
 
 extension Set<Role> {
-    /// These roles, and `monitor` if one of them implies it.
+    /// These roles, and `monitor` if they include `audit` or `admin`.
     var withImplied: Set<Role> {
         isDisjoint(with: [.audit, .admin]) ? self : union([.monitor])
     }
@@ -105,8 +106,8 @@ struct Caller: Sendable, Equatable {
     /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
-    /// The client on whose behalf the caller sends this request, by the name that the caller gives. The daemon uses the
-    /// name only to share its capacity fairly among clients. It neither records the name nor trusts it.
+    /// The name that the caller gives to the client on whose behalf it sends this request. The daemon uses the name
+    /// only to share its capacity fairly among clients. The daemon neither records nor trusts the name.
     private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {
@@ -119,7 +120,7 @@ struct Caller: Sendable, Equatable {
         merchants = rule.merchants
     }
 
-    /// Returns a copy of the caller with this client in ``client``.
+    /// Returns a copy of the caller for a request on behalf of this client, or of no client if `client` is nil.
     func asking(for client: ClientName?) -> Caller {
         var caller = self
         caller.client = client
@@ -140,15 +141,15 @@ struct Caller: Sendable, Equatable {
 
 extension Requester {
     /// - Parameter origin: the request's connection. When the peer closes the connection, the request's queued HSM
-    ///   calls are dropped. Nil if the calls must be made in any case.
+    ///   calls are dropped. Nil if the calls must be made even if the peer closes the connection.
     init(_ caller: Caller, from origin: RequestOrigin? = nil) {
         self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
     }
 }
 
 extension PeerCredentials {
-    /// The uid and login uid that distinguish persons in approvals. Nil if the login uid cannot be read: such a peer can
-    /// neither request nor approve.
+    /// The uid and login uid that distinguish persons in approvals. Nil if the login uid cannot be read: such a peer
+    /// can neither request nor give an approval.
     var person: PersonIdentities? {
         switch loginUID {
         case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)

@@ -6,9 +6,10 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// The decisions of a second person about requested operations. An approved operation is carried out at once, in the same
-/// transaction as the approval. If only another node can carry it out, that node does so when it learns of the approval
-/// (``carryOutApproved(_:)``).
+/// The decisions of a second person about requested operations. An approved operation is carried out at once, in the
+/// same transaction as the approval. If only another node can carry out the operation, that node does so after it
+/// learns of the approval (``carryOutApproved(_:)``). An approved key import waits until the requester repeats the
+/// command.
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -59,8 +60,9 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
-    /// Refuses an approval that has already been decided or has expired. This check comes before all others, so that the
-    /// refusal gives this reason rather than the key's state. The transaction repeats the check.
+    /// Refuses an approval that has already been decided or has expired. This check comes before all others. Otherwise
+    /// the refusal of a decided approval could name the key's state as the reason. The transaction that stores the
+    /// decision repeats the check.
     private func requirePending(_ approval: Approval, _ now: Date) throws(Refusal) {
         let conflict: ApprovalConflict
         switch approval.status(at: now) {
@@ -110,8 +112,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: key)
     }
 
-    /// Returns true if this node can carry out the operation. An external key can be adopted by any node whose HSM tokens
-    /// list it.
+    /// Returns true if this node can carry out the approved operation. Any node whose HSM tokens list an external key
+    /// can adopt that key.
     private func canCarryOut(_ approval: Approval) -> Bool {
         guard approval.node != ledger.node, ApprovalOperation.ofOneNode.contains(approval.operation) else {
             return true
@@ -140,7 +142,8 @@ struct ApprovalDecisions: Sendable {
 
     /// Carries out an approved operation.
     /// - Parameters:
-    ///   - change: the change that contains the approval's step and its audit record.
+    ///   - change: the change to complete and commit. It already contains the step that decides or uses the approval,
+    ///     and the decision's audit record if this node made the decision.
     ///   - caller: the caller who approved; nil if the approval was given on another node.
     private func carryOut(
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft

@@ -7,8 +7,9 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-/// Replaces the key in the HSM token that signs the audit checkpoints. A second person must approve. The former key's
-/// signatures stay valid, so an auditor needs both public keys. The new key may be in another HSM token, which then seals.
+/// Replaces the audit key, with which an HSM token signs the audit checkpoints. A second person must approve. The
+/// former key's signatures stay valid, so an auditor needs both public keys. If the new key is in another HSM token,
+/// that HSM token seals the record after the change.
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
@@ -18,10 +19,10 @@ struct AuditKeyChange: Sendable {
         case wouldChange(from: CheckpointKey)
     }
 
-    /// An HSM token to which the audit key can change.
+    /// An HSM token in which the next audit key can be made.
     struct Successor: Sendable {
         let hsmToken: any AuditHSMToken
-        /// True if the present audit key is lost, so that it cannot seal the announcement of the new one.
+        /// True if the present audit key is lost. A lost key cannot seal the announcement of the new key.
         let replacesLostKey: Bool
     }
 
@@ -36,12 +37,13 @@ struct AuditKeyChange: Sendable {
     /// Allows one change at a time. The second of two concurrent changes thus sees the result of the first.
     private let lock = AsyncLock()
 
-    /// Returns the digest that an approval covers. It contains the present audit key, so that the approval cannot be
-    /// used to replace a later key.
+    /// Returns the digest that an approval covers. The digest includes the present audit key. Otherwise the approval
+    /// could be used to replace a later key.
     ///
     /// - Parameters:
-    ///   - other: the name of another HSM token that is to seal; nil if the HSM token stays the same.
-    ///   - loss: the other nodes' findings that a change with a lost key would accept; nil if the key is not lost.
+    ///   - other: the name of the HSM token that is to seal instead of the present one; nil if the present one
+    ///     continues to seal.
+    ///   - loss: the findings in the ledger that the change of a lost key accepts; nil if the present key is not lost.
     static func parameters(from current: CheckpointKey, to other: String?, after loss: DetectedRestore?) -> AuditDigest
     {
         var parameters = OperationParameters(.auditKeyChange)
@@ -57,7 +59,7 @@ struct AuditKeyChange: Sendable {
     }
 
     /// - Parameters:
-    ///   - name: the HSM token that seals from then on; nil for the one that seals now.
+    ///   - name: the name of the HSM token that seals after the change; nil for the HSM token that seals now.
     ///   - isLost: true if the present audit key is lost for good (``requireLoss(of:)``).
     func change(
         to name: String? = nil, isLost: Bool = false, reason: AuditReason, by caller: Caller, dryRun: Bool,
@@ -86,7 +88,7 @@ struct AuditKeyChange: Sendable {
                 for: draft))
     }
 
-    /// Returns the HSM tokens to which the audit key can change. The dictionary's key is the digest
+    /// Returns the HSM tokens in which the next audit key can be made. The dictionary's key is the digest
     /// (``parameters(from:to:after:)``) that an approval of the change to that HSM token covers.
     func successors() async throws(Refusal) -> [AuditDigest: Successor] {
         let current = try await storedKeys().current
@@ -111,14 +113,15 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// Replaces the audit key. The ledger stores the identifier of a planned key, and the HSM token generates the key
-    /// with this identifier. The record announces the new key, and the former key seals that announcement. Then one
+    /// Replaces the audit key. First the ledger stores the identifier of a planned key, and the HSM token generates the
+    /// key with this identifier. The record announces the new key, and the former key seals that announcement. Then one
     /// transaction puts the new key into service and records the change.
     ///
     /// An auditor who has the former key can therefore verify that the new one is its successor. If an interruption ends
     /// these steps early, the former key continues to sign, and the next change uses the planned key.
     ///
-    /// A lost key seals no announcement. The record of the change says so (``AuditEvent/auditKeyChange``).
+    /// If the former key is lost, the new key is not announced. The record of the change says that the former key is
+    /// lost (``AuditEvent/auditKeyChange``).
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -127,13 +130,14 @@ struct AuditKeyChange: Sendable {
         defer { lock.release() }
         guard let successor = try await successors()[parameters] else { throw ApprovalConflict.otherParameters.refusal }
         let (hsmToken, isLost) = (successor.hsmToken, successor.replacesLostKey)
-        // Otherwise a comparison under way could put the former key into service again after the change.
+        // This lock excludes comparisons of the ledger with the HSM token. A concurrent comparison could put the former
+        // key into service again after the change.
         if isLost { await gate.comparisons.acquire() }
         defer { if isLost { gate.comparisons.release() } }
         let (current, inService, unused) = try await storedKeys()
         if isLost { try await requireLoss(of: inService) } else { try gate.admit() }
-        // Earlier versions stored a planned key without the name of its HSM token. Such a key counts as one of the HSM
-        // token that seals.
+        // Earlier versions stored a planned key without the name of its HSM token. Such a key is treated as planned for
+        // the HSM token that seals.
         let planned = unused.last { $0.hsmToken ?? sealing.name == hsmToken.name }?.identifier
         let next = try await hsmToken.makeAuditKey(
             planned ?? AuditKeyIdentifier.newIdentifier(for: ledger.node), plannedIn: ledger)
@@ -171,8 +175,8 @@ struct AuditKeyChange: Sendable {
         return next.checkpointKey
     }
 
-    /// Makes the key sign from now on. The change is already recorded, so a failure to seal the record is only logged.
-    /// The record is then sealed when the next audit checkpoint is due, or at the next start.
+    /// Puts the key into service. The change is already recorded, so a failure to seal the record is only logged. The
+    /// record is then sealed when the next audit checkpoint is due, or at the next start.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))
@@ -196,15 +200,16 @@ struct AuditKeyChange: Sendable {
         return (key, inService, stored.filter { $0.publicKey == nil })
     }
 
-    /// Throws unless the audit key is lost, so that no configured HSM token shows it. A key that its HSM token shows and
-    /// refuses to sign with is not lost either; the HSM token first has to be taken out of the configuration.
+    /// Throws unless the audit key is lost: no configured HSM token shows it. A key is not lost if its HSM token shows
+    /// it but refuses to sign with it. To replace such a key as lost, an operator first removes its HSM token from the
+    /// configuration.
     private func requireLoss(of key: StoredAuditKey) async throws(Refusal) {
         for hsmToken in sealing.all {
             let shown: [AuditKeyDescription]
             do throws(WorkerFailure) {
                 shown = try await hsmToken.auditKeys()
             } catch {
-                // An HSM token that is only busy may still have the key.
+                // After any other failure, such as an overload, the HSM token may still have the key.
                 guard [.hsmTokenUnavailable, .loginRefused, .deadlineExceeded].contains(error.kind) else {
                     throw error.recordRefusal
                 }

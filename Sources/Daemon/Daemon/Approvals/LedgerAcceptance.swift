@@ -6,8 +6,8 @@ import Ledger
 import Logging
 import Refusals
 
-/// Accepts the daemon's clock as right, although the ledger contains later times, which were written while a clock was
-/// ahead. A second person must approve.
+/// Accepts the daemon's clock as right, although the ledger contains later times. Those times were written while a
+/// clock was ahead. A second person must approve.
 ///
 /// The claims that were pruned while a clock was ahead are lost. The daemon therefore cannot tell whether an earlier
 /// payment token was released. To prevent a second release, it serves only payment tokens that were signed after a
@@ -16,18 +16,19 @@ import Refusals
 ///
 /// The fence is late enough, as the following steps show. Every pruned claim was made before the acceptance. A payment
 /// token is claimed only while its signing time, which Apple sets, is within the window around the clock. So no payment
-/// token with a pruned claim was signed more than a window after its claim. If the clock were late at the acceptance,
-/// the fence would be too early. The fence is therefore at least a window after the last release in the record. Payment
-/// tokens whose claims were not pruned are still refused as replays.
+/// token with a pruned claim was signed more than a window after its claim. A clock that is set back at the acceptance
+/// would make the fence too early. Therefore the fence is also at least a window after the last release in the record.
+/// Payment tokens whose claims were not pruned are still refused as replays.
 struct ClockAcceptance: ClockAccepting {
     /// The changes that accepting the clock would make.
     struct Plan: Sendable, Equatable {
         let now: Date
-        /// The time of the newest record, if the clock is earlier. After the acceptance the daemon disregards that time.
+        /// The time of the newest record, which the daemon disregards after the acceptance; nil unless that time is
+        /// ahead of the clock.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence, which replaces ``forgottenBefore``; nil if ``forgottenBefore`` stays in force. A shared ledger
-        /// may set a later fence.
+        /// The fence, which replaces the ledger's ``forgottenBefore``; nil if the ledger keeps its time. A shared
+        /// ledger may set a later fence than the planned one.
         var servedFrom: Date?
     }
 
@@ -78,8 +79,8 @@ struct ClockAcceptance: ClockAccepting {
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
-    /// Returns the digest that an approval covers. It contains the ledger's times that were ahead of the clock when the
-    /// approval was requested.
+    /// Returns the digest that an approval covers. The digest includes the ledger's times that are ahead of the clock.
+    /// An approval therefore does not permit accepting any other times.
     static func parameters(_ plan: Plan) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptClock)
         parameters.add(plan.newestRecord.map { AuditTime($0).text })

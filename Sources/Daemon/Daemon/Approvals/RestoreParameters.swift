@@ -1,14 +1,15 @@
 import AuditChain
 import Ledger
 
-// The digest of the findings that an approval covers. It covers the findings' kinds and values, but not the sentences
-// that people read, so those may change.
+// An approval to accept a restore covers a digest of the findings. The digest includes the findings' kinds and values,
+// but not the sentences that describe the findings to people. Those sentences may therefore change.
 
 extension DetectedRestore {
     /// The digest of this node's finding and of all other nodes' findings.
     var parameters: AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
-        // The version of this format. Version 0.1.0 of the daemon hashed sentences instead, without a format version.
+        // The version of the digest's format. Version 0.1.0 of the daemon hashed sentences instead, without a format
+        // version.
         parameters.add("form 2")
         parameters.add(node)
         parameters.add(disagreement)

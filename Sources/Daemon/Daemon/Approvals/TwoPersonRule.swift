@@ -9,9 +9,10 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-// Operations that need a second person. A route asks TwoPersonRule whether an operation needs one. If so, UsageRecorder.ask
-// stores the request in the ledger, where it waits. ApprovalDecisions handles the second person's decision. It checks who
-// decides and when, and carries out the operation in the same transaction as the decision.
+// Operations that need a second person. A route asks TwoPersonRule whether an operation needs one. If so,
+// UsageRecorder.ask stores the request in the ledger, where the request waits for a decision. ApprovalDecisions handles
+// the second person's decision. It checks who decides and when, and carries out the operation in the same transaction
+// as the decision.
 
 /// The rule of the configuration's section `approvals`: which callers need a second person, and for how long a request
 /// stays open.
@@ -43,11 +44,12 @@ struct TwoPersonRule: Sendable {
 }
 
 extension Caller {
-    /// Returns the caller's person, with the account names by which another host recognises it.
+    /// Returns the caller's person with its account names, by which another host recognises the person.
     ///
-    /// The names are looked up now, on a thread that may block.
+    /// The lookup of the names may block, so it runs on a thread of a global dispatch queue.
     ///
-    /// - Throws: `forbidden` if the person is unknown.
+    /// - Throws: `forbidden` if the login uid cannot be read, or if a rule admits the caller only by a group and the
+    ///   caller's uid has no account.
     func person() async throws(Refusal) -> PersonIdentities {
         let person = peer.person
         let (account, loginAccount) = await withCheckedContinuation { (found: CheckedContinuation<_, Never>) in
@@ -87,8 +89,8 @@ extension ApprovalRequest {
     }
 }
 
-/// The parameters of an operation, as one digest. An approval contains the digest, so that only the approved operation can
-/// be carried out with it.
+/// The parameters of an operation, as one digest. An approval contains the digest, so that only the approved operation
+/// can be carried out with the approval.
 struct OperationParameters: Sendable {
     private var bytes: [UInt8] = []
 
@@ -96,7 +98,8 @@ struct OperationParameters: Sendable {
         add(Array(operation.rawValue.utf8))
     }
 
-    /// Adds a part, preceded by its length. Otherwise two different lists of parts could have the same bytes.
+    /// Adds a part, preceded by its length. Without the lengths, two different lists of parts could have the same
+    /// bytes.
     mutating func add(_ part: [UInt8]) {
         bytes += (0..<8).map { UInt8(truncatingIfNeeded: part.count >> (56 - 8 * $0)) }
         bytes += part
