@@ -106,7 +106,7 @@ struct Caller: Sendable, Equatable {
     /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
-    /// The name that the caller gives to the client on whose behalf it sends this request. The daemon uses the name
+    /// The name, as the caller gives it, of the client on whose behalf this request is sent. The daemon uses the name
     /// only to share its capacity fairly among clients. The daemon neither records nor trusts the name.
     private(set) var client: ClientName?
 

@@ -11,9 +11,9 @@ extension AccessPolicy {
     /// Parses the rules in `access` of the configuration's root.
     ///
     /// - Parameters:
-    ///   - namesCallers: true if each rule that permits decrypting needs a name, since uids identify callers on one
-    ///     host only.
-    ///   - gateway: the account of the package's paytoken-gateway; nil if the host has no such account.
+    ///   - namesCallers: true if each rule that permits decrypting needs a name. Hosts can share the ledger, but uids
+    ///     identify callers on one host only.
+    ///   - gateway: the account under which paytoken-gateway runs; nil if the host has no account of that name.
     init(
         _ root: ConfigurationSection, namesCallers: Bool, gateway: Accounts.User? = Accounts.user("paytoken-gateway")
     ) {
@@ -69,7 +69,7 @@ extension AccessRule {
         self.init(user: accounts.user, group: accounts.group, roles: section.ruleRoles())
         name = section.node("name") == nil ? nil : section.name("name")
         if let name, name.allSatisfy(\.isNumber) {
-            // A caller whose rule has no name is known by its uid in decimal.
+            // Audit records name a caller by its uid in decimal if its rule has no name.
             section.problem("name", "must not be a number; it would be mistaken for a uid")
         }
         if namesCallers, lacksName, section.node("name") == nil {

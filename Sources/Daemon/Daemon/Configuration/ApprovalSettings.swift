@@ -48,8 +48,9 @@ extension ApprovalSettings {
 }
 
 extension AccessPolicy {
-    /// The number of accounts to which the rules give `admin`. Nil if it cannot be determined, or if root or the
-    /// daemon's own user is among them: no rule shows how many people can become such a user with sudo.
+    /// The number of accounts to which the rules give `admin`. Nil if this number cannot be determined, or if root or
+    /// the daemon's own user has the role. The rules do not show how many people can become root or the daemon's user
+    /// with sudo.
     var personsWithAdmin: Int? {
         let rules = rules.filter { $0.roles.contains(.admin) }
         let unbound: Set<UInt32> = [0, geteuid()]

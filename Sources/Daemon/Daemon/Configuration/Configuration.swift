@@ -52,14 +52,15 @@ extension Configuration: ServerConfiguration {
         let ledger = LedgerSettings(ledgerSection)
         let problemsBefore = reader.problems.count
         let access = AccessPolicy(root, namesCallers: LedgerSettings.namesServer(ledgerSection))
-        // With incomplete rules, the number of persons with the role admin would be wrong.
+        // If an access rule has a problem, a count of the persons with the role admin would be wrong, so none is made.
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
-        // The file names cannot collide or leave the directory, since the HSM tokens' names are unique and valid as
-        // file names. Only the daemon's user can read the directory.
+        // The worker of each HSM token remembers refused PINs in a file. The names of these files cannot collide or
+        // leave the directory, since the HSM tokens' names are unique and valid as file names. Only the daemon's user
+        // can read the directory.
         let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"

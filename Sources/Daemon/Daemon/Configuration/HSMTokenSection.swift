@@ -6,8 +6,8 @@ import Glibc
 import SecretMemory
 import WorkerSupervision
 
-// Unsafe: stat(2) writes only the structure that it receives. The C function returns constant strings, which are
-// copied.
+// Unsafe: stat(2) writes only the structure that it receives. paytokend_deniable_system_call returns constant strings,
+// which are copied.
 
 extension HSMTokenSettings {
     static let keys = [
@@ -148,7 +148,8 @@ extension HSMTokenSettings {
         return section.secretFile("pin_file", use: tokenUse)
     }
 
-    /// The words with which a problem report states what other accounts can do with a PIN that they can read.
+    /// The words for problem reports about a PIN file that other accounts can read: what those accounts could do with
+    /// the PIN.
     private static let tokenUse = "use the HSM token without the daemon"
 
     private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {

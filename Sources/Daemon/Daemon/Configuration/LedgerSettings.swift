@@ -34,18 +34,19 @@ struct LedgerSettings: Sendable, Equatable {
         /// The absolute path of the directory for the archive files.
         var directory: String
 
-        /// The minimum of ``retain``: 397 days, so that any thirteen months fit in.
+        /// The minimum of ``retain``: 397 days, the longest duration of thirteen consecutive months.
         static let shortest = DurationText.days(397)
     }
 
     var place: Place
-    /// The node's name. If nil, a new ledger takes the host name, and an existing ledger keeps its recorded name. Only
-    /// an SQLite ledger permits nil.
+    /// The node's name. If nil, a new ledger takes the host name, and an existing ledger keeps the name that it
+    /// contains. Only an SQLite ledger permits nil.
     var node: String?
     var retainClaims: Duration
     /// The settings for archiving old records; nil if records stay in the ledger for ever.
     var archive: Archive?
-    /// The time for which a released payment token may be repeated; zero if repeats are not permitted.
+    /// The time for which a released payment token may be released again to the same caller; zero if repeats are not
+    /// permitted.
     var repeatFor: Duration
     /// The maximum time that a request waits for the ledger.
     var timeout: Duration
@@ -108,9 +109,9 @@ extension LedgerSettings {
         section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false
     }
 
-    /// Returns the directory for this host's small files, to which only the daemon's user has access. For an SQLite
-    /// ledger it is the directory of the file. For a PostgreSQL ledger it is the unit's StateDirectory=
-    /// (systemd.exec(5)), or `/var/lib/paytokend` if the unit sets none.
+    /// Returns the directory for the small files that the daemon keeps on this host. Only the daemon's user has access
+    /// to the directory. For an SQLite ledger it is the directory of the file. For a PostgreSQL ledger it is the unit's
+    /// StateDirectory= (systemd.exec(5)), or `/var/lib/paytokend` if the unit sets none.
     ///
     /// - Parameter environment: the process's environment.
     func stateDirectory(_ environment: [String: String]) -> String {

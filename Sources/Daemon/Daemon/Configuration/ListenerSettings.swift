@@ -16,8 +16,8 @@ struct ListenerSettings: Sendable, Equatable {
     var group: Account?
     /// The maximum size of a request's body in bytes. Larger requests are answered with 413.
     var maxRequestBytes = 65_536
-    /// The maximum number of connections to each socket. At the start it is lowered if the process may not have that many
-    /// descriptors.
+    /// The maximum number of connections to each socket. At the start the daemon lowers this maximum if the process may
+    /// not open that many descriptors.
     var maxConnections = 512
     var maxConnectionsPerUID = 128
     /// The time without a request after which a connection is closed.

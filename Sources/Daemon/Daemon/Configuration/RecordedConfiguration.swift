@@ -32,7 +32,7 @@ extension Configuration {
 }
 
 extension AccessPolicy {
-    /// Writes each rule under its number from 1. The order matters, since the first matching rule decides.
+    /// Writes each rule under its number, counted from 1. The order matters, since the first matching rule decides.
     fileprivate func write(into values: inout ConfigurationValues) {
         for (place, rule) in rules.enumerated() { rule.write("access.\(place + 1)", into: &values) }
     }
@@ -163,7 +163,8 @@ extension TrustSettings {
 }
 
 extension ConfigurationValue {
-    /// Creates the text of a duration as in the configuration file, in the largest unit that divides it.
+    /// Creates the text of a duration as in the configuration file, in the largest unit of which it is a whole
+    /// multiple.
     fileprivate init(_ duration: Duration) {
         self.init(DurationText.text(of: duration))
     }

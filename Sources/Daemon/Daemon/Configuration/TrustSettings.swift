@@ -8,7 +8,7 @@ import X509
 struct TrustSettings: Sendable, Equatable {
     /// The absolute paths of the configured root files, which are in PEM or DER.
     var rootFiles: [String] = []
-    /// The certificates in ``rootFiles``; empty means the built-in Apple Root CA - G3.
+    /// The certificates in ``rootFiles``. If this array is empty, the daemon trusts the built-in Apple Root CA - G3.
     var roots: [Certificate] = []
     /// The SHA-256 fingerprints of certificates that no chain may contain, 32 bytes each.
     var distrusted: Set<[UInt8]> = []

@@ -35,9 +35,10 @@ struct TokenDecryptor: Sendable {
     /// Verifies, decrypts and claims a payment token.
     /// - Parameters:
     ///   - draft: collects the facts for the audit record as they become known.
-    ///   - origin: the request's connection. If the peer has closed it, the HSM is not called. Once that call has begun,
-    ///     the release continues in any case.
-    ///   - turn: the peer's turn on its event loop, which ends when the signature has been verified.
+    ///   - origin: the request's connection. If the peer closes the connection before the HSM call begins, that call is
+    ///     not made. Once the HSM call has begun, the release continues even if the peer closes the connection.
+    ///   - turn: the peer's turn on the event loop of its connection. This function ends the turn once Apple's
+    ///     signature has been verified.
     func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin? = nil,
         turn: LoopTurn? = nil
@@ -55,7 +56,7 @@ struct TokenDecryptor: Sendable {
     }
 
     /// - Parameter usedKey: receives the key once Apple's signature has been verified and the caller is known to be
-    ///   allowed to use the key. It stays set if a later step throws.
+    ///   allowed to use the key. The parameter keeps its value if a later step throws.
     private func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
         with usedKey: inout KeyEntry?
@@ -108,7 +109,7 @@ struct TokenDecryptor: Sendable {
 
         if repeatability == .byOther { throw Self.releasedByOther }
         // This check precedes the HSM call. Otherwise a caller that repeats without end would take the HSM's time from
-        // others.
+        // other callers.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
             throw Self.repeatedTooOften
         }
@@ -142,8 +143,8 @@ struct TokenDecryptor: Sendable {
             paymentData: opened.plaintext, audit: claimed.audit)
     }
 
-    /// Verifies Apple's signature, its chain and its time (step 1 of Apple's reference), and does nothing else. No key
-    /// is used, and no claim is made.
+    /// Verifies Apple's signature, its certificate chain and its signing time (step 1 of Apple's reference). No key is
+    /// used, and no claim is made.
     ///
     /// - Parameter moment: the time at which the signing-time window is evaluated; nil for the current time.
     func verify(
@@ -187,8 +188,8 @@ struct TokenDecryptor: Sendable {
 
     private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // Apple never encrypts to an identity key. A payment token can name one all the same, since Apple's signature does
-        // not cover the publicKeyHash.
+        // Apple never encrypts to an identity key. A payment token can still name an identity key, since Apple's
+        // signature does not cover the publicKeyHash.
         case _ where key.use != .processing:
             throw Refusal(
                 .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")
@@ -203,8 +204,8 @@ struct TokenDecryptor: Sendable {
             throw Refusal(
                 .keyNotActive, "The merchant key was made outside paytokend and has not been adopted; adopt it first.")
         case .inconsistent:
-            // The HSM token's worker also lists a key as inconsistent if the HSM token has no tier for it, since the worker
-            // then cannot test the key.
+            // The HSM token's worker also lists a key as inconsistent if the HSM token has no tier for the key's type,
+            // since the worker then cannot test the key.
             if key.decrypts(at: now), let lack = hsm.missingTier(for: key) {
                 throw Refusal(
                     .hsmUnavailable, "The HSM that holds the merchant key cannot open payments for keys of its type.",
@@ -302,8 +303,8 @@ struct TokenDecryptor: Sendable {
     }
 
     /// Claims the transaction in the ledger.
-    /// - Returns: `isRepeat`, which is true if the same caller received the payment before, and the reference of the audit
-    ///   record.
+    /// - Returns: two values. `isRepeat` is true if the same caller received the payment before; `audit` is the
+    ///   reference of the audit record.
     private func claim(
         _ release: Release, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
@@ -360,7 +361,7 @@ protocol TransactionDecrypting: Sendable {
     /// Decrypts one payment token's data.
     /// - Parameters:
     ///   - holders: the configured names of the HSM tokens that list the key.
-    ///   - requester: the caller, for the round robin among callers.
+    ///   - requester: the caller. The queued calls of all callers are served round robin.
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction

@@ -34,8 +34,8 @@ struct ClusterFollower: Sendable {
         ]
     }
 
-    /// Processes news; returns when that has succeeded, or when the daemon stops. The ledger delivers news only once, so
-    /// this function retries what fails.
+    /// Updates the index with the ledger's news, then carries out the approved operations. The ledger delivers news
+    /// only once, so this function retries a failed update of the index until it succeeds or the daemon stops.
     private func follow(_ news: AdministrativeUpdates) async {
         while !Task.isCancelled {
             do throws(LedgerFailure) {
@@ -53,7 +53,8 @@ struct ClusterFollower: Sendable {
         for approval in news.approvals { await carryOut(approval) }
     }
 
-    /// Carries out an approved operation. If that fails, it is retried with the next news until the approval expires.
+    /// Carries out an approved operation. If the operation fails, it is retried with the next news until the approval
+    /// expires.
     private func carryOut(_ approval: ApprovalIdentifier) async {
         do throws(Refusal) {
             try await decisions.carryOutApproved(approval)

@@ -11,9 +11,9 @@ import WorkerSupervision
 // The merchant keys: their index (KeyCatalogue), and all operations that administrators perform on them.
 //
 // The routes of administration call these types with the caller, and with an AuditDraft that collects the facts for the
-// request's audit record. Each change of a key is checked completely, then made in the HSM, then committed to the ledger
-// together with its audit record, and then answered. After a failure in between, the key is listed but not served, and
-// repeating the command completes the change.
+// request's audit record. Each change of a key is checked completely, then made in the HSM, then committed to the
+// ledger together with its audit record, and then answered. If one of these steps fails after the change in the HSM,
+// the key is listed but not served, and repeating the command completes the change.
 //
 // Start here. KeyImports and KeyGeneration are the two sources of keys. KeyLifecycle changes a key's state. KeyRotations
 // guides a merchant from one key to the next. KeySummaries describes keys for the API.
@@ -36,8 +36,8 @@ struct KeyAdministration: Sendable {
         try await refusing(ledger: await ledger.keyRecord(hash))
     }
 
-    /// Throws if the ledger cannot be written. Called before a key is brought into an HSM token. Otherwise a full disk
-    /// could leave a key there without a record.
+    /// Throws if the ledger cannot be written. Callers check this before they bring a key into an HSM token. Without
+    /// the check, a full disk could leave a key in the HSM token that the ledger does not record.
     func requireWritableLedger() async throws(Refusal) {
         try gate.admit()
         try await refusing(ledger: await ledger.probe())
@@ -79,7 +79,8 @@ protocol HSMTokenAdministering: Sendable {
 }
 
 extension KeyIndex {
-    /// Returns the key with this publicKeyHash, in base64 or as the beginning of its hex form.
+    /// Returns the key with this name: its publicKeyHash in base64, or the first digits of its publicKeyHash in
+    /// hexadecimal.
     ///
     /// - Throws: `key_not_found` if no key matches, or several do.
     func entry(named name: String) throws(Refusal) -> KeyEntry {

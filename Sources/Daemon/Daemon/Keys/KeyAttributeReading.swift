@@ -35,8 +35,8 @@ struct KeyAttributeReading: Sendable {
 
     /// Reads the attributes of one key.
     /// - Parameter names: the configured names of the HSM tokens to read.
-    /// - Returns: one element for each HSM token, in the configuration's order. An HSM token with several private keys of
-    ///   this CKA_ID has an element for each.
+    /// - Returns: one element for each private key with this CKA_ID, and one for each HSM token that shows none or
+    ///   cannot be read. The elements are in the configuration's order of the HSM tokens.
     func attributes(of hash: PublicKeyHash, in names: [String]) async -> [KeyAttributes] {
         let asked = hsmTokens.filter { names.contains($0.name) }
         await lock.acquire()
@@ -51,7 +51,7 @@ struct KeyAttributeReading: Sendable {
         }
     }
 
-    /// Reads the attributes of the private keys with this CKA_ID in one HSM token; an empty array if it shows none.
+    /// Returns the attributes of the private keys with this CKA_ID in one HSM token; an empty array if it shows none.
     func keys(
         _ hash: PublicKeyHash, in hsmToken: any KeyAttributeSource
     ) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
@@ -104,9 +104,9 @@ extension PrivateKeyAttributes {
         return algorithm == .ec ? "P-\(bits)" : "RSA-\(bits)"
     }
 
-    /// A sentence for each attribute without its required value. For an imported key, the HSM token correctly reports false
-    /// for CKA_ALWAYS_SENSITIVE and CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9). These two are therefore required only
-    /// if CKA_LOCAL is true.
+    /// A sentence for each attribute that does not have the required value. For an imported key, the HSM token
+    /// correctly reports false for CKA_ALWAYS_SENSITIVE and CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9). These two
+    /// are therefore required only if CKA_LOCAL is true.
     fileprivate var shortcomings: [String] {
         var sentences: [String] = []
         func expect(_ value: Bool?, _ wanted: Bool, _ name: String, _ consequence: String) {

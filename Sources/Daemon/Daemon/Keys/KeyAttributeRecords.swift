@@ -9,14 +9,14 @@ import WorkerSupervision
 /// Records what only an HSM token knows: its description of itself, and the attributes of the keys that it holds. A reader
 /// of an export then needs no running daemon for them.
 ///
-/// Both are recorded when this node's record does not contain them yet, and when they differ from what it recorded last.
-/// Each key is read after the start, after it has appeared in the HSM token, and once a day, since a person with the PIN
-/// can change attributes at any time. Keys that the ledger does not know are not read.
+/// Descriptions and attributes are recorded if this node's record does not contain them yet, or if the newest recorded
+/// ones differ. Each key is read after the start, after it has appeared in the HSM token, and once a day, since a
+/// person with the PIN can change attributes at any time. Keys that the ledger does not know are not read.
 actor KeyAttributeRecords {
     /// The maximum number of keys of one HSM token that are read.
     private static let maximumKeys = 4096
     private static let interval = Duration.seconds(86_400)
-    /// The pause before a key is read again that could not be read.
+    /// The pause after a failed read of a key before the next attempt.
     private static let retryPause = Duration.seconds(600)
     private static let longestPause = Duration.seconds(5)
 
@@ -25,7 +25,7 @@ actor KeyAttributeRecords {
     private let reading: KeyAttributeReading
     private let clock: WallClock
     private let isOpen: @Sendable () -> Bool
-    /// The digest of the members that were recorded last.
+    /// The digest of the members that were last recorded for each HSM token and for each key in it.
     private var recorded: [Subject: AuditDigest] = [:]
     /// The part of this node's record that has not been searched for earlier attributes. A search reads backwards from
     /// the newest record, and stops once it has found the attributes that it needs. Nil before the first search.
@@ -39,8 +39,8 @@ actor KeyAttributeRecords {
         var key: AuditDigest?
     }
 
-    /// - Parameter isOpen: returns true once the ledger has been compared with the HSM token. An older copy of the ledger
-    ///   would lack the attributes that were recorded last.
+    /// - Parameter isOpen: returns true once the ledger has been compared with the HSM token. Before that, the ledger
+    ///   may be an older copy that lacks the attributes that were recorded last.
     init(
         ledger: any Ledger, index: KeyIndex, reading: KeyAttributeReading, clock: WallClock,
         isOpen: @escaping @Sendable () -> Bool
@@ -56,7 +56,8 @@ actor KeyAttributeRecords {
         Task.repeating(every: .seconds(1)) { await self.check() }
     }
 
-    /// Reads and records what is due. If the ledger fails, a later check tries again; the ledger's writers log its faults.
+    /// Records the descriptions and attributes that are due. If the ledger fails, a later check tries again. The
+    /// ledger's writers log the failure.
     func check(now: ContinuousClock.Instant = .now) async {
         guard isOpen() else { return }
         let generation = index.generation
@@ -71,7 +72,8 @@ actor KeyAttributeRecords {
                 }
                 for entry in keys(in: hsmToken) { try await read(entry, in: hsmToken, now: now) }
             }
-            // A new worker may describe its HSM token differently, and workers are replaced at any time.
+            // A new worker may describe its HSM token differently, and workers are replaced at any time. The next check
+            // therefore comes after a minute at the latest.
             lastCheck = (generation, names, min(dueAt.values.min() ?? now, now + .seconds(60)))
         } catch {
             lastCheck = nil
@@ -93,7 +95,8 @@ actor KeyAttributeRecords {
         dueAt[subject] = now + Self.retryPause
         let began = ContinuousClock.now
         guard let keys = try? await reading.keys(entry.publicKeyHash, in: hsmToken), !keys.isEmpty else { return }
-        // In some HSM tokens a search reads every object. With this pause, reading takes a tenth of a session at most.
+        // In some HSM tokens a search reads every object. This pause leaves the session slot free for nine tenths of
+        // the time, or for 5 seconds after a long search.
         let pause = min(began.duration(to: .now) * 9, Self.longestPause)
         try await record(
             .keyAttributes(keys.map(RecordedKeyAttributes.init)), of: subject, merchant: entry.merchantIdentifier)

@@ -22,8 +22,8 @@ final class KeyCatalogue: Sendable {
     private let updateLock = AsyncLock()
 
     private struct State {
-        /// The complete listings of HSM tokens, by name, that wait to be indexed because the ledger could not be read.
-        /// ``single`` has single keys that wait for the same reason.
+        /// The complete listings of keys, by the HSM token's name, that are not indexed yet. They wait here while the
+        /// ledger cannot be read. ``single`` has the keys that were read one by one and are not indexed yet.
         var whole: [String: [KeyDescription]] = [:]
         var single: [PublicKeyHash: [String: [KeyDescription]]] = [:]
         /// The keys that were recently read one by one, by the HSM token's name. They replace the descriptions in a
@@ -34,7 +34,7 @@ final class KeyCatalogue: Sendable {
         /// The number of changes of the index.
         var version = 0
         /// The value of ``version`` when the keys in this node's HSM tokens were last published in the ledger; nil
-        /// before that.
+        /// before the first publication.
         var publishedVersion: Int?
     }
 
@@ -52,8 +52,8 @@ final class KeyCatalogue: Sendable {
 
     /// Updates one key after a change of its record in the ledger, or of its objects in HSM tokens.
     ///
-    /// - Parameter shown: for each HSM token that was read again, the descriptions of the key that it shows now. For other
-    ///   HSM tokens the index keeps what it has.
+    /// - Parameter shown: for each HSM token that was read again, the descriptions of the key that it shows now. For
+    ///   all other HSM tokens, the index keeps the descriptions that it has.
     func keyChanged(
         _ hash: PublicKeyHash, shown: [(hsmToken: String, keys: [KeyDescription])] = []
     ) async throws(LedgerFailure) {
@@ -109,8 +109,8 @@ final class KeyCatalogue: Sendable {
 
     // MARK: Other nodes
 
-    /// Publishes in the ledger which keys this node's HSM tokens hold, if that has changed. For an HSM token that has not
-    /// been opened since the start, the keys that were published before remain.
+    /// Publishes in the ledger which keys this node's HSM tokens hold, if these keys have changed. Until every HSM
+    /// token has been opened once since the start, the keys that were published before remain published.
     func publishHeldKeys() async throws(LedgerFailure) {
         let (version, isNoted, areAllOpen) = state.withLock {
             ($0.version, $0.publishedVersion == $0.version, $0.unopened.isEmpty)
@@ -166,8 +166,8 @@ final class KeyCatalogue: Sendable {
         warn(of: index.entries)
     }
 
-    /// The maximum number of keys that are logged individually. Otherwise an HSM token that lost all its keys could fill
-    /// the disk with log lines.
+    /// The maximum number of keys that are logged individually. Without this limit, an HSM token that lost all its keys
+    /// could fill the disk with log lines.
     private static let maximumWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {

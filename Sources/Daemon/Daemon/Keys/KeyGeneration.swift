@@ -26,9 +26,9 @@ extension KeyAdministration {
     /// Generates a merchant's key pair inside one HSM token. The key decrypts nothing before its certificate is imported.
     ///
     /// If a worker ends during the generation, the next worker finds the outcome, and the merchant's next generation
-    /// completes an unfinished pair. If the daemon ends after the generation but before its commit to the ledger, the HSM
-    /// token keeps a key that no ledger knows. That key is listed as external and never used, and the same command
-    /// generates another.
+    /// completes an unfinished pair. If the daemon ends after the generation but before its commit to the ledger, the
+    /// HSM token keeps a key that no ledger knows. That key is listed as external and never used, and the same command
+    /// generates another key.
     func generate(
         _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
@@ -162,8 +162,8 @@ extension KeyAdministration {
         return entry
     }
 
-    /// Destroys a new key that the ledger could not record, since the caller does not receive it. Returns the refusal for
-    /// the caller, which names the key if it could not be destroyed.
+    /// Destroys a new key that the ledger could not record, since the caller does not learn of the key. Returns the
+    /// refusal for the caller. If the key could not be destroyed, the refusal names the key.
     private func withdrawal(
         of hash: PublicKeyHash, from hsmToken: any HSMTokenAdministering, after refusal: Refusal
     ) async -> Refusal {

@@ -17,7 +17,8 @@ extension KeyAdministration {
         /// The private key, sealed once for each HSM token that is to hold it.
         let sealedKeys: [SealedKey]
         let allowExpired: Bool
-        /// The approval of a second person. If nil although one is needed, the import requests it.
+        /// The approval of a second person; nil if the caller has none. If the import needs an approval and this value
+        /// is nil, the import requests an approval.
         let approval: ApprovalIdentifier?
     }
 
@@ -30,7 +31,7 @@ extension KeyAdministration {
     }
 
     enum Outcome: Sendable {
-        /// The key after the import, and a sentence for each task that remains to be done.
+        /// The key after the import, and warnings such as the names of HSM tokens that did not accept the certificate.
         case changed(KeyEntry, warnings: [String])
         /// The dry run found no reason to refuse: the certificate would serve this merchant, in these HSM tokens.
         case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
@@ -41,9 +42,9 @@ extension KeyAdministration {
 
     /// Imports a private key with its certificate into one or more HSM tokens, and puts it into service.
     ///
-    /// The key enters service only if all of these HSM tokens accept it. If one cannot be reached or refuses the key, the
-    /// import stops, and a new key is removed from those that accepted it. If that removal fails too, the refusal says so,
-    /// and repeating the command completes the import.
+    /// The key enters service only if all of these HSM tokens accept it. If one of them cannot be reached or refuses
+    /// the key, the import stops, and a new key is removed from the HSM tokens that accepted it. If that removal fails
+    /// too, the refusal says so, and repeating the command completes the import.
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -106,9 +107,9 @@ extension KeyAdministration {
 
     /// Stores a certificate with its private key, in every HSM token that holds the key.
     ///
-    /// An unavailable HSM token does not stop the import. Otherwise a rotation would have to wait for its repair. Once
-    /// available again, this HSM token can decrypt payments even without the certificate. A warning tells the caller to
-    /// repeat the command later.
+    /// An unavailable HSM token does not stop the import. Otherwise a rotation would have to wait until that HSM token
+    /// is repaired. Once it is available again, it can decrypt payments even without the certificate. A warning tells
+    /// the caller to repeat the command later.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -144,7 +145,8 @@ extension KeyAdministration {
         }
 
         try await requireWritableLedger()
-        // If every HSM token shows the key as inconsistent, this certificate may repair it, so all HSM tokens are tried.
+        // If every HSM token shows the key as inconsistent, this certificate may repair the key, so all HSM tokens are
+        // tried.
         let targets = showing.isEmpty ? hsmTokens : showing
         draft.used(hsmToken: targets.map(\.name).joined(separator: ","))
         let (holders, warnings) = try await store(
@@ -228,8 +230,8 @@ extension KeyAdministration {
         if let conflict { throw conflict.refusal }
     }
 
-    /// Returns the HSM token of each sealed key. Throws unless all of them are open. Otherwise one HSM token could
-    /// receive a key that the import then removes again.
+    /// Returns the HSM token of each sealed key. Throws unless all of these HSM tokens are open. Without this check,
+    /// the import could bring a key into one HSM token and then have to remove it because another is unavailable.
     private func targets(
         of sealedKeys: [SealedKey]
     ) throws(Refusal) -> [(hsmToken: any HSMTokenAdministering, sealed: SealedKey)] {
@@ -276,8 +278,8 @@ extension KeyAdministration {
 
     // MARK: Changes
 
-    /// Returns the refusal for an import that one HSM token did not accept, after removing a new key from the HSM tokens that
-    /// accepted it.
+    /// Removes a new key from the HSM tokens that accepted it, after another HSM token did not accept it. Returns the
+    /// refusal for the caller of the import.
     ///
     /// - Parameter isNew: true if no HSM token had the key before, so that the key may be removed.
     private func refusal(
@@ -358,7 +360,7 @@ extension KeyAdministration {
 }
 
 extension KeyFacts {
-    /// Creates the facts about a key with this certificate.
+    /// Creates the facts that an audit record states about a key with this certificate.
     init(_ certificate: MerchantCertificate, origin: Origin?) {
         self.init(
             algorithm: certificate.algorithm, origin: origin, certificateEnd: AuditTime(certificate.notAfter),

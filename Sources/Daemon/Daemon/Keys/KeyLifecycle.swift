@@ -10,8 +10,8 @@ import WorkerSupervision
 /// Changes the states of keys (SP 800-57 part 1 §7). Each transition is checked, recorded with its person and reason, and
 /// takes effect at once.
 ///
-/// After the answer, no payment is released that the new state forbids, not even for a request that was already queued. The
-/// transaction of each claim checks the key's state.
+/// After the answer, the daemon releases no payment that the new state forbids, not even for a request that was already
+/// queued. The transaction of each claim checks the key's state.
 struct KeyLifecycle: Sendable {
     struct StateChange: Sendable, Equatable {
         let to: KeyState
@@ -35,7 +35,7 @@ struct KeyLifecycle: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
     /// Held from the decision to destroy a key until the key's objects are gone. Otherwise
-    /// ``completeDestructions(gate:faults:)`` could destroy them at the same time.
+    /// ``completeDestructions(gate:faults:)`` could destroy the objects at the same time.
     private let destructionLock = AsyncLock()
 
     func change(
@@ -67,7 +67,7 @@ struct KeyLifecycle: Sendable {
         return .changed(try await apply(change, entry, draft: draft))
     }
 
-    /// Adopts an external key: adds a key, which was made in the HSM token outside paytokend, to the ledger.
+    /// Adopts an external key: adds to the ledger a key that was made in the HSM token outside paytokend.
     func adopt(
         _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -93,7 +93,8 @@ struct KeyLifecycle: Sendable {
 
     /// Carries out an approved operation, in one transaction with the approval.
     ///
-    /// - Parameter decision: the change that contains the approval's step and its audit record.
+    /// - Parameter decision: the change to complete and commit. It already contains the step that decides or uses the
+    ///   approval, and the decision's audit record if this node made the decision.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
@@ -139,8 +140,8 @@ struct KeyLifecycle: Sendable {
     }
 
     /// Checks that the key can be adopted.
-    /// - Returns: the key record to add, and the digest that an approval covers: the key, its merchant, and the certificate
-    ///   that names the merchant.
+    /// - Returns: the key record to add, the digest that an approval covers, and the facts for the audit record. The
+    ///   digest includes the key, its merchant, and the certificate that names the merchant.
     private func adoption(of entry: KeyEntry) throws(Refusal) -> (
         key: KeyRecord, parameters: AuditDigest, facts: KeyFacts
     ) {
@@ -280,8 +281,8 @@ struct KeyLifecycle: Sendable {
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: hsmTokens.map { ($0, []) }))
     }
 
-    /// Destroys the objects of the key in all HSM tokens. The ledger already records the key as destroyed, so it is not
-    /// used again even if this fails.
+    /// Destroys the objects of the key in all HSM tokens. The ledger already records the key as destroyed, so the key
+    /// is not used again even if this function throws.
     private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
         let emptied: [String]
         do {

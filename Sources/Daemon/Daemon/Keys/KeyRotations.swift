@@ -8,9 +8,9 @@ import PaymentToken
 import Refusals
 import WorkerSupervision
 
-/// Guides a merchant from an old key to a new one: the new key and its certificate request, the certificate, and the end of
-/// the old key. Only the keys themselves are stored between these steps. Each step may therefore also be done with other
-/// commands (key generate, key retire).
+/// Guides a merchant from an old key to a new one. Its steps generate the new key with a certificate request, import
+/// the certificate, and deactivate the old key. Only the keys themselves are stored between these steps. An operator
+/// may therefore also do a step with another command, such as key generate or key retire.
 struct KeyRotations: Sendable {
     let administration: KeyAdministration
     let arrivals: RefusedPaymentTokenCounts
@@ -32,7 +32,7 @@ struct KeyRotations: Sendable {
 
     // MARK: Reading
 
-    /// Returns the rotations under way of all merchants.
+    /// Returns the rotations that are under way, of all merchants.
     func underWay() async throws(Refusal) -> [Rotation] {
         try await rotations { _ in true }.filter(\.isUnderWay)
     }
@@ -185,7 +185,8 @@ struct KeyRotations: Sendable {
         entry.condition == .missing && administration.hsmTokens.allSatisfy(\.isServing)
     }
 
-    /// Returns the algorithm of the merchant's current key. Throws if the merchant has a current key of each algorithm.
+    /// Returns the algorithm of the merchant's current key. Throws if the merchant has both a current EC key and a
+    /// current RSA key.
     private static func algorithm(_ rotations: [Rotation]) throws(Refusal) -> KeyAlgorithm {
         let serving = rotations.filter { $0.newKey != nil }
         guard serving.count < 2 else {
@@ -196,8 +197,8 @@ struct KeyRotations: Sendable {
         return (serving.first ?? rotations[0]).algorithm
     }
 
-    /// Returns the name of the HSM token that holds the key to replace. If several hold it, returns the first in the
-    /// configuration that is open.
+    /// Returns the name of the HSM token that holds the key to replace. If several HSM tokens hold the key, prefers the
+    /// first in the configuration that is open. Nil if no HSM token holds the key.
     private func hsmTokenOfKey(_ rotation: Rotation?) -> String? {
         let holders = rotation?.newKey?.entry?.hsmTokens ?? []
         return administration.hsmTokens.first { holders.contains($0.name) && $0.isServing }?.name ?? holders.first
@@ -205,7 +206,8 @@ struct KeyRotations: Sendable {
 
     // MARK: The certificate
 
-    /// Stores the new key's certificate, and activates the key. Refuses a certificate for any other key.
+    /// Stores the certificate of a rotation's new key, and activates the key. Also accepts a certificate for another
+    /// generated key that has none yet. Refuses all other certificates.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> (outcome: KeyAdministration.Outcome, rotation: Rotation) {
@@ -238,15 +240,16 @@ struct KeyRotations: Sendable {
         }
     }
 
-    /// Requires that the certificate is for the new key of a rotation. A certificate that the new key already has is
-    /// accepted too, since a repetition is not an error.
+    /// Throws unless the certificate is for the new key of a rotation, or for another generated key that has none yet.
+    /// A certificate that the new key already has is accepted too, since repeating the import is not an error.
     private func requireForNewKey(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
         let rotation = try await rotations(of: known.merchantIdentifier)
             .first { $0.algorithm == known.algorithm && $0.use == known.use }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
             if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
         } else if let rotation, rotation.leftOver.contains(where: { $0.publicKeyHash == certificate.publicKeyHash }) {
-            // The request for this key was sent to Apple before another key was generated, so its certificate is accepted.
+            // The request for this key was sent to Apple before another key was generated, so the certificate that
+            // Apple issued for it is accepted.
             return
         } else if let rotation, rotation.isUnderWay, let newKey = rotation.newKey {
             throw Refusal(
@@ -307,7 +310,8 @@ struct KeyRotations: Sendable {
     }
 
     /// Returns the merchant's rotation of the requested algorithm. If no algorithm is requested, returns the only
-    /// rotation that has old keys. If no rotation has old keys, returns any of them.
+    /// rotation that has old keys, and throws if several have. If none has old keys, returns any rotation of the
+    /// merchant.
     private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
         let all = try await rotations(of: merchant).filter { $0.use == finish.use }
         guard let any = all.first else {

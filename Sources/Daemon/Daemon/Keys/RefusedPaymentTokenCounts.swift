@@ -2,8 +2,8 @@ import Foundation
 import Locks
 import PaymentToken
 
-/// Counts refused payment tokens of the last hour for each known key. Only payment tokens with Apple's signature count, and
-/// replays do not. The counts are only in this process's memory.
+/// Counts refused payment tokens of the last hour for each known key. Only payment tokens with a valid signature from
+/// Apple count. Replays do not count. The counts are only in this process's memory.
 ///
 /// The counts prove nothing: Apple's signature does not cover the publicKeyHash, so anyone with one payment token can send
 /// it with the hash of any key. For the payments that a key decrypted, see the claims in the ledger.

@@ -62,8 +62,8 @@ extension Rotation {
             "Key \(key.short) is \(key.keyRecord.use == .processing ? "past its cut-off" : "retired") and can be destroyed."
     }
 
-    /// A warning for a new key that is in fewer HSM tokens than the old key. A generated key is in one HSM token only, so
-    /// the merchant would lose redundancy.
+    /// A warning if an HSM token has the old key but not the new key; nil otherwise. A generated key is in one HSM
+    /// token only, so it opens nothing while that HSM token is unavailable.
     private var missingInHSMTokens: String? {
         guard let newKey, let held = newKey.entry?.hsmTokens, !held.isEmpty else { return nil }
         let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.hsmTokens ?? [] })
