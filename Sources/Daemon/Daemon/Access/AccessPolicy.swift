@@ -70,7 +70,7 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
 }
 
-/// A set of operations that a rule permits. The raw values are those of the configuration.
+/// A set of operations that a rule permits. The raw values are the roles' names in the configuration.
 enum Role: String, CaseIterable, Sendable {
     /// Decrypt and verify.
     case decrypt

@@ -101,7 +101,8 @@ struct ClockAcceptance: ClockAccepting {
                 )
             }
             let newest = max(comparison.now, newestRelease ?? comparison.now)
-            // The fence is rounded up to whole seconds, as in the answer and the record.
+            // The fence is rounded up to whole seconds. An answer rounds times down, so it would otherwise state an
+            // earlier fence.
             let served = (newest.timeIntervalSince1970 + window / .seconds(1)).rounded(.up)
             if served < forgotten.timeIntervalSince1970 { fence = Date(timeIntervalSince1970: served) }
         }

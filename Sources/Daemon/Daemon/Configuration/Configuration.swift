@@ -33,7 +33,7 @@ struct Configuration: Sendable {
     var approvals: ApprovalSettings
     var access: AccessPolicy
     var log: LogSettings
-    /// The permitted settings that weaken the service. They are logged at the start and shown as
+    /// The permitted settings that weaken the service. They are logged at the start and shown in the metric
     /// `paytokend_insecure_settings`.
     var warnings: [ConfigurationWarning]
 }

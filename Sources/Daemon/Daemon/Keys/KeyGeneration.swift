@@ -149,7 +149,7 @@ extension KeyAdministration {
     }
 
     /// Returns the new key's index entry. The key has already been generated and recorded, so this function must not
-    /// fail if the HSM token cannot be read again. Otherwise the caller would generate another key.
+    /// fail if the HSM token cannot be read again. After a failure, the caller would generate another key.
     private func newEntry(
         _ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering
     ) async throws(Refusal) -> KeyEntry {

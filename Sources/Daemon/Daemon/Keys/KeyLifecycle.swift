@@ -7,8 +7,8 @@ import PaymentToken
 import Refusals
 import WorkerSupervision
 
-/// Changes the states of keys (SP 800-57 part 1 §7). Each transition is checked, recorded with its person and reason, and
-/// takes effect at once.
+/// Changes the states of keys (SP 800-57 part 1 §7). Each transition is checked, is recorded with the person and the
+/// reason, and takes effect at once.
 ///
 /// After the answer, the daemon releases no payment that the new state forbids, not even for a request that was already
 /// queued. The transaction of each claim checks the key's state.
