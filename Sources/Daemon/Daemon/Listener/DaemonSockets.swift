@@ -15,7 +15,8 @@ protocol PeerRequestHandler: Sendable {
     /// reads the body afterwards. The function runs on the event loop, so it must not block or compute for long.
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
-    /// Returns the accounts with which the peer's connections share a limit; nil if its rule names the user.
+    /// Returns the group of accounts that share one limit of connections with the peer. Returns nil if the peer's rule
+    /// names its user; then only the limit for each uid applies.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts?
 
     /// Returns the answer to a condition that the listener itself detects, such as a malformed head.

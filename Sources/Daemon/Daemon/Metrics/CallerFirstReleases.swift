@@ -8,18 +8,18 @@ import Logging
 /// Provides a metric with the time of the first release to each uid in this node's record, so that an alert can report a
 /// new caller.
 ///
-/// The record has no index by caller, since each release would have to maintain it. After the first release to a uid since
-/// the start, the record is therefore read from its beginning up to that uid's first release. What was read serves later
-/// searches too. The reading is done in short pages with pauses, and no payment waits for it. A million records take some
-/// seconds.
+/// The record has no index by caller, since each release would have to maintain it. Therefore the first release to a
+/// uid after the daemon's start begins a search. The search reads the record from its beginning until it finds the
+/// first release to that uid. Later searches begin where the last one ended, and use the releases found before. A
+/// search reads short pages with pauses, and no payment waits for it. A million records take some seconds.
 final class CallerFirstReleases: Sendable {
     /// The maximum number of uids in the metric, since each has its own time series.
     static let maximumCallers = 1_000
 
     private struct State {
-        /// The uids whose search has ended or is running.
+        /// The uids whose first release has been found or is being searched for.
         var known: Set<UInt32> = []
-        /// The time before which no search starts, because an earlier search failed.
+        /// The time until which no search starts, because the last one failed; nil if no search has failed.
         var notBefore: ContinuousClock.Instant?
         /// The time of the first release to each uid in the records up to the sequence ``read``.
         var found: [UInt32: AuditTime] = [:]

@@ -55,8 +55,9 @@ struct ChainExport: Sendable {
         }
     }
 
-    /// Writes new lines until the task is cancelled. An audit checkpoint comes directly after the record that it seals.
-    /// An audit checkpoint that is stored too late for that is left out, since the next one seals the same records too.
+    /// Writes new lines until the task is cancelled. In the export, an audit checkpoint follows directly after the last
+    /// record that it seals. If later records were already exported when an audit checkpoint is stored, it is left out.
+    /// The next one seals the same records too.
     private func follow(from start: Position, _ writer: BodyWriter) async throws {
         var end = start
         while true {
@@ -74,8 +75,8 @@ struct ChainExport: Sendable {
     }
 }
 
-/// An export, as JSON lines, of the records that match a filter with other conditions than times. Such an export has
-/// gaps, so it cannot be verified, and its first line says that.
+/// An export, as JSON lines, of the records that match a filter with conditions other than times. Such an export has
+/// gaps and cannot be verified, as its first line says.
 ///
 /// It begins with the audit checkpoint before its first record, if there is one. Like every other export, it ends with an
 /// audit checkpoint that was made for it.

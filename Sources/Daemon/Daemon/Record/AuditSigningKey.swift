@@ -35,8 +35,9 @@ struct AuditSigningKey: Sendable {
         return signature
     }
 
-    /// Has the HSM token sign a random challenge, and returns true if the signature is valid. Only this proves that the HSM
-    /// token holds the private half. Anyone with the PIN can write a public key, an identifier and a label.
+    /// Has the HSM token sign a random challenge, and returns true if the signature is valid. Only such a signature
+    /// proves that the HSM token has the private half. Anyone with the PIN can write a public key with the same
+    /// identifier and label.
     ///
     /// - Throws: hsm_unavailable if the HSM token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
@@ -57,8 +58,8 @@ enum AuditKeyIdentifier {
         mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 
-    /// Returns false if the identifier shows that another node made the key. An identifier of an earlier version does not
-    /// show a node.
+    /// Returns false if the identifier shows that another node made the key. Returns true for an identifier of an
+    /// earlier version, which does not depend on the node.
     static func mayBelong(_ identifier: [UInt8], of node: String) -> Bool {
         !identifier.starts(with: mark) || identifier.suffix(8) == digest(of: node)
     }

@@ -71,7 +71,8 @@ final class Checkpoints: CheckpointSealing {
     /// Notes that the HSM token already has a head, so it is able to store heads.
     func noteStoredHead() { state.withLock { $0.memory.hasRemembered = true } }
 
-    /// Forgets what the former HSM token could remember, after another one was chosen to seal.
+    /// Resets what is known about the former HSM token's ability to store heads. Called after another HSM token was
+    /// chosen to seal the record.
     func forgetFormerHSMToken() { state.withLock { $0.memory = HSMTokenMemory() } }
 
     /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
@@ -269,7 +270,8 @@ struct HSMTokenMemory {
         return hasHung
     }
 
-    /// The event for the record after a failure that counts as final, once for each start of the daemon; else nil.
+    /// Returns the event to record after ``failed(_:)`` has returned true. Returns nil if an earlier call has returned
+    /// it, so that it is recorded only once.
     mutating func unrecordedLoss() -> HeadMemoryLoss? {
         guard let fault, !isLossRecorded else { return nil }
         isLossRecorded = true

@@ -8,7 +8,8 @@ struct ExportPart: Sendable {
     let chain: NodeChains.Chain
     /// The sequences of the records whose times match the query; nil if no record matches.
     let wanted: ClosedRange<Int>?
-    /// The sequence of the record of this export request, in this node's chain. This node's part ends there.
+    /// The sequence of the audit record, in this node's chain, that was written for this export request. This node's
+    /// part ends with that audit record.
     let readRecord: Int
     /// The audit checkpoint of this node's record that was made for the export. Another node's part has nil, and ends with
     /// that node's last audit checkpoint.

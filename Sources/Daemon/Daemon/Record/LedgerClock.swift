@@ -6,9 +6,9 @@ import Refusals
 
 /// Compares the daemon's clock with the times in the ledger.
 ///
-/// Callers notice a wrong clock only by refusals. While the clock is late, all payment tokens appear to be signed in the
-/// future. If the clock was ahead at an earlier start, recent claims may have been pruned. The daemon then refuses payment
-/// tokens as replays for as long as the clock was ahead.
+/// Callers notice a wrong clock only by refusals. While the clock is late, all payment tokens appear to be signed in
+/// the future. If the clock was ahead earlier, recent claims may have been pruned. After the clock is corrected, the
+/// daemon refuses payment tokens that were signed before ``LedgerTimes/forgottenBefore`` as replays.
 struct LedgerClock: Sendable {
     let ledger: any Ledger
     let clock: WallClock

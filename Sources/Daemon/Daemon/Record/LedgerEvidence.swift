@@ -51,20 +51,20 @@ struct LedgerEvidence: Sendable {
             heads.newest(of: head.node, signedBy: hsmKeys) ?? (ledger.isShared ? nil : heads.newest(signedBy: hsmKeys))
     }
 
-    /// The audit key that the ledger last put into service; nil if there is none.
+    /// The newest audit key that has been in service, according to the ledger; nil if there is none.
     private var stored: StoredAuditKey? { storedKeys.last { $0.publicKey != nil } }
 
-    /// The audit key that the ledger last put into service, if the HSM token has it.
+    /// The newest audit key that has been in service, according to the ledger; nil if the HSM token does not have it.
     var signingKey: AuditSigningKey? {
         guard let stored else { return nil }
         return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicKey == stored.publicKey }
     }
 
-    /// The configured name of the HSM token that has the audit key that the ledger last put into service; nil if the ledger
-    /// does not know it.
+    /// The configured name of the HSM token with the newest audit key in service, as the ledger stores it; nil if the
+    /// ledger has no name.
     var sealingHSMToken: String? { stored?.hsmToken }
 
-    /// The keyId of the audit key that the ledger last put into service.
+    /// The keyId of the newest audit key that has been in service, according to the ledger; nil if there is none.
     var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(stored:))?.keyId }
 
     /// The audit key of a ledger that was lost: the key that signed the remembered audit checkpoint. If no audit
@@ -118,8 +118,8 @@ enum LedgerDisagreement: Sendable, Equatable {
         }
     }
 
-    /// The disagreement and its remedy, for people. The wording may change: an approval depends on
-    /// ``DetectedRestore/parameters``.
+    /// The disagreement and its remedy, in sentences for operators. Nothing may compare this text, since its wording
+    /// may change. An approval is compared by ``DetectedRestore/parameters`` instead.
     var description: String {
         switch self {
         case .lost(let remembered, let keyId):

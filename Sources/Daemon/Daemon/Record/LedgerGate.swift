@@ -149,8 +149,8 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored ledger file is marked as such. The comparison alone may not detect the restore, since the HSM
-        // token may have been restored from a backup of the same day.
+        // A ledger that was restored from a backup is marked as such. The comparison alone would miss the restore if
+        // the HSM token was restored from a backup of the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.changedUnderneath($0.finding)) } ?? .open
@@ -175,8 +175,8 @@ final class LedgerGate: Sendable {
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return anotherHSMToken(evidence) }
         guard let remembered = evidence.remembered else {
-            // The daemon ended before the first head was stored, the HSM token stores no heads, or a user with the PIN
-            // removed the head.
+            // There are three possible causes. The daemon ended before the first head was stored, the HSM token stores
+            // no heads, or someone with the PIN removed the head.
             logger.warning("the HSM token remembers no end of this ledger's record; storing the present one in it")
             if serves { try await serve(signing, evidence) }
             return nil
@@ -223,7 +223,8 @@ final class LedgerGate: Sendable {
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
             // An interrupted start leaves only the key that this ledger planned. Any other key or head in the HSM token
-            // belongs to another ledger. The HSM token replaces the planned key if it cannot sign with it.
+            // belongs to another ledger. If the HSM token cannot sign with the planned key, `createAuditKey` replaces
+            // that key.
             guard !evidence.hsmTokenRemembersSomething, let planned,
                 evidence.hsmTokenKeys.map(\.identifier) == [planned],
                 let own = AuditSigningKey(

@@ -8,9 +8,10 @@ import Refusals
 /// Moves records that are older than `ledger.retain_records` out of the ledger into files, always up to the end of a UTC
 /// month.
 ///
-/// The order of the steps makes it safe to end after any of them. The file is written, synchronized to disk, read back and
-/// verified. Then the archive is recorded, and an audit checkpoint seals that record. Only then are the records removed,
-/// and only while the file has its recorded content. The next run continues where the last one ended.
+/// The order of the steps makes it safe if the process ends after any of them. The file is written, synchronized to
+/// disk, read back and verified. Then the archive is recorded, and an audit checkpoint seals that record. Only then are
+/// the records removed, and only while the file has its recorded content. The next run continues where the last one
+/// ended.
 final class RecordArchiving: Sendable {
     /// The number of records that one transaction removes. It is small, so that releases can be committed in between.
     private static let stepSize = 200
@@ -137,8 +138,8 @@ final class RecordArchiving: Sendable {
 
     private func removeArchived(_ node: AuditNode) async throws {
         guard let archive = try await ledger.lastArchive() else { return }
-        // As long as the first record is in the ledger, no record of the archive has been removed. The file must then exist
-        // with its recorded content. Later it may have been moved to another place.
+        // As long as the first record is in the ledger, no record of the archive has been removed. The file must then
+        // exist with its recorded content. After that, the operator may have moved the file to another place.
         if try await !ledger.lines(archive.first...archive.first, limit: 1).isEmpty, archive.first < archive.last {
             let file = ArchiveFile(directory: settings.directory, name: archive.fileName(of: node))
             try await file.require(archive)

@@ -7,9 +7,9 @@ import Logging
 /// The daemon's check of its own record. Once a minute, and before each audit checkpoint that is due, it verifies the part
 /// of the chain that is new since the last check.
 ///
-/// It detects early if the ledger was changed after a record was written and before it was sealed. It is no proof,
-/// since it reads each line only once; `paytokenctl audit verify` gives a proof. Apart from audit checkpoints that are
-/// due, nothing waits for it.
+/// It detects early if the ledger was changed after a record was written and before it was sealed. It is no proof: it
+/// reads each line only once, and so misses a later change to that line. `paytokenctl audit verify` gives a proof.
+/// Apart from audit checkpoints that are due, nothing waits for it.
 final class RecordCheck: Sendable {
     /// The result of the last check.
     struct Finding: Sendable, Equatable {

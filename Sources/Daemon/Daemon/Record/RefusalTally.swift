@@ -39,7 +39,8 @@ final class RefusalTally: Sendable {
         var codes: [RefusalCode: Int] = [:]
     }
 
-    /// The number of refusals in the current minute for each caller's name. Many uids can have the same name.
+    /// The number of refusals in the current minute that used no key, by the caller's name. Uids with the same name
+    /// share one number.
     private struct Recorded {
         var minute = 0
         var callers: [String: Int] = [:]

@@ -64,8 +64,8 @@ extension LedgerGate {
         )
     }
 
-    /// Takes the ledger into service as it is, and sets the fence. The HSM token remembers this ledger's end from the next
-    /// seal on.
+    /// Takes the ledger into service as it is, and sets the fence. From the next seal on, the HSM token remembers the
+    /// end of this ledger's record.
     ///
     /// - Parameters:
     ///   - matter: the findings about which the person decided.
@@ -109,8 +109,8 @@ extension LedgerGate {
         change.restore = .accept(matter.holds, newestRelease: newest, approval: approval)
     }
 
-    /// Returns the findings that the change of a lost audit key accepts: those in the ledger. Nothing remains with which
-    /// this node could compare the ledger.
+    /// Returns the findings that are accepted when a new audit key replaces a lost one: the findings in the ledger.
+    /// This node cannot add a comparison, since the HSM token with the lost key is gone.
     func restoreAfterLoss() async throws(Refusal) -> DetectedRestore {
         let status = try await refusing(ledger: await ledger.releaseStatus())
         return DetectedRestore(node: ledger.node, disagreement: nil, holds: status.holds)

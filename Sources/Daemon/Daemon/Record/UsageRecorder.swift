@@ -207,8 +207,8 @@ struct LifecycleRecords: Sendable {
         }
     }
 
-    /// Appends all events or none. A `configuration_load` record without its values would look as if an older version
-    /// had written it.
+    /// Appends all events or none. Otherwise a `configuration_load` record could be without the record of its values,
+    /// like one that an older version of the daemon wrote.
     @discardableResult
     private func append(_ events: [AuditEvent], by caller: AuditCaller? = nil) async throws(StartFailure) -> [Int] {
         let time = AuditTime(clock.now())
@@ -237,8 +237,8 @@ struct UseCommit: Sendable {
 
     struct Outcome<Verdict: Sendable>: Sendable {
         let verdict: Verdict
-        /// The reference of the use's audit record. Nil if the ledger had no room for it; a replay is then still refused as
-        /// a replay.
+        /// The reference of the use's audit record. Nil if the ledger had no room for the record of a replay, which is
+        /// refused as a replay even so.
         let audit: AuditReference?
         /// True if the commit took so long that the answer must not leave. The process may have been suspended, and the
         /// key's state may have changed since, even on another host.
@@ -248,8 +248,8 @@ struct UseCommit: Sendable {
     /// Commits the use durably.
     ///
     /// - Parameters:
-    ///   - refusal: returns the refusal for a failure of the ledger.
-    ///   - write: writes the use with its audit record, and returns the sequence of that record.
+    ///   - refusal: a function that returns the refusal for a failure of the ledger.
+    ///   - write: a function that writes the use with its audit record, and returns that record's sequence.
     func make<Verdict>(
         of draft: AuditDraft, by caller: Caller, refusal: (LedgerFailure) -> Refusal,
         _ write: (any Ledger, AuditRecord) async throws(LedgerFailure) -> (verdict: Verdict, sequence: Int?)

@@ -123,8 +123,8 @@ struct AuditRoutes: Sendable {
                 head: head.map { String(decoding: $0.line, as: UTF8.self) }, nodes: described))
     }
 
-    /// Records that the caller made an assessor's page. The daemon has not seen the page, so all members are the caller's
-    /// statement.
+    /// Records that the caller made a report for an assessor (`paytokenctl audit report`). The daemon does not receive
+    /// the report, so the members of the request are only the caller's statement about it.
     func report(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditReport(nil))
         let body = try AuditReportRequest(parsing: request.body)
@@ -163,20 +163,21 @@ struct AuditRoutes: Sendable {
         keys.reversed().map { AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem) }
     }
 
-    /// Returns the node name for the record of a read; nil if only this node's record is read.
+    /// Returns the name of the node whose record is read, for the audit record of this request: `all` for all nodes,
+    /// nil for this node.
     private static func name(_ query: NodeQuery, _ chosen: [NodeChains.Chain]) -> AuditText? {
         if query == .all { return AuditText("all") }
         return chosen.first.flatMap { $0.isOwn ? nil : AuditText($0.node.name) }
     }
 
-    /// Returns the sequences of a chain that the query selects by its first sequence or its times; nil if the query
-    /// selects no record.
+    /// Returns the sequences of the records in a chain that the query's `from`, or its times, select; nil if they
+    /// select no record.
     private static func extent(
         _ query: AuditExportQuery, _ chain: any ChainReading
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {
         let filter = query.filter
         if query.from != nil || filter.since == nil && filter.until == nil {
-            // Archived records cannot be exported, so they are not counted in the record of this export.
+            // Archived records cannot be exported, so the audit record of this export does not include their sequences.
             let first = max(query.from ?? 1, (try await chain.lastArchive()?.last ?? 0) + 1)
             return first...max(first, try await chain.head().sequence)
         }

@@ -77,8 +77,8 @@ struct DaemonRules: RouterRules {
         }
     }
 
-    /// Logs and counts the answer. A streamed answer is logged and counted when its stream has ended. Before each piece of
-    /// an endless stream, the reader's role is checked again. A reader that has lost it receives nothing more.
+    /// Logs and counts the answer. A streamed answer is logged and counted when its stream has ended. Before each piece
+    /// of an endless stream, the reader's role is checked again. A reader that has lost the role receives nothing more.
     private func logging(
         _ answer: EndpointAnswer, role: Role?, _ entry: RequestLog.Entry<EndpointSender>, _ log: RequestLog
     ) -> HTTPAnswer {
@@ -170,8 +170,8 @@ extension Refusal {
     /// The refusal for a state that only a defect of this program can cause. The caller learns nothing else about it.
     static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
 
-    /// The refusal for a request whose peer has closed the connection. The daemon has not sent the request to the HSM,
-    /// and may not have started it at all.
+    /// The refusal for a request whose peer has closed the connection. The HSM has not received the request, and the
+    /// daemon may not even have begun to process it.
     static let peerHasLeft = Refusal(
         .deadlineExceeded, "The caller closed its connection before the HSM was asked; nothing was released.")
 }

@@ -112,7 +112,8 @@ struct KeyRoutes: Sendable {
 
     // MARK: Imports
 
-    /// Handles `POST /v1/keys/import`: imports a private key, sealed to the worker of each HSM token, with its certificate.
+    /// Handles `POST /v1/keys/import`: imports a private key with its certificate. The request has the key once for
+    /// each HSM token, encrypted so that only that HSM token's worker can decrypt it.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)

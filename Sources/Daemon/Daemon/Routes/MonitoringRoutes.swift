@@ -75,8 +75,8 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// Sets the metrics of the daemon's readiness and of each HSM token's. The daemon may be ready while one of several HSM
-    /// tokens is unavailable.
+    /// Sets the metric of the daemon's readiness, and that of each HSM token's readiness. The daemon may be ready while
+    /// one of several HSM tokens is unavailable.
     private func showReadiness(_ isReady: Bool) {
         instruments.ready.set(to: isReady ? 1 : 0)
         instruments.hsmTokenReady.replaceAll(
@@ -85,8 +85,8 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// Sets the metrics of insecure settings and of the node lease's age. An SQLite ledger has no lease, and so no such
-    /// metric.
+    /// Sets the metrics of insecure settings and of the node lease's age. An SQLite ledger has no lease, so the metric
+    /// of the age then has no time series.
     private func showDatabase() {
         instruments.show(warnings: live.warnings, ledger: ledger.insecureSettings)
         guard let lease = ledger.lease else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }

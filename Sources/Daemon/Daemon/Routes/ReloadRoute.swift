@@ -6,7 +6,8 @@ import ServerProgram
 struct ReloadRoute: Sendable {
     let reload: ConfigurationReload
 
-    /// Does what SIGHUP does, and records the person.
+    /// Reloads the configuration as SIGHUP does, and records the person who requested it. A dry run only checks the
+    /// file.
     func reload(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.configurationReload(file: nil))
         _ = try EmptyRequest(parsing: request.body)

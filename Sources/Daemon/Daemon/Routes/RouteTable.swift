@@ -253,8 +253,8 @@ struct EndpointRequest: Sendable {
     /// The request's connection; nil if the request did not come through a connection.
     var origin: RequestOrigin?
 
-    /// Waits until it is the peer's turn to compute on its event loop. The caller must end the turn before it waits for
-    /// anything else. Otherwise requests that need the event loop would also wait for that.
+    /// Waits for a turn of the peer on its event loop: the right to compute there. The caller must end the turn before
+    /// it waits for anything, such as the HSM. Otherwise other requests on that event loop would also have to wait.
     ///
     /// - Throws: deadline_exceeded if the peer has closed its connection.
     func waitForTurn() async throws(Refusal) -> LoopTurn? {

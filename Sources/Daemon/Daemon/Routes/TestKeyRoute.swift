@@ -19,8 +19,8 @@ struct TestKeyRoute: Sendable {
     let gate: LedgerGate
     let recorder: UsageRecorder
 
-    /// Removes the pairs and records their number. If the record cannot be written at once, the record of the refusal has
-    /// the number instead.
+    /// Removes the key pairs that self-tests stored in the HSM token, and records their number. If that audit record
+    /// cannot be written, the request is refused, and the refusal's audit record has the number.
     func remove(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.testKeysRemove(count: nil))
         _ = try EmptyRequest(parsing: request.body)

@@ -6,15 +6,15 @@ import Refusals
 import ServerProgram
 import WorkerSupervision
 
-/// The handler of `GET /v1/tokens/{name}/uses`. It returns what the configured program prints: the HSM token's own counter
-/// or log of its keys' uses. The request is recorded before the program runs. If the caller disconnects, the program is
-/// killed.
+/// The handler of `GET /v1/tokens/{name}/uses`. It returns the output of the program in `use_log`, which reads the
+/// HSM's own counter or log of key uses. The request is recorded before the program runs. If the caller disconnects,
+/// the program is killed.
 struct TokenUseRoutes: Sendable {
     let node: String
     let programs: [String: UseLogProgram]
     let reads: any AuditReadRecording
     let logger: Logger
-    /// Allows one run at a time, since a run may keep the HSM busy for long.
+    /// Allows one run of a `use_log` program at a time, since a run may keep the HSM busy for long.
     private let isRunning = AsyncLock()
 
     init(node: String, hsmTokens: [HSMTokenSettings], reads: any AuditReadRecording, logger: Logger) {

@@ -7,7 +7,7 @@ import WorkerSupervision
 /// Puts a changed configuration into force, at SIGHUP or at an administrator's request. The program's main loop carries out
 /// one reload at a time (``ReloadRequest``).
 struct ConfigurationReload: Sendable {
-    /// A request for a reload, with the draft of its audit record.
+    /// The person who requests a reload, with the draft of the request's audit record.
     struct Requester: Sendable {
         let caller: Caller
         let draft: AuditDraft
@@ -15,12 +15,14 @@ struct ConfigurationReload: Sendable {
 
     struct Outcome: Sendable {
         let changes: [ConfigurationValues.Change]
-        /// The changed sections, and `log.format`, that keep their old values until a restart.
+        /// The names of the sections, and `log.format`, that changed in the file but keep their old values until a
+        /// restart.
         let pending: [String]
         let warnings: [ConfigurationWarning]
     }
 
-    /// The maximum number of requests that wait. A reload takes milliseconds.
+    /// The maximum number of waiting requests; a further one is refused with `overloaded`. A reload takes milliseconds,
+    /// so more requests than this hardly ever wait.
     private static let maximumWaiting = 8
 
     let live: LiveConfiguration
@@ -70,8 +72,9 @@ struct ConfigurationReload: Sendable {
         throw Refusal(.overloaded, "The daemon is stopping, or too many reloads wait; try again.")
     }
 
-    /// Returns a stream with the outcome of one reload; without an element if the reload is never carried out. The request
-    /// alone keeps the reply, so that the stream ends when the request is dropped.
+    /// Requests a reload, and returns a stream with its outcome. The stream ends without an element if the request is
+    /// dropped, because too many wait or the daemon stops. Only the request keeps a reference to the ``Reply``, so
+    /// dropping the request ends the stream.
     private func enqueue(_ requester: Requester, dryRun: Bool) -> AsyncStream<Result<Outcome, StartFailure>> {
         let (outcomes, continuation) = AsyncStream.makeStream(of: Result<Outcome, StartFailure>.self)
         let reply = Reply(continuation)
@@ -114,7 +117,8 @@ struct ConfigurationReload: Sendable {
     }
 }
 
-/// The answer to a request for a reload. If the request is dropped, the caller's stream ends without an element.
+/// Sends the outcome of a reload to the stream of the waiting caller. When the last reference to this object is gone,
+/// the stream ends.
 private final class Reply: Sendable {
     private let continuation: AsyncStream<Result<ConfigurationReload.Outcome, StartFailure>>.Continuation
 

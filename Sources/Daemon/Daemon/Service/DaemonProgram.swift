@@ -44,8 +44,9 @@ extension StartFailure {
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
-            // An older schema is temporary too, since a newer program may be started before the schema is upgraded. With this
-            // status the service manager starts the program again, while its callers wait in the socket.
+            // An older schema is temporary too, since a newer program may be started before the schema is upgraded.
+            // With this status the service manager starts the program again. Meanwhile the callers' connections wait in
+            // the listening socket.
             case .inUse, .notNow, .unreachable, .nodeInUse, .olderSchema: .tryAgainLater
             default: .configuration
             }

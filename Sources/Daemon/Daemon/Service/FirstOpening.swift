@@ -5,8 +5,8 @@ import PaymentToken
 /// Makes requests wait while the daemon opens its HSM tokens for the first time. A restart, for example after an upgrade,
 /// therefore delays callers instead of refusing them.
 ///
-/// No request waits after that first opening, nor for more than ``longest``. If an HSM token is unavailable later, requests
-/// are refused at once.
+/// A request waits only during that first opening, and for at most ``longest``. If an HSM token is unavailable later,
+/// requests are refused at once.
 final class FirstOpening: Sendable {
     /// The maximum time that requests wait. SoftHSM opens in a tenth of a second, a network HSM in seconds. Callers
     /// often give up if they have to wait for longer.
@@ -48,8 +48,8 @@ final class FirstOpening: Sendable {
         }
     }
 
-    /// Waits until an HSM token lists the key and the ledger has been compared (``LedgerGate``), or until the first opening
-    /// of the HSM tokens has ended. For an unknown key, waits only for the comparison.
+    /// Waits until an HSM token lists the key and ``LedgerGate`` has compared the ledger with the HSM token, or until
+    /// the first opening of the HSM tokens has ended. For an unknown key, waits only for the comparison.
     func pass(for key: PublicKeyHash, in keys: KeyIndex, _ gate: LedgerGate) async {
         await pass { keys.entry(key)?.condition != .missing && gate.position != .waiting }
     }

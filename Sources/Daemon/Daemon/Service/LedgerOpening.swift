@@ -31,9 +31,9 @@ extension LedgerSettings {
     }
 }
 
-/// Makes a program wait if it was started before the database's schema was upgraded. Meanwhile its callers wait in the
-/// socket. If the program exited at once, they would also have to wait until it is started again. After ``longest`` the
-/// program exits with status 75, and its service manager starts it again.
+/// Makes a program wait if it was started before the database's schema was upgraded. Meanwhile the callers' connections
+/// wait in the listening socket. If the program exited at once, callers would also have to wait for its next start.
+/// After ``longest`` the program exits with status 75, and its service manager starts it again.
 enum SchemaUpgrade {
     /// The maximum wait. It is short, so that a start by hand does not seem to hang.
     static let longest = Duration.seconds(10)

@@ -51,7 +51,7 @@ struct ApprovalExpiry: Sendable {
     /// The time for which an approval that has ended stays on the list after its expiry. Its audit records stay in the
     /// record.
     static let listed = DurationText.days(30)
-    /// The maximum number of ended approvals on the list. The number of open ones is limited for each account.
+    /// The maximum number of ended approvals on the list. The number of open approvals is limited for each account.
     static let listedCount = 500
 
     func start() -> Task<Void, Never> {

@@ -91,7 +91,8 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Configuration {
-    /// The duration of each signing-time window, which applies before and after the clock; nil for one that is off.
+    /// The durations of all signing-time windows, of `verification` and of the access rules. Each is a permitted
+    /// difference from the clock in either direction; nil if the window is off.
     fileprivate var windows: [Duration?] {
         ([signingTimeWindow] + access.rules.compactMap(\.signingTimeWindow)).map(\.duration)
     }
@@ -104,7 +105,7 @@ extension Configuration {
     }
 
     mutating func applyReloadableParts(from new: Configuration) {
-        // A setting that keeps its value from the start keeps its warning too.
+        // The warnings of settings that keep their values until a restart stay valid, so they are kept.
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)

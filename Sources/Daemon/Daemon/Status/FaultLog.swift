@@ -1,8 +1,8 @@
 import Locks
 import Logging
 
-/// Logs faults because of which requests are answered with 503. A fault is logged when it begins, then at most every ten
-/// seconds with the number of requests, and when it has ended.
+/// Logs the faults that make the daemon answer requests with 503. A fault is logged when it begins, then at most every
+/// ten seconds with the number of requests, and when it has ended.
 ///
 /// A thousand refused requests in a second therefore cause one line. A fault that has lasted for a second ends at the
 /// first success. A shorter fault ends only after a second without a failure. Thus a fault that comes and goes, for
@@ -65,7 +65,7 @@ final class FaultLog: Sendable {
     /// Notes that the component was used without a failure.
     func ended(_ component: String) {
         let hasEnded = faults.withLock { faults -> Bool in
-            // In the usual case, without a fault, this look-up is all that happens.
+            // Usually the component has no fault, and the function ends here.
             guard let fault = faults[component] else { return false }
             let now = now()
             if let since = fault.awaySince {

@@ -8,8 +8,8 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-/// Determines if a payment token would be decrypted now, and why not. An expired certificate is not a reason: Apple stops
-/// encrypting to its key, but the key still decrypts.
+/// Determines if the daemon would decrypt a payment token now, and the reasons if it would not. An expired certificate
+/// is no such reason: Apple stops encrypting to the certificate's key, but the key still decrypts.
 final class Readiness: Sendable {
     /// The result of one readiness check.
     struct Findings: Sendable {
@@ -142,8 +142,8 @@ extension Readiness {
     /// An unavailable HSM token makes the daemon unready only if it may have a key that no other HSM token serves now.
     /// Suppose that two HSM tokens have the same keys, and one fails. A load balancer that removed the host would turn
     /// half an outage into a whole one. If several hosts share the HSM tokens, the load balancer would remove all hosts
-    /// at once. An HSM token that decrypts only payments of one version counts as unavailable for its keys of the other
-    /// type.
+    /// at once. An HSM token that decrypts payments of only one version (EC_v1 or RSA_v1) counts as unavailable for its
+    /// keys of the other version.
     static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
         // In the usual case, without a fault, the keys are not read, since there may be thousands of them.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }

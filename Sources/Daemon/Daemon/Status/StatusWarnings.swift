@@ -36,7 +36,7 @@ enum ExpiryWarnings {
 }
 
 extension KeyEntry {
-    /// True if the key may still need its certificate; false for a retired, compromised or destroyed key.
+    /// True if the key may still need its certificate; false for a deactivated, compromised or destroyed key.
     var needsCertificate: Bool {
         switch state {
         case .preActivation, .active, .suspended: true
