@@ -4,8 +4,8 @@ import Ledger
 
 /// An export of the record as JSON lines, for verification.
 ///
-/// It reads the chain page by page. Its need for memory is therefore the same for any number of records, and a slow reader
-/// keeps no lock or transaction of the ledger open.
+/// It reads the chain page by page. Its memory use is therefore the same for any number of records, and a slow reader
+/// does not keep a lock or a transaction of the ledger open.
 struct ChainExport: Sendable {
     let trail: any ChainReading
     /// The first and last requested sequence; nil if no record is requested. Since an export begins and ends at audit
@@ -169,6 +169,6 @@ private struct RecordPages {
         return records
     }
 
-    /// Makes ``next(through:)`` read again after it has returned nil, since more may have been recorded.
+    /// Makes ``next(through:)`` read again after it has returned nil, since new records may have been written.
     mutating func continuePastEnd() { isAtEnd = false }
 }

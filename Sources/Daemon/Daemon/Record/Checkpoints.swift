@@ -98,8 +98,8 @@ final class Checkpoints: CheckpointSealing {
     /// - Returns: the code with which the HSM token or the ledger failed; nil if neither failed.
     private func sealIfDue() async -> RefusalCode? {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return nil }
-        // The record is sealed even if the check finds a fault. Only an audit checkpoint can later prove the records from
-        // here on (Record.md).
+        // The record is sealed even if the check finds a break in the chain. Without an audit checkpoint, nothing could
+        // prove the records after the break (Record.md).
         await check?.run()
         do throws(Refusal) {
             _ = try await seal()

@@ -83,8 +83,8 @@ final class LedgerCopy: Sendable {
 
     private static let suffix = ".backup-"
 
-    /// Removes copies that a process made but did not unlink, because it ended too early. None of them can belong to a
-    /// running process: this process holds the copy lock, and the ledger's lock excludes other processes.
+    /// Removes copies that a process made but did not unlink, because it ended too early. No running process can still
+    /// need such a copy: this process holds the copy lock, and the ledger's lock excludes other processes.
     private static func removeLeftOvers(of path: String) {
         let ledger = URL(filePath: path)
         let directory = ledger.deletingLastPathComponent().path

@@ -33,7 +33,7 @@ final class LedgerGate: Sendable {
     private let publishedWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
-    /// Held during a comparison.
+    /// Allows one comparison, or one replacement of a lost audit key, at a time.
     let comparisons = AsyncLock()
     private let firstVerdict: AsyncStream<Position>.Continuation
     /// Yields one element: the position after the first comparison that succeeds.

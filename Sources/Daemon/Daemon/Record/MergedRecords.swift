@@ -85,7 +85,8 @@ struct MergedRecords: Sendable {
             next: isOver ? nil : Cursor(Dictionary(sequences.map { ($0.0, $0.1) }, uniquingKeysWith: max)))
     }
 
-    /// One chain's records in the order of the query. Some of them have been read ahead of the page.
+    /// One chain's matching records in the order of the query. They are read in batches, so some may wait here for a
+    /// later place in the page.
     private struct Stream {
         let node: AuditNode
         let chain: any ChainReading
@@ -122,8 +123,8 @@ struct MergedRecords: Sendable {
             return record
         }
 
-        /// Returns the sequence after which the next page continues in this chain. If the chain is exhausted, none of its
-        /// matching records follows that sequence.
+        /// Returns the sequence after which the next page continues in this chain. If all matching records have been
+        /// taken, no further one follows that sequence.
         func shown(_ order: AuditOrder) -> Int {
             if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
             return last ?? (order == .newestFirst ? Int.max : 0)

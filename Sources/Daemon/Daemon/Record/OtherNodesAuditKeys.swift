@@ -12,8 +12,8 @@ import Logging
 actor OtherNodesAuditKeys {
     /// The maximum number of conflicts that are recorded for one node.
     private static let maximumConflicts = 16
-    /// The maximum number of records from an announcement to its seal. A seal that comes later is not accepted as an
-    /// endorsement.
+    /// The maximum number of records from a key's announcement (`audit_key_prepare`) to the audit checkpoint that seals
+    /// it. A later audit checkpoint is not accepted as an endorsement.
     private static let maximumUnsealed = 20_000
 
     private let ledger: any Ledger
@@ -37,8 +37,9 @@ actor OtherNodesAuditKeys {
     /// One sentence for each key in the ledger that is not endorsed.
     nonisolated var warnings: [String] { conflicts.withLock { $0 } }
 
-    /// Processes keys that have changed in the ledger. If the ledger fails, the next check tries again; the ledger's
-    /// writers log its faults.
+    /// Records each key of another node that this node does not trust yet, either as trusted or as a conflict. Does
+    /// nothing if the keys in the ledger have not changed since the last check. If the ledger fails, the next check
+    /// tries again; the ledger's writers log the fault.
     func check() async {
         // A ledger that has not been compared yet may be an older copy with older keys.
         guard gate.position == .open else { return }
@@ -82,7 +83,8 @@ actor OtherNodesAuditKeys {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]
         let own = try await ledger.head().node
-        // If the beginning of the record was archived, the trusted keys in it were recorded again before that.
+        // If the beginning of the record was archived, the daemon had recorded its trusted keys again before it
+        // archived them.
         let isWhole = try await ledger.lastArchive() == nil
         for record in try await ledger.auditKeyEvents(of: own) {
             if let pin = KeyPin(line: record.line) {
@@ -95,7 +97,7 @@ actor OtherNodesAuditKeys {
     }
 
     /// Records every trusted key again, as endorsed by itself. The daemon does so before it archives the records that
-    /// contain these keys. While the ledger still has the earlier records, the repeated ones change nothing.
+    /// contain these keys. While the ledger still has the earlier records of a key, the repeated ones have no effect.
     func recordTrustedKeysAgain() async throws(LedgerFailure) {
         if recorded == nil { recorded = try await readOwnRecord() }
         for (node, keys) in (recorded?.pins.keys ?? [:]).sorted(by: { $0.key < $1.key }) {

@@ -28,7 +28,7 @@ final class RecordArchiving: Sendable {
     /// The time since a run last succeeded. A run also succeeds if there are no old records to archive.
     let age: Stopwatch
 
-    /// Returns nil without settings, since records then stay in the ledger.
+    /// Returns nil if `settings` is nil, since the ledger then keeps all records.
     init?(
         _ settings: LedgerSettings.Archive?, ledger: any Ledger, gate: LedgerGate, checkpoints: any CheckpointSealing,
         auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger, age: Stopwatch = Stopwatch()

@@ -130,7 +130,7 @@ final class RecordCheck: Sendable {
     }
 
     /// Checks the new part of the chain.
-    /// - Returns: the place where the chain breaks; nil if it is intact as far as it was read.
+    /// - Returns: a description of the first break; nil if the chain is intact as far as it was read.
     private func check(_ generation: Int) async throws(LedgerFailure) -> String? {
         let head = try await ledger.head()
         let reached = state.withLock { $0.reached }

@@ -8,10 +8,10 @@ import Refusals
 /// Counts the refusals that do not get a record each. Some of them happened before a request was read completely. The
 /// others are refusals of an authorized caller that used no key, beyond ``maximumRecorded`` in a minute.
 ///
-/// A flood of any size becomes one record for each uid and minute. A uid has several records if different rules match its
-/// processes, because their groups differ. Accounts that a rule admits by a group alone, or that no rule admits, are
-/// limited to ``maximumUnnamed`` such records in a minute. The rest of them share one record, since one account can have
-/// thousands of uids (subuid(5)).
+/// A flood of any size becomes one record for each uid and minute. If processes of one uid have different groups,
+/// different rules may match them. The uid then has a record for each rule. Accounts that a rule admits by a group
+/// alone, or that no rule admits, are limited to ``maximumUnnamed`` such records in a minute. The uids beyond this
+/// limit share one record, since one account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
     /// The maximum number of refusals without use of a key that get their own records, for each caller and minute. In
     /// quiet times, a backend that forwards every payment token stays below this limit, so that each refusal can be

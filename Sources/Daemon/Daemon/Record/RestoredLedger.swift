@@ -294,7 +294,8 @@ extension LedgerGate {
                 checkpoints.stopSealing()
                 setPosition(.held(.changedUnderneath(own.finding)))
             } else if let accepted = status.accepted {
-                // Since the last check, the ledger's writer reported a finding, and another node accepted it.
+                // Since the last check, this node's writer of the ledger reported a finding, and another node accepted
+                // it.
                 let disagreement = LedgerDisagreement.changedUnderneath(accepted.finding)
                 checkpoints.stopSealing()
                 setPosition(.held(disagreement))

@@ -237,8 +237,8 @@ struct UseCommit: Sendable {
 
     struct Outcome<Verdict: Sendable>: Sendable {
         let verdict: Verdict
-        /// The reference of the use's audit record. Nil if the ledger had no room for the record of a replay, which is
-        /// refused as a replay even so.
+        /// The reference of the use's audit record. Nil if the verdict is a refusal, and the ledger could not write its
+        /// audit record, for example on a full disk. The refusal keeps its code, for example that of a replay.
         let audit: AuditReference?
         /// True if the commit took so long that the answer must not leave. The process may have been suspended, and the
         /// key's state may have changed since, even on another host.

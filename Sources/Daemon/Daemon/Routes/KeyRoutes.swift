@@ -14,7 +14,7 @@ struct KeyRoutes: Sendable {
     let administration: KeyAdministration
     let lifecycle: KeyLifecycle
     let summaries: KeySummaries
-    /// The ledger that knows which nodes hold each key; nil if only one node uses the ledger.
+    /// The ledger, from which the nodes whose HSM tokens have each key are read; nil if only one node uses the ledger.
     let holders: (any Ledger)?
     let attributes: KeyAttributeReading
 
@@ -42,8 +42,8 @@ struct KeyRoutes: Sendable {
         return try .json(summary)
     }
 
-    /// Returns the nodes whose HSM tokens hold each key. Returns nil if they cannot be read; the keys are then shown
-    /// without their nodes.
+    /// Returns the nodes whose HSM tokens have each key. Returns nil if the nodes cannot be read; the answer then shows
+    /// the keys without nodes.
     private func nodes() async -> [PublicKeyHash: [KeyHolder]]? {
         do throws(LedgerFailure) {
             return try await holders?.keyHolders()
@@ -184,7 +184,7 @@ struct KeyRoutes: Sendable {
                 by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
-    /// Handles `POST /v1/keys/{key}/adopt`: puts a key into service that was made in the HSM token outside paytokend.
+    /// Handles `POST /v1/keys/{key}/adopt`: puts into service a key that another program generated in the HSM token.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyAdopt(approval: nil))
         let body = try ReasonRequest(parsing: request.body)

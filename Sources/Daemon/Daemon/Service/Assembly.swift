@@ -221,8 +221,8 @@ struct Assembly: Sendable {
         _ settings: [HSMTokenSettings], running executable: WorkerExecutable, catalogue: KeyCatalogue,
         lifeRecords: LifecycleRecords, instruments: Instruments, logger: Logger
     ) -> HSMTokenPool {
-        // All HSM tokens share the refused inputs. Otherwise an input that ended two workers could then end the workers
-        // of another HSM token.
+        // All HSM tokens share the refused inputs. Otherwise an input that has ended two workers of one HSM token could
+        // also end the workers of another.
         let refusedInputs = RefusedInputs()
         let workers = settings.map { settings in
             let hsmToken = settings.name

@@ -112,7 +112,7 @@ extension Readiness {
         func mayBlock(for key: KeyEntry) -> Bool {
             if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }
-            // If no HSM token lists the key, it may be in any HSM token that is unavailable.
+            // If no HSM token lists the key, the key may be in any HSM token that is unavailable.
             return key.hsmTokens.isEmpty || key.hsmTokens.contains(name)
         }
 
@@ -232,9 +232,9 @@ extension ReadinessAnswer.Reason {
 
 /// Determines if the ledger can be written now, for the readiness check.
 ///
-/// Any peer may cause a check, and each probe writes to the ledger's disk. Therefore only one probe runs at a time, and its
-/// result serves all requests within a second. While a probe hangs, no other starts, and requests get ``slow`` as the
-/// fault. No request waits longer than until `patience` after the start of the probe.
+/// Any peer may cause a check, and each probe writes to the ledger's disk. Therefore only one probe runs at a time, and
+/// its result serves all requests within a second. While a probe hangs, no other starts, and requests get ``slow`` as
+/// the fault. A request waits at most until the probe has run for `patience`.
 final class LedgerProbe: Sendable {
     private struct State {
         var last: (at: ContinuousClock.Instant, fault: String?)?
@@ -281,7 +281,8 @@ final class LedgerProbe: Sendable {
         case .known(let fault): return fault
         case .running(let since, let check):
             let left = patience - since.duration(to: now)
-            // `value(within:)` returns nil if the probe took too long. Its result itself is an optional: the fault, or nil.
+            // `value(within:)` returns nil if the probe took too long. The probe's own result is an optional too: the
+            // fault, or nil.
             if left > .zero, let fault = await check.value(within: left) { return fault }
             faults.began(FaultLog.ledger, Self.slow)
             return Self.slow
