@@ -11,8 +11,8 @@ struct ExportPart: Sendable {
     /// The sequence of the audit record, in this node's chain, that was written for this export request. This node's
     /// part ends with that audit record.
     let readRecord: Int
-    /// The audit checkpoint of this node's record that was made for the export. Another node's part has nil, and ends with
-    /// that node's last audit checkpoint.
+    /// The audit checkpoint of this node's record that was made for the export. Nil for another node's part, which ends
+    /// with that node's last audit checkpoint.
     let seal: SignedCheckpoint?
     /// True for the first part of the export.
     let isFirst: Bool

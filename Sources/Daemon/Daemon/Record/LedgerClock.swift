@@ -7,8 +7,8 @@ import Refusals
 /// Compares the daemon's clock with the times in the ledger.
 ///
 /// Callers notice a wrong clock only by refusals. While the clock is late, all payment tokens appear to be signed in
-/// the future. If the clock was ahead earlier, recent claims may have been pruned. After the clock is corrected, the
-/// daemon refuses payment tokens that were signed before ``LedgerTimes/forgottenBefore`` as replays.
+/// the future. If the clock was ahead in the past, recent claims may have been pruned. After the clock is corrected,
+/// the daemon refuses payment tokens that were signed before ``LedgerTimes/forgottenBefore`` as replays.
 struct LedgerClock: Sendable {
     let ledger: any Ledger
     let clock: WallClock

@@ -98,7 +98,7 @@ final class RefusalTally: Sendable {
 
     /// Returns the summaries of the minutes that have ended, and removes their counts.
     ///
-    /// - Parameter all: true to include the current minute, since the daemon is stopping.
+    /// - Parameter all: true to include the current minute, which the daemon needs when it stops.
     func take(all: Bool = false) -> [AuditRecord] {
         let now = clock.now()
         let present = Int(now.timeIntervalSince1970 / 60) * 60

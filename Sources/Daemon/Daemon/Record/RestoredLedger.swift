@@ -86,7 +86,8 @@ extension LedgerGate {
         return (sequence, matter.rememberedSequence)
     }
 
-    /// Adds to a change the acceptance of the ledger as it is, with its record and the fence.
+    /// Adds the acceptance of the ledger as it is to `change`: the acceptance's audit record, and the fence that it
+    /// sets.
     func addAcceptance(
         of matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier?,
         to change: inout AdministrativeChange

@@ -118,7 +118,7 @@ extension Release {
 }
 
 extension NamedAttempt {
-    /// Creates the attempt of a request; nil if the request names none.
+    /// Creates the attempt of a request; nil if the request has no `attempt`.
     fileprivate init?(of request: DecryptRequest) throws(Refusal) {
         guard let attempt = request.attempt else { return nil }
         self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
@@ -128,8 +128,8 @@ extension NamedAttempt {
 extension AttemptName {
     fileprivate init(of text: String) throws(Refusal) {
         guard let name = AttemptName(hex: text) else {
-            // The request's parser has already refused such a name. If the name were ignored here instead, the release
-            // could be repeated after any attempt.
+            // The request's parser has already refused any name that is not 16 hexadecimal digits. If the name were
+            // ignored here instead, the release could be repeated after any attempt.
             throw Refusal(.malformedRequest, "An attempt's name must be 16 hexadecimal digits.")
         }
         self = name

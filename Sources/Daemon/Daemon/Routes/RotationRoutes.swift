@@ -19,7 +19,7 @@ struct RotationRoutes: Sendable {
         try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0, on: ledger) }, next: nil))
     }
 
-    /// Returns one merchant's rotations, under way or not: an item for each use and algorithm of its keys.
+    /// Returns one merchant's rotations, under way or not: an item for each use and algorithm of the merchant's keys.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(
             ListAnswer(

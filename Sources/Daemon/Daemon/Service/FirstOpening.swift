@@ -72,7 +72,8 @@ final class FirstOpening: Sendable {
             let end = ContinuousClock.now + longest
             // The task polls, since no event reports that the last HSM token is open and the ledger has been compared.
             while !isOver(), ContinuousClock.now < end, !Task.isCancelled {
-                // The conditions are evaluated without holding the lock, since every request takes it.
+                // The conditions are evaluated without holding the lock. Otherwise they would delay every request,
+                // since each takes the lock.
                 let served = Set(state.withLock { $0.waiting }.filter { $0.isServed() }.map(\.number))
                 let passing = state.withLock { state in
                     let boundary = state.waiting.partition { served.contains($0.number) }

@@ -48,8 +48,8 @@ struct ApprovalExpiry: Sendable {
     let clock: WallClock
     let logger: Logger
 
-    /// The time for which an approval that has ended stays on the list after its expiry. Its audit records stay in the
-    /// record.
+    /// The time for which an approval that has ended stays on the list after its expiry. The record keeps the
+    /// approval's audit records.
     static let listed = DurationText.days(30)
     /// The maximum number of ended approvals on the list. The number of open approvals is limited for each account.
     static let listedCount = 500

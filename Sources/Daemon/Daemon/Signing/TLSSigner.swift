@@ -13,9 +13,10 @@ import WorkerSupervision
 /// Signs TLS handshakes with merchants' identity keys, for callers that request merchant sessions from Apple.
 ///
 /// Security depends on the order of the checks. The HSM receives only handshakes of TLS clients. The transaction that
-/// records a signature also checks that the signing key is active. Otherwise the signature does not leave the daemon.
-/// The daemon cannot see the purpose of a TLS 1.3 input, which is a hash, and cannot verify the server name of a TLS
-/// 1.2 input. A caller with the role `session` can therefore act as the merchant while it is connected.
+/// records a signature also checks that the signing key is active. If the key is not active, the signature does not
+/// leave the daemon. The daemon cannot see the purpose of a TLS 1.3 input, which is a hash, and cannot verify the
+/// server name of a TLS 1.2 input. A caller with the role `session` can therefore act as the merchant while it is
+/// connected.
 struct TLSSigner: Sendable {
     let keys: KeyIndex
     let hsm: HSMTokenPool

@@ -178,7 +178,8 @@ extension Readiness {
         private let kept = Mutex<Kept?>(nil)
 
         /// Returns the kept findings if they are still valid, else determines and keeps new ones.
-        /// - Parameter generation: the generation of the key index, read before `keys` is called.
+        /// - Parameter generation: the generation of the key index. It must be read before `keys` is called. Otherwise
+        ///   findings about older keys could be kept as findings about newer ones.
         func findings(
             _ hsmTokens: [HSMTokenSnapshot], generation: Int, keys: () -> [KeyEntry], now: Date
         ) -> Findings {

@@ -1,7 +1,7 @@
 import DaemonAPI
 import HostSystem
 
-/// The daemon's status for the service manager. It has the same reasons as `/readyz`.
+/// The daemon's status for the service manager. It states the same reasons for not being ready as `/readyz`.
 extension ServiceStatus {
     /// - Parameter servedKeys: a function that returns the number of keys with which payments can be decrypted now.
     convenience init(
