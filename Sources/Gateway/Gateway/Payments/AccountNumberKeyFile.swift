@@ -5,16 +5,16 @@ import Processors
 import SecretMemory
 import ServerProgram
 
-// Unsafe: The system calls use paths only until they return. Both loops over the key stay within the sizes that the
-// guard has checked.
+// Unsafe: The system calls use paths and buffers only until they return. The loop in `decoded(_:)` stays within both
+// buffers, because its guard checks that the text has two digits for each byte of the key.
 
-/// The file of the key that recognises account numbers in a processor's later responses: 64 hexadecimal digits on one
-/// line.
+/// The file that contains the key for recognising account numbers in a processor's later responses. The key is written
+/// as 64 hexadecimal digits on one line.
 struct AccountNumberKeyFile: Sendable, Equatable {
     /// The file's absolute path.
     let path: String
-    /// True if the gateway creates a missing file. It does so for a store in a file, which has no other gateway that
-    /// needs the same key.
+    /// True if the gateway creates the file when it is missing. This is permitted only if the store is an SQLite file
+    /// and the configuration names no key file. No other gateway uses such a store, so none needs the same key.
     let isMadeIfMissing: Bool
 
     enum Fault: Error, CustomStringConvertible {
@@ -39,8 +39,8 @@ struct AccountNumberKeyFile: Sendable, Equatable {
 
     var exists: Bool { unsafe access(path, F_OK) == 0 }
 
-    /// Makes the file with a random key, completely or not at all. The gateway already has the store's lock, so no
-    /// other process makes the file.
+    /// Creates the file with a random key. If this fails, no incomplete file has the final name. The gateway already
+    /// has the store's lock, so no other process creates the file at the same time.
     func make() throws(SystemFault) {
         var generator = SystemRandomNumberGenerator()
         let bytes = (0..<AccountNumberKey.byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
@@ -81,9 +81,9 @@ struct AccountNumberKeyFile: Sendable, Equatable {
 }
 
 extension AccountNumberKey {
-    /// Returns the key in the configured file, and makes a missing file if ``isMadeIfMissing`` is true. Returns nil if
-    /// no file is configured, or if the file cannot be made now, for example because the disk is full. Payments then
-    /// continue without a key.
+    /// Returns the key in the file. Creates a missing file first if ``AccountNumberKeyFile/isMadeIfMissing`` is true.
+    /// Returns nil if `file` is nil, or if the file cannot be created now, for example because the disk is full. The
+    /// gateway then processes payments without a key.
     static func made(_ file: AccountNumberKeyFile?, logger: Logger) throws(StartFailure) -> AccountNumberKey? {
         guard let file else { return nil }
         if file.isMadeIfMissing, !file.exists {

@@ -2,17 +2,18 @@ import Locks
 import NIOCore
 import Telemetry
 
-/// Counts how often a client's expectations differed from one payment token's data. Each response reveals whether a
-/// guess was correct. A client that has a payment token but does not know its amount could therefore find the amount by
-/// trying often enough.
+/// Limits how often a client can state wrong expectations for the same payment token. Each response reveals whether the
+/// stated amount was correct. Without the limit, a client that has a payment token but does not know its amount could
+/// find the amount by trial and error.
 ///
 /// The counts are kept in this gateway's memory only.
 final class ExpectationMismatches: Sendable {
     struct Limits: Sendable {
-        /// The maximum number of mismatches of one payment token within the interval.
+        /// The maximum number of one client's mismatches with one payment token within ``interval``.
         var most = 5
         var interval = Duration.seconds(600)
-        /// The maximum number of payment tokens remembered; a further one replaces the oldest.
+        /// The maximum number of payment tokens whose mismatches are counted. One more payment token replaces the one
+        /// that was added first.
         var tokens = 10_000
     }
 
@@ -30,7 +31,7 @@ final class ExpectationMismatches: Sendable {
 
     private struct State {
         var byToken: [Token: Mismatches] = [:]
-        /// The payment tokens in the order of their first mismatch.
+        /// The payment tokens in ``byToken``, in the order in which they were added.
         var order = CircularBuffer<Token>()
     }
 
@@ -52,7 +53,8 @@ final class ExpectationMismatches: Sendable {
         }
     }
 
-    /// Counts one more mismatch.
+    /// Counts a mismatch between the client's expectations and the payment token's data. The count begins again at the
+    /// first mismatch after the interval has passed.
     func count(_ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now) {
         let token = Token(client: client, transaction: transaction)
         state.withLock { state in

@@ -16,7 +16,8 @@ struct PaymentAdministration: Sendable {
 
     var routes: [AdminRoute] { Self.routes(list: list, show: show, resolve: resolve) }
 
-    /// The same paths for a gateway that keeps no payments.
+    /// The same paths for a gateway without configured processors, which has no store of payments. Each request gets a
+    /// refusal that explains this.
     static let routesWithoutPayments = routes(list: refuse, show: refuse, resolve: refuse)
 
     private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer
@@ -129,7 +130,8 @@ extension PaymentSummary {
 }
 
 extension PeerCredentials {
-    /// The account and the login uid, with their current names on this host.
+    /// The peer's account and login uid with their current names on this host. The payment's history names the person
+    /// who resolved it in this form.
     fileprivate var person: String {
         let account = Self.named(uid)
         return switch loginUID {

@@ -24,7 +24,7 @@ struct PaymentFlow: Sendable {
     let store: any PaymentStore
     let decryption: PaytokendDecryption
     let processors: ProcessorDirectory
-    /// The time limit of one payment.
+    /// The time limit of one payment, from its request to its response.
     let deadline: Duration
     /// This gateway's name in the store.
     let owner: String
@@ -38,10 +38,11 @@ struct PaymentFlow: Sendable {
     let accountNumbers: AccountNumberKey?
     let logger: Logger
 
-    /// Pays with a payment token and returns the payment in a final state, or `pending`.
+    /// Pays with a payment token and returns the payment. Its state is final or `pending`, or `submitting` if an
+    /// earlier, equal request is still submitting the payment.
     ///
-    /// The payment continues to its end even if the client's connection closes. A stopping gateway waits for it
-    /// (``underWay``).
+    /// The payment continues to its end even if the client's connection closes. A stopping gateway waits for the
+    /// payments that have a slot in ``underWay``.
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
@@ -52,8 +53,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Runs a payment to its end, even if the client's connection closes, and counts it in the metrics under its last
-    /// state.
+    /// Runs the steps of a payment (`body`) to their end, even if the client's connection closes. Counts the payment in
+    /// the metrics under its last state, or under the code of the refusal.
     ///
     /// - Throws: `rate_limited` if the client already has the maximum number of payments in progress.
     func runToEnd<Value: Sendable>(
@@ -113,7 +114,8 @@ struct PaymentFlow: Sendable {
         case known(Payment)
     }
 
-    /// Begins an attempt. No other attempt can use the payment token before this one's deadline.
+    /// Begins an attempt to use the request's payment token. Until this attempt ends or its deadline passes, no other
+    /// attempt can use the payment token.
     func begin(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
     ) async throws(GatewayRefusal) -> AttemptBeginning {
@@ -162,8 +164,8 @@ struct PaymentFlow: Sendable {
             details: "expected", retryAfter: seconds)
     }
 
-    /// Refuses a request that lacks a required element, has an unsuitable one, or names a merchant that is not the
-    /// client's. This happens before the payment token is decrypted.
+    /// Checks the request before the payment token is decrypted. Refuses a request that lacks a required element, has
+    /// an element that a processor does not accept, or names a merchant for which the client may not act.
     private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
         let unstated =
             request.canStateExpectations
@@ -202,7 +204,8 @@ struct PaymentFlow: Sendable {
         do throws(DecryptionFailure) {
             let released = try await decryption.release(
                 request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
-            // paytokend has already checked the merchant. This second check does not depend on paytokend.
+            // paytokend has already checked the merchant. The gateway checks it again, so that a fault of paytokend's
+            // check does not let a client pay for another client's merchant.
             guard client.allows(merchant: released.merchantIdentifier) else {
                 throw DecryptionFailure(.merchantForbidden, isFinal: true)
             }
@@ -256,8 +259,8 @@ struct PaymentFlow: Sendable {
             }
             return await storeOutcome(submitting, answer, transaction, credential)
         case .unknown(let fault):
-            // A processor that returns account numbers does so with every payment until its operator fixes it, so this
-            // is logged as an error.
+            // A processor that returned an account number will return one for every payment until the processor's
+            // operator fixes the fault. Therefore the fault is logged as an error.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
             noteUnknownOutcome(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
             return await storeOutcome(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
@@ -310,8 +313,8 @@ struct PaymentFlow: Sendable {
             return unsupported("authenticationResponses of several merchants")
         }
         guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
-        // Apple's unit for this currency is not known. Unless the client states the amount, an error by a factor of ten
-        // or a hundred would go unnoticed.
+        // The unit in which Apple states amounts of this currency is not verified. If the client did not state the
+        // amount, an amount that is wrong by a factor of ten or a hundred would go unnoticed.
         guard amount?.isAppleUnitVerified ?? true || request.expected.stated.contains(.amount) else {
             return unsupported("a currency without two decimals, in a request that does not state expected.amount")
         }
@@ -331,8 +334,8 @@ struct PaymentFlow: Sendable {
             claim = try await store.claim(payment, transaction, as: state, outcome, at: Date())
         } catch {
             reportStoreFailure(error)
-            // Nothing was sent. The attempt ends even if the store did make the change that it reported as failed. If
-            // the store does not respond, upkeep finds the abandoned payment later.
+            // Nothing was sent, so the attempt ends here, even if the store made the change in spite of the error. If
+            // the store does not respond, ``PaymentUpkeep`` finds the abandoned payment later.
             await end(payment, as: .notSent, "store_unavailable")
             throw GatewayRefusal(error)
         }

@@ -4,8 +4,8 @@ import Payments
 import Processors
 import Telemetry
 
-/// The gateway's Prometheus metrics of payments. Each label has values from a closed list, so the number of series does not
-/// grow with the number of payments.
+/// The gateway's Prometheus metrics of payments. Each label has values from a closed list, so the number of series does
+/// not grow with the number of payments.
 struct PaymentMetrics: Sendable {
     /// The label `outcome` is the payment's state, or a refusal's code.
     private let payments = Counter(
@@ -13,7 +13,8 @@ struct PaymentMetrics: Sendable {
     private let paymentSeconds = Histogram(
         "paytoken_gateway_payment_seconds", help: "Time from a payment's request to its outcome.",
         bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
-    /// The label `reason` is an ``ExchangeFault``, or `answered_pending`.
+    /// The label `reason` is an ``ExchangeFault``, or `answered_pending` if the processor reported the payment as
+    /// pending.
     private let inDoubt = Counter(
         "paytoken_gateway_submissions_in_doubt_total",
         help: "Submissions after which the payment's outcome was unknown, by reason.", labels: ["reason"])
@@ -25,7 +26,8 @@ struct PaymentMetrics: Sendable {
     private let unreadable = Gauge(
         "paytoken_gateway_unreadable_payments",
         help: "Payments that the gateway skips because their rows hold what this version does not know.")
-    /// The label `outcome` is the state that the processor reported, `no_trace`, or `not_answered`.
+    /// The label `outcome` is the state that the processor reported, `no_trace` if the processor does not know the
+    /// payment, or `not_answered`.
     private let questions = Counter(
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
         labels: ["outcome"])
@@ -34,7 +36,8 @@ struct PaymentMetrics: Sendable {
         "paytoken_gateway_pruned_payments_total",
         help: "Payments removed from the store seven days after they ended without a transaction.", labels: [])
 
-    /// Initialises the series of an alert to 0, because Prometheus' `increase` does not count a series' first value.
+    /// Creates the series that an alert uses, with the value 0. Prometheus' `increase` does not count a series' first
+    /// value, so the alert would otherwise miss the first such fault.
     init() { inDoubt.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
 
     func ended(_ outcome: String, after duration: Duration) {
@@ -50,7 +53,7 @@ struct PaymentMetrics: Sendable {
 
     /// Counts a submitted payment whose outcome is unknown.
     ///
-    /// - Parameter reason: a reason from a closed list.
+    /// - Parameter reason: the raw value of an ``ExchangeFault``, or `answered_pending`.
     func submittedInDoubt(_ reason: String) { inDoubt.increment([reason]) }
 
     func pruned(_ count: Int) { if count > 0 { pruned.increment([], by: UInt64(count)) } }
@@ -72,8 +75,8 @@ extension Logger {
             ])
     }
 
-    /// Logs a processor's response that differs from the stored result, which came from a person or an earlier
-    /// response.
+    /// Logs an error if a processor's response contradicts the payment's stored result. The stored result may come from
+    /// a person or from an earlier response.
     func logContradiction(_ payment: Payment, by answered: PaymentState) {
         guard answered != .pending, payment.state != answered else { return }
         error(

@@ -6,7 +6,7 @@ import Processors
 extension PaymentFlow {
     /// Counts and logs a submitted payment whose outcome is unknown.
     ///
-    /// - Parameter metric: a reason from a closed list, for the metric's label.
+    /// - Parameter metric: the metric's label `reason`: the raw value of an ``ExchangeFault``, or `answered_pending`.
     func noteUnknownOutcome(
         of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
     ) {
@@ -29,7 +29,8 @@ extension PaymentFlow {
     }
 
     /// Stores the payment's new state and returns the stored payment. If the store fails, returns the payment as
-    /// `pending`. The state is then stored later, or the processor is asked about the payment.
+    /// `pending`. The gateway then stores the state later (``UnstoredChanges``), or asks the processor about the
+    /// payment.
     func storeOutcome(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
             let settled = try await store.storeOutcome(payment, as: state, outcome, at: Date())
@@ -47,11 +48,11 @@ extension PaymentFlow {
         }
     }
 
-    /// Ends an attempt that certainly sent nothing. Tries a failing store three times, and once more when the store
-    /// works again.
+    /// Ends an attempt that certainly sent nothing. If the store fails, tries three times in total, and then leaves the
+    /// change to ``UnstoredChanges``.
     ///
-    /// - Returns: the payment as `pending` if another gateway or task has already treated the attempt as abandoned,
-    ///   since the payment's result is then unknown; otherwise nil.
+    /// - Returns: the payment as `pending` if a gateway's upkeep has already made the payment pending, because it
+    ///   considered the attempt abandoned; otherwise nil.
     @discardableResult
     func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
         for isLast in [false, false, true] {

@@ -9,11 +9,12 @@ enum PaymentCode: String, CaseIterable, Sendable {
     case declined = "payment_declined"
     /// The processor reported that it did not process the payment.
     case failed = "payment_failed"
-    /// The processor does not accept such payment data: EMV, several merchants, or no amount.
+    /// The payment token's data cannot be submitted to the processor, for example EMV data, several merchants, or no
+    /// amount.
     case dataUnsupported = "payment_data_unsupported"
     /// The same client has used this payment token for another order, with other expectations, or to obtain its data.
     case usedDifferently = "token_used_differently"
-    /// The currency is not in the table of ISO 4217.
+    /// The request's `expected.currency` is not a currency of ISO 4217.
     case currencyUnknown = "currency_unknown"
     /// The request lacks a member that the processor, or the client's configuration, requires.
     case elementMissing = "element_missing"
@@ -41,8 +42,8 @@ enum PaymentCode: String, CaseIterable, Sendable {
 }
 
 extension GatewayRefusal {
-    /// Creates the refusal for a payment that was not made; nil for a payment in any other state. A repeated request
-    /// gets the same refusal.
+    /// Creates the refusal for a payment in the state `declined`, `error` or `released`; returns nil for any other
+    /// state. A repeated request gets the same refusal.
     init?(outcomeOf payment: Payment) {
         let reason = payment.outcome?.reason
         switch payment.state {
@@ -81,16 +82,18 @@ extension GatewayRefusal {
     )
 }
 
-/// The effect of paytokend's refusal on a payment. This type has the gateway's only table of paytokend's codes.
+/// The effect of paytokend's refusal to decrypt: the response to the client, and the end of the attempt. This type has
+/// the gateway's only table of paytokend's codes for payments.
 struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
     /// True if the attempt ends as `refused`; otherwise it ends as `not_sent`, since a later attempt may succeed.
     let isFinal: Bool
-    /// For the log only: a message about the setting that the operator has to change, and its details. Nil if the
-    /// operator need not act.
+    /// The log message about a setting that the operator has to change, and the details of the message; nil if the
+    /// operator need not act. The client receives neither.
     let operatorFault: (message: String, details: String?)?
 
-    /// Translates a refusal by paytokend.
+    /// Creates the effect of a refusal by paytokend. A code that the gateway does not know, or does not expect here,
+    /// counts as a defect of the gateway, and the client may try again.
     init(code: String, message: String, details: String?, retryAfter: Int?) {
         guard let known = RefusalCode(rawValue: code) else {
             self.init(.defect, isFinal: false)
@@ -98,7 +101,7 @@ struct DecryptionFailure: Error, Sendable {
         }
         let passed = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
         switch known {
-        // These refusals concern the payment token or the expectations, so the caller sees them.
+        // These refusals concern the client's payment token or its expectations, so the client receives them unchanged.
         case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
@@ -129,7 +132,7 @@ struct DecryptionFailure: Error, Sendable {
         }
     }
 
-    /// Returns true if the payment token was decrypted and differs from the request's expectations.
+    /// True if paytokend decrypted the payment token, and its data differ from the request's expectations.
     var isMismatch: Bool {
         let codes: [RefusalCode] = [.merchantMismatch, .currencyMismatch, .amountMismatch, .applicationDataMismatch]
         return codes.contains { refusal.code == .daemon($0) }
@@ -141,7 +144,7 @@ struct DecryptionFailure: Error, Sendable {
         self.operatorFault = operatorFault.map { ($0, details) }
     }
 
-    /// The maximum number of calls to paytokend was in progress, and none ended in time.
+    /// The failure of a call to paytokend for which no slot became free in time. The request was not sent to paytokend.
     static let busy = DecryptionFailure(
         GatewayRefusal(
             .daemon(.overloaded),

@@ -7,7 +7,8 @@ import Processors
 import Refusals
 import StrictJSON
 
-/// A client's request to pay with a payment token or to decrypt it, in any form.
+/// A client's request to pay with a payment token or to decrypt it. The request came as JSON or as one of Radial's XML
+/// documents.
 struct PaymentRequest: Sendable {
     /// The PKPaymentToken. In a request in Radial's form, only its member `paymentData`.
     let token: JSONObject
@@ -78,8 +79,8 @@ extension PaymentRequest {
         return text
     }
 
-    /// Returns the digest of the order and the expectations, which must be equal in all requests with one payment
-    /// token. Contacts are not part of it, so a client may correct them.
+    /// Returns the digest of the purpose, the order and the expectations. All requests with the same payment token must
+    /// have the same digest. The digest does not cover contacts, so a client may correct them in a repeated request.
     func digest(for purpose: Payment.Purpose) -> SpelledDigest {
         SpelledDigest { form in
             var json = JSONWriter(capacity: 512)
@@ -150,18 +151,20 @@ struct StatedToken: Sendable {
         GatewayRefusal(.daemon(.malformedToken), "\(member) \(fault).", details: member)
     }
 
-    /// Returns the reference that the gateway sends to paytokend, which repeats a release only for the same reference.
-    /// Each client has a different reference, so that no other client gets the release.
+    /// Returns the member `reference` of the request to paytokend. paytokend repeats a release only for a request with
+    /// the same reference. The reference depends on the client, so no client can receive another client's release.
     func reference(client: String) -> String {
         Hexadecimal.encode(Array(SHA256.hash(data: Array(client.utf8) + [0] + transaction)))
     }
 }
 
-/// `expected`: the values that the payment token must have. They are in the form of paytokend's `POST /v1/decrypt`, or
-/// given as `amount` (a decimal in major units) and `currency` (ISO 4217 letters).
+/// The request's member `expected`: the values that the payment token's data must have. A client states them as in
+/// paytokend's `POST /v1/decrypt`. It can state the amount and the currency as `amount` (a decimal in major units) and
+/// `currency` (ISO 4217 letters) instead.
 struct PaymentExpectations: Sendable {
-    /// The stated members of `currencyCode`, `transactionAmount`, `applicationData`, `applicationDataHash` and
-    /// `merchantIdentifier`, in this order, for paytokend.
+    /// The expectations as the gateway sends them to paytokend: those of the members `currencyCode`,
+    /// `transactionAmount`, `applicationData`, `applicationDataHash` and `merchantIdentifier` that the client stated,
+    /// in this order.
     let canonical: JSONObject
     let merchantIdentifier: String?
     let stated: Set<RequiredExpectation>

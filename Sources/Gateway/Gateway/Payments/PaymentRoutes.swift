@@ -39,7 +39,8 @@ struct PaymentRoutes: Sendable {
         do throws(PaymentStoreError) { found = try await flow.store.payment(transaction: transaction) } catch {
             throw GatewayRefusal(error)
         }
-        // The response does not reveal whether another client has such a payment.
+        // The response is the same for another client's payment and for an unknown one. Otherwise a client could find
+        // out which payments other clients have made.
         guard let payment = found, request.client.owns(payment), payment.state.mayHaveBeenSent else {
             throw none
         }

@@ -5,7 +5,8 @@ import Payments
 import Processors
 import ServerProgram
 
-/// All parts of the payment service, assembled.
+/// The parts of the gateway that exist only if processors are configured: the store of payments, the routes that use
+/// it, and its upkeep.
 struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
@@ -60,7 +61,7 @@ extension PaymentService {
         case .sqlite(let path): return try SQLitePaymentStore(path: path)
         case .postgresql(let database):
             let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
-            // The configuration check already warns of settings in the URL.
+            // The configuration check has already warned of insecure settings that the URL itself shows.
             let unreported = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
             for setting in unreported.sorted(by: { $0.rawValue < $1.rawValue }) {
                 logger.warning(

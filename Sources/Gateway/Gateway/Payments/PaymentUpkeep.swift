@@ -4,12 +4,15 @@ import Logging
 import Payments
 import Processors
 
-/// The background work for payments. It probes the store, stores changes that could not be stored earlier, makes
-/// payments of stopped gateways pending, removes payments without a result some days after their last change, and
-/// updates the metric of pending payments. Concurrently, in separate rounds, it asks processors about their pending
-/// payments, if they can report results (``PendingQuestions``).
+/// The background work for payments. It has two parts, which run concurrently:
 ///
-/// It sends no payment.
+/// - The store's upkeep probes the store, and stores changes that could not be stored earlier. It makes the payments of
+///   stopped gateways pending, updates the metric of pending payments, and removes old payments that have no
+///   transaction.
+///
+/// - ``PendingQuestions`` asks each processor that can report results about its pending payments.
+///
+/// Neither part sends a payment.
 final class PaymentUpkeep: Sendable {
     private let store: any PaymentStore
     private let metrics: PaymentMetrics
@@ -81,7 +84,8 @@ final class PaymentUpkeep: Sendable {
         await prune()
     }
 
-    /// Removes old payments. If that fails, payments are still accepted.
+    /// Removes payments that cannot have a result and have not changed for ``Payment/retention``. A failure is only
+    /// logged, so the gateway stays ready.
     private func prune() async {
         do throws(PaymentStoreError) { metrics.pruned(try await store.prune()) } catch {
             logger.error("old payments cannot be removed; this is tried again", metadata: ["reason": "\(error)"])
@@ -96,8 +100,8 @@ final class PaymentUpkeep: Sendable {
     }
 
     private func ask(_ questions: PendingQuestions, at now: Date) async {
-        // If the store fails, ``runRound(at:)`` probes it. Until it works, results could not be stored, so no question
-        // is asked.
+        // While the store fails, a result could not be stored, so no question is asked. ``runRound(at:)`` probes the
+        // store until it works again.
         guard pendingCount.load(ordering: .relaxed) > 0, readiness.fault == nil else { return }
         do throws(PaymentStoreError) { try await questions.runRound(at: now) } catch { failed(error) }
     }
@@ -107,7 +111,7 @@ final class PaymentUpkeep: Sendable {
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
     }
 
-    /// Stores changes that could not be stored when they were made. A stopping gateway calls it once more.
+    /// Stores changes that could not be stored when they were made. A stopping gateway calls this method a last time.
     func storeChanges() async {
         let count = await unstored.store(in: store, logger)
         if count > 0 {

@@ -5,13 +5,14 @@ import Payments
 import Refusals
 import StrictJSON
 
-/// A payment token that paytokend released. It exists only in memory, until the processor has received it.
+/// A payment token that paytokend released. It exists only in memory, until its data have been sent to the processor or
+/// to the client.
 struct ReleasedToken: Sendable {
     /// The transaction identifier, 32 bytes.
     let transaction: [UInt8]
     let merchantIdentifier: String
-    /// The decrypted dictionary. Its strings are in ordinary memory rather than secret memory; the process is not
-    /// dumpable.
+    /// The decrypted dictionary. Its strings are in ordinary memory rather than secret memory. The kernel writes no
+    /// core dump of the process, because the process is not dumpable.
     let paymentData: JSONObject
     /// The JSON text of ``paymentData``.
     let bytes: [UInt8]
@@ -22,8 +23,9 @@ struct PaytokendDecryption: Sendable {
     let paytokend: PaytokendCalls
 
     /// - Parameters:
-    ///   - client: the client. If it does not act for the payment token's merchant, paytokend refuses without claiming
-    ///     the payment token. Otherwise a client could use up a payment token that it obtained from another client.
+    ///   - client: the client, whose merchants paytokend receives. If none of them is the payment token's merchant,
+    ///     paytokend refuses the request without claiming the payment token. Otherwise a client could use up a payment
+    ///     token that it obtained from another client.
     ///   - after: the earlier attempts that sent nothing. If paytokend released the payment token to one of them, it
     ///     may release the payment token again.
     ///   - deadline: the time after which the call stops waiting for an answer.

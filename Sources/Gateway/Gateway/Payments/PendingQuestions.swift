@@ -23,7 +23,8 @@ final class PendingQuestions: Sendable {
     private struct State {
         /// The time of the next question about each payment. A payment without an entry has not been asked about yet.
         var due: [Payment.Key: Date] = [:]
-        /// The payments found in the current pass.
+        /// The payments found in the current pass. At its end, the payments in ``due`` that are not among them are
+        /// removed.
         var found: Set<Payment.Key> = []
         /// The position after which the next page begins.
         var position: PaymentFilter.Place?
@@ -32,8 +33,8 @@ final class PendingQuestions: Sendable {
         /// The time before which no round begins.
         var pausesUntil = Date.distantPast
 
-        /// Returns the payments of a page whose next question is due. Returns at most one if the processor answered no
-        /// question in the last round.
+        /// Returns the payments of a page about which a question is due, and sets the times of the next questions about
+        /// them. Returns at most one if the processor answered no question in the last round.
         mutating func take(_ page: [Payment], at now: Date) -> [Payment] {
             found.formUnion(page.map(\.key))
             let chosen = page.filter { (due[$0.key] ?? .distantPast) <= now }

@@ -10,7 +10,8 @@ struct ConfiguredProcessor: Sendable {
     let processor: any Processor
 }
 
-/// The processors. A payment goes to the first one whose merchants match.
+/// The configured processors. A payment goes to the first processor with a pattern that matches the payment token's
+/// merchant.
 struct ProcessorDirectory: Sendable {
     let processors: [ConfiguredProcessor]
 
@@ -20,8 +21,8 @@ struct ProcessorDirectory: Sendable {
 
     func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
 
-    /// Returns the elements that a request must have before its payment token's merchant is known: everything needed by
-    /// any processor to which the payment may go.
+    /// Returns the elements that a request must have. The payment token's merchant is known only after decryption.
+    /// Therefore the result has every element that any processor needs to which the payment may go.
     ///
     /// - Parameter merchant: the merchant that the request expects; nil if it does not state one.
     func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
@@ -51,7 +52,8 @@ struct ProcessorDirectory: Sendable {
 }
 
 extension ProcessorDirectory {
-    /// Returns the configured processors. To add a kind, add a case to `ProcessorSettings.Kind`, and its type here.
+    /// Creates the configured processors. To add a kind of processor, add a case to `ProcessorSettings.Kind`, and
+    /// create its processor here.
     static func made(_ settings: [ProcessorSettings]) throws(StartFailure) -> ProcessorDirectory {
         var processors: [ConfiguredProcessor] = []
         for setting in settings {

@@ -2,9 +2,9 @@ import Crypto
 import Encodings
 import StrictJSON
 
-/// The SHA-256 of a client's text in two forms: with its numbers, hexadecimal and base64 in normal form, and as the
-/// client wrote it. Every way to write a value has the same normal form. A client may therefore write a value
-/// differently when it repeats a request.
+/// The SHA-256 digests of a client's text in two forms: with each number, hexadecimal and base64 value in normal form,
+/// and as the client wrote the text. Different notations of one value have the same normal form. A client may therefore
+/// use another notation when it repeats a request.
 struct SpelledDigest: Sendable, Equatable {
     /// The digest of the text in normal form, 32 bytes.
     let normal: [UInt8]
@@ -21,10 +21,10 @@ struct SpelledDigest: Sendable, Equatable {
     func matches(_ stored: [UInt8]) -> Bool { stored == normal || stored == original }
 }
 
-/// The form of values that can be written in several ways. A value that is not a number, hexadecimal or base64 is left
-/// unchanged, and paytokend refuses it.
+/// The form of values that can be written in several ways. A value that cannot be parsed as a number, hexadecimal or
+/// base64 is left unchanged; paytokend refuses it later.
 enum SpellingForm {
-    /// Plain integers, lower-case hexadecimal, base64 with its padding.
+    /// Numbers without an exponent or trailing zeros, hexadecimal in lower case, and base64 with padding.
     case normal
     /// The form in which the client wrote the value.
     case original

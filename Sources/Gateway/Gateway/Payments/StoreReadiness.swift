@@ -1,18 +1,18 @@
 import Locks
 import Payments
 
-/// The store's readiness for `GET /readyz`. A fault immediately makes the gateway not ready. Once the store accepts
-/// changes again (`PaymentStore.probe`), the gateway is ready.
+/// The store's readiness for `GET /readyz`. A fault of the store immediately makes the gateway not ready. A successful
+/// `PaymentStore.probe`, which makes a change in the store, makes it ready again.
 final class StoreReadiness: Sendable {
     private struct State {
         var fault: PaymentStoreError?
-        /// The time of the last successful use.
+        /// The time of the last successful probe; nil before the first.
         var worked: ContinuousClock.Instant?
     }
 
     private let state = Mutex(State())
-    /// The time without use after which the store is probed. A disk that fills up overnight is thus noticed before the
-    /// first payment.
+    /// The time between two probes of a store without a fault. Without these probes, the first payment of the morning
+    /// would fail after a night in which the disk filled up.
     private static let interval = Duration.seconds(10)
 
     /// Records a failed use of the store.
@@ -22,7 +22,8 @@ final class StoreReadiness: Sendable {
         if !error.isAboutPayment { state.withLock { $0.fault = error } }
     }
 
-    /// Probes the store if its last use failed, or if it has not been used for a while.
+    /// Probes the store if a use of it has failed, or if the last successful probe was ``interval`` ago. Throws the
+    /// error of a failed probe.
     func probeIfDue(_ store: any PaymentStore) async throws(PaymentStoreError) {
         let isDue = state.withLock { $0.fault != nil || $0.worked.map { $0 + Self.interval <= .now } ?? true }
         guard isDue else { return }
@@ -34,7 +35,7 @@ final class StoreReadiness: Sendable {
 }
 
 extension PaymentStoreError {
-    /// Returns true if the store works and the error is about one payment.
+    /// True if the error concerns only one payment and the store itself works.
     var isAboutPayment: Bool {
         switch self {
         case .superseded, .notFound, .damaged: true

@@ -4,9 +4,9 @@ import Processors
 extension PaymentFlow {
     /// Returns a payment token's decrypted data to the client itself, once.
     ///
-    /// `released` is durable before the response is sent, and it is final: the payment token is never used for a
-    /// payment here, and its data are never returned again. If the response is lost, the customer has to authorize
-    /// again, but no money is lost.
+    /// The state `released` is durable before the response is sent, and it is final. The gateway never pays with the
+    /// payment token afterwards, and never returns its data again. If the response is lost, the customer has to
+    /// authorize again, but no money is lost.
     func disclose(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> ReleasedToken {

@@ -47,8 +47,9 @@ final class UnstoredChanges: Sendable {
                 }
                 count += 1
             } catch {
-                // An error about the payment means that another attempt now has it, a person has resolved it, or its
-                // row cannot be read. Such a change is dropped, so that it does not delay the others.
+                // An error about the payment means that another attempt has replaced this one, a person has resolved
+                // the payment, or its row cannot be read. The change is then dropped. Otherwise it would fail first in
+                // every round, and no later change would be stored.
                 if !error.isAboutPayment { return count }
             }
             // The first element is still this change, because only this method removes from the beginning.
