@@ -57,7 +57,7 @@ enum Authorization: Equatable {
     }
 }
 
-/// The output of `paytoken-gateway new-key`. The key is shown only here.
+/// The output of `paytoken-gateway new-key`. No other command shows the key.
 public struct NewBearerKey: Encodable, Sendable {
     /// The key for the client's backend. The gateway stores only its hash.
     public let key: String

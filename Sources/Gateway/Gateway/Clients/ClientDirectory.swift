@@ -4,8 +4,8 @@ import ServerProgram
 /// All clients in the configuration, looked up by their credentials.
 struct ClientDirectory: Sendable {
     let clients: [GatewayClient]
-    /// A number that changes with each reload. A certificate that was verified with the authorities of another
-    /// generation is no longer accepted.
+    /// The number of this list of clients, which increases with each reload. A name in a certificate identifies a
+    /// client only if the authorities of the same generation verified the certificate.
     let generation: Int
 
     init(_ clients: [GatewayClient], generation: Int = 0) {
@@ -13,9 +13,9 @@ struct ClientDirectory: Sendable {
         self.generation = generation
     }
 
-    /// Returns the client that sent a request; nil if it is unknown. If the request has a bearer key, the connection's
-    /// certificate is ignored. Otherwise a backend with a wrong key would be accepted by its certificate, and its
-    /// operator would not notice the fault.
+    /// Returns the client that sent a request; nil if no client has its credentials. If the request has a bearer key,
+    /// the connection's certificate is ignored. Otherwise the certificate would identify a backend that sends a wrong
+    /// key, and the backend's operator would not notice the fault.
     func client(for authorization: Authorization, certificate: PresentedCertificate?, at time: Date) -> GatewayClient? {
         switch authorization {
         case .bearer(let sha256): client(bearerKey: sha256)
@@ -24,8 +24,8 @@ struct ClientDirectory: Sendable {
         }
     }
 
-    /// Compares the hash with every client's hashes, all 32 bytes of each. The time taken reveals neither how much of a
-    /// guess was correct nor which client's hash the guess resembles.
+    /// Returns the client whose key has this hash. Always compares all 32 bytes of every client's hashes. The time
+    /// taken therefore reveals neither how much of a guess was correct nor which client's hash the guess resembles.
     private func client(bearerKey sha256: [UInt8]) -> GatewayClient? {
         var found = -1
         for (index, client) in clients.enumerated() {
@@ -60,5 +60,6 @@ struct ClientDirectory: Sendable {
     var usesCertificates: Bool { clients.contains(where: \.usesCertificate) }
 }
 
-/// The clients in force. The gateway checks an open connection against them at its next request.
+/// The current list of clients, which a reload replaces. On an open connection, the new list applies from the next
+/// request on.
 typealias CurrentClients = Current<ClientDirectory>

@@ -9,7 +9,7 @@ enum ClientOperation: String, CaseIterable, Sendable {
     case decrypt
 }
 
-/// A member of a payment's `expected` that this client must state in order to pay.
+/// A member of a payment's `expected` that a client's entry in the configuration can require.
 enum RequiredExpectation: String, CaseIterable, Sendable {
     case amount, currency
 
@@ -29,13 +29,15 @@ struct GatewayClient: Sendable, Equatable {
     let domains: [String]
     /// The members of `expected` that each payment must state.
     var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard
-    /// The time before which payments under this name belong to a former client of the name; nil if there was none.
+    /// The time from which payments under ``name`` belong to this client. Earlier payments belong to a former client
+    /// with the same name; nil if there was no such client.
     var since: Date?
 
     /// Returns true if a TLS client certificate identifies the client.
     var usesCertificate: Bool { credentials.contains(where: \.usesCertificate) }
 
-    /// Returns true if a payment under this name belongs to this client, and not to a former client of the name.
+    /// Returns true if a payment belongs to this client, and not to another one or to a former client with the same
+    /// name.
     func owns(_ payment: Payment) -> Bool {
         payment.key.client == name && since.map { payment.receivedAt >= $0 } ?? true
     }

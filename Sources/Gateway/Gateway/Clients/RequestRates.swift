@@ -20,8 +20,8 @@ final class RequestRates: Sendable {
         self.rate = rate
     }
 
-    /// Counts one request against the client's bucket. Returns nil if the request may be served, otherwise the whole
-    /// seconds until another attempt makes sense.
+    /// Counts a request and returns nil if the client's rate permits the request. Otherwise returns the whole seconds
+    /// until the rate permits one.
     func secondsToWait(_ client: String, now: ContinuousClock.Instant = .now) -> Int? {
         buckets.withLock { buckets in
             var bucket = buckets[client]?.filled(now) ?? TokenBucket(full: rate, now)
@@ -35,7 +35,8 @@ final class RequestRates: Sendable {
     }
 }
 
-/// A token bucket: the units of a rate that are left. Each event takes one unit.
+/// A token bucket: the number of events that a rate permits at once. Each event takes one unit from the bucket, and the
+/// rate adds units over time.
 struct TokenBucket {
     private let rate: RequestRates.Rate
     private var filledAt: ContinuousClock.Instant
@@ -49,7 +50,7 @@ struct TokenBucket {
 
     var isFull: Bool { tokens >= Double(rate.burst) }
 
-    /// Returns the bucket with the units added since it was last filled.
+    /// Returns the bucket as it is at `now`, with the units that the rate has added since the last call.
     func filled(_ now: ContinuousClock.Instant) -> TokenBucket {
         var bucket = self
         let gained = (now - filledAt).inSeconds * Double(rate.perSecond)

@@ -2,8 +2,8 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The reason why the names in a client's certificate are not accepted. The descriptions, for display, are fixed
-/// sentences, apart from an object identifier.
+/// The reason why the names in a client's certificate are not accepted. Each description is a fixed text for display,
+/// except that one contains an object identifier.
 enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
     case noAuthorities
     case unreadable
@@ -39,8 +39,8 @@ struct ClientCertificateAuthorities: Sendable {
     /// The maximum number of certificates in a chain: the client's and a few issuers.
     static let longestChain = 4
 
-    /// Returns true for at most ``longestChain`` certificates with at most ``PresentedCertificate/maximumBytes`` in
-    /// total.
+    /// Returns true if the chain has one to ``longestChain`` certificates, and they have at most
+    /// ``PresentedCertificate/maximumBytes`` bytes in total.
     static func isWithinSizeLimits(_ chain: [[UInt8]]) -> Bool {
         (1...longestChain).contains(chain.count)
             && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes

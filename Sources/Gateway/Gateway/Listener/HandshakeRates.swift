@@ -11,7 +11,7 @@ final class HandshakeRates: Sendable {
 
     private struct State {
         var buckets: [ConnectionSource: TokenBucket] = [:]
-        /// The time at which sources without a recent handshake were last removed.
+        /// The time at which full buckets were last removed.
         var clearedAt: ContinuousClock.Instant?
     }
 
@@ -23,7 +23,8 @@ final class HandshakeRates: Sendable {
 
     /// Counts one handshake against each source.
     ///
-    /// - Parameter sources: narrowest first.
+    /// - Parameter sources: the peer's account, address or network, followed by the networks that contain it, narrowest
+    ///   first.
     /// - Returns: false, without counting the handshake, if the bucket of any source is empty.
     func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { state in
@@ -44,7 +45,7 @@ final class HandshakeRates: Sendable {
         }
     }
 
-    /// Gives a handshake that identified a client back to the buckets.
+    /// Gives a handshake back to the buckets of its sources, because it identified a client.
     func giveBack(_ sources: [ConnectionSource]) {
         state.withLock { state in
             for source in sources { state.buckets[key(of: source, in: state)]?.tokens += 1 }
@@ -59,7 +60,8 @@ final class HandshakeRates: Sendable {
         state.buckets[source] == nil && state.buckets.count >= Self.maximumSources ? Self.sharedSource : source
     }
 
-    /// Removes buckets that are full again. Does so at most once a second, because it reads all buckets.
+    /// Removes buckets that are full again, once there are ``maximumSources`` buckets. It reads all buckets, so it runs
+    /// at most once a second.
     private func clear(_ state: inout State, _ now: ContinuousClock.Instant) {
         guard state.buckets.count >= Self.maximumSources, state.clearedAt.map({ now - $0 >= .seconds(1) }) ?? true
         else { return }

@@ -53,11 +53,12 @@ struct NetworkConnections: ConnectionService {
             })
     }
 
-    /// Returns the client's certificate in a resumed TLS session, which comes from the session's ticket. The
-    /// certificate may have expired, or the gateway may no longer remember that it verified the chain. Such a client
-    /// could resume sessions for months without being identified, because each one gives it a new ticket. Therefore, if
-    /// a resumed session does not identify a client, all sessions end, and the client's next connection makes a full
-    /// handshake.
+    /// Returns the certificate of a client that resumed a TLS session. The certificate comes from the session's ticket.
+    ///
+    /// The certificate does not identify a client if it has expired, or if the gateway no longer remembers that it
+    /// verified the chain. Each resumed session gives the client a new ticket, so the client could resume sessions for
+    /// months without being identified. Therefore all sessions end in this case, and the client's next connection makes
+    /// a full handshake.
     private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {
         guard let settings, let presented = settings.resumed(certificate) else { return nil }
         if router.rules.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
@@ -83,8 +84,8 @@ struct NetworkRequests: RequestHandler {
     func admit(_ head: RequestHead) -> Admission { router.admit(head, from: self) }
     func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: self) }
 
-    /// Counts the connection for the client, and no longer for its address. Otherwise many backends with one address
-    /// would together reach the address's limit.
+    /// Counts the connection for the client, and no longer for the peer's address. Otherwise many backends with one
+    /// address would together reach the address's limit.
     ///
     /// - Returns: false if the client has too many connections.
     func takesPlace(_ client: GatewayClient) -> Bool {
@@ -106,7 +107,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
 
     private let peer: NetworkPeer
     private let tls: NIOSSLServerHandler?
-    /// Reads the certificate (DER) that came with a resumed session.
+    /// Parses the certificate (DER) of a resumed session.
     private let resumed: ([UInt8]) -> PresentedCertificate?
     private let timeout: TimeAmount
     private let log: HandshakeLog

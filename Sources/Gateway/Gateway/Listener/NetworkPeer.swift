@@ -16,8 +16,8 @@ final class NetworkPeer: Sendable {
     /// The source for which the connection is counted until its client is known: an account, an IPv4 address or an IPv6
     /// network of 64 bits.
     var source: ConnectionSource { sources[0] }
-    /// The IPv6 networks of 56 and of 48 bits that contain ``source``. One party can have a network of either size (RFC
-    /// 6177 §2).
+    /// The IPv6 networks of 56 and of 48 bits that contain ``source``; empty for other sources. One party can have a
+    /// network of either size (RFC 6177 §2), so a limit for ``source`` alone would not limit that party.
     var wider: ArraySlice<ConnectionSource> { sources.dropFirst() }
     private let state = Mutex(State())
 
@@ -34,7 +34,7 @@ final class NetworkPeer: Sendable {
             }
     }
 
-    /// The certificate that the client proved in the TLS handshake.
+    /// The certificate whose key the client proved to possess in the TLS handshake; nil if it presented none.
     var certificate: PresentedCertificate? { state.withLock { $0.certificate } }
 
     func present(_ certificate: PresentedCertificate?) {

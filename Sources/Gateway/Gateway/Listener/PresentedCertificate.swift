@@ -69,10 +69,11 @@ struct PresentedCertificate: Sendable {
 /// verified. Each ticket is sealed with the keys of one context. The chain was therefore verified in an earlier
 /// handshake of the same context, with the same authorities, or not at all.
 final class VerifiedClientCertificates: Sendable {
-    /// The maximum number of clients remembered. Further clients are recognised by their names only in full handshakes.
+    /// The maximum number of certificates that are remembered. A client with a further certificate needs a full
+    /// handshake to be identified by a name in it.
     static let most = 4096
 
-    /// The ends of validity, by the SHA-256 of the client's certificate.
+    /// The time until which each certificate's path is valid, by the SHA-256 of the certificate.
     private let ends = Mutex<[[UInt8]: Date]>([:])
 
     func remember(_ certificate: [UInt8], until end: Date, now: Date = Date()) {

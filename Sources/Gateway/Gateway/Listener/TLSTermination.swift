@@ -24,8 +24,8 @@ final class TLSTermination: Sendable {
         var endedSessions: ContinuousClock.Instant?
     }
 
-    /// The minimum time between two calls of ``endSessions(of:now:)`` that end all sessions. An unknown client can
-    /// cause such a call. After each such call, every client must make a full handshake.
+    /// The minimum time between two changes of the ticket keys. An unknown client can cause such a change, after which
+    /// every client must make a full handshake.
     static let sessionEndInterval = Duration.seconds(60)
 
     private let state: Mutex<State>

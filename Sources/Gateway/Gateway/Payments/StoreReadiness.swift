@@ -1,8 +1,8 @@
 import Locks
 import Payments
 
-/// The store's readiness for `GET /readyz`. A fault of the store immediately makes the gateway not ready. A successful
-/// `PaymentStore.probe`, which makes a change in the store, makes it ready again.
+/// The store's readiness for `GET /readyz`. A fault of the store immediately makes the gateway not ready. After a
+/// successful `PaymentStore.probe`, which checks that the store accepts changes, the gateway is ready again.
 final class StoreReadiness: Sendable {
     private struct State {
         var fault: PaymentStoreError?

@@ -1,8 +1,8 @@
 import FairShares
 import Locks
 
-/// Limits the number of concurrent calls. Waiting clients are served round robin, so a client with many calls delays
-/// another by only one call.
+/// Limits the number of concurrent calls to paytokend. Free slots go to the waiting clients in turn. A client with many
+/// waiting calls therefore delays another client's next call by only one call.
 final class CallSlots: Sendable {
     private struct Waiting {
         let number: UInt64
@@ -46,8 +46,8 @@ final class CallSlots: Sendable {
                     return false
                 }
                 if isFree { return continuation.resume(returning: true) }
-                // A cancellation before this point has called `giveUp` without effect, because this caller was not
-                // waiting yet.
+                // If the task was cancelled before this call was added to `waiting`, the cancellation handler had no
+                // effect. The wait therefore ends here.
                 if Task.isCancelled { return giveUp(number) }
                 alarm = Task { [weak self] in
                     try await Task.sleep(until: deadline, clock: .continuous)

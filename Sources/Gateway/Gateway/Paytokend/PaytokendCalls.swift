@@ -7,18 +7,19 @@
 import DaemonAPI
 import Telemetry
 
-/// Sends requests to paytokend on persistent connections. It sends a bounded number at a time, and the clients take
-/// turns.
+/// Sends requests to paytokend on persistent connections. The number of concurrent requests is bounded, and the clients
+/// take turns (``CallSlots``).
 ///
-/// paytokend limits the connections of each account (`listener.max_connections_per_uid`). The limit here is lower, so
-/// `GET /readyz` always finds a free connection, however many payments there are.
+/// paytokend limits the connections of each account (`listener.max_connections_per_uid`). The gateway's limit,
+/// `paytokend.max_connections`, is lower. ``PaytokendReadiness`` can therefore always open its own connection, even if
+/// all others are in use.
 final class PaytokendCalls: Sendable {
     let metrics = PaytokendMetrics()
     private let settings: PaytokendSettings
     private let slots: CallSlots
     private let pool: ConnectionPool<UnixSocketConnection, Owner>
 
-    /// The owner of all connections in the pool, which paytokend counts for one account.
+    /// The only owner in the pool, since a connection to paytokend can carry the requests of every client.
     private enum Owner: Hashable { case gateway }
 
     private static let maximumAnswerBytes = 1 << 20
@@ -38,9 +39,10 @@ final class PaytokendCalls: Sendable {
     ///
     /// - Parameters:
     ///   - request: a request that may be sent twice.
-    ///   - client: the gateway's client for which the request is made, here and at paytokend; nil for the gateway
-    ///     itself.
-    ///   - deadline: the limit for waiting and sending together, each of which takes at most `paytokend.timeout`.
+    ///   - client: the client on whose behalf the request is made; nil for the gateway itself. Both the gateway and
+    ///     paytokend serve clients in turn.
+    ///   - deadline: the time at which the call ends, whether it still waits for a slot or for the response. Each of
+    ///     the two waits also has the limit `paytokend.timeout`.
     /// - Returns: the response, and true if the request was sent twice.
     /// - Throws: `busy` if no slot for the call became free in time; nothing was sent.
     func send(
@@ -92,7 +94,7 @@ final class PaytokendCalls: Sendable {
     /// The number of requests that wait because the maximum number of calls is in progress.
     var waitingCount: Int { slots.waitingCount }
 
-    /// Closes idle connections; the others end with their requests.
+    /// Closes idle connections. A connection in use is closed when its request ends.
     func close() { pool.close() }
 }
 
@@ -103,7 +105,7 @@ struct PaytokendMetrics: Sendable {
 }
 
 extension UnixSocketConnection: KeptConnection {
-    /// Returns true for an open connection. If its end has not been noticed yet, the next request notices it and is
-    /// sent again.
+    /// Returns true unless this host has noticed that the connection is closed. If paytokend has just closed it, the
+    /// next request fails, and ``PaytokendCalls`` sends that request again on a new connection.
     func isAlive() async -> Bool { isOpen }
 }

@@ -7,8 +7,8 @@ extension PaymentRequest {
     /// Converts Radial's request. Its addresses become contacts. Radial's request has no element for expectations, so
     /// the result contains none.
     init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
-        // This check is stricter than Radial's table, since the identifier is compared with the one in the response and
-        // is displayed.
+        // The identifier is compared with the one in the processor's response, and it is displayed. Therefore this
+        // check permits fewer characters than Radial's table.
         guard Self.isOrderId(request.orderId) else {
             var refusal = GatewayRefusal(
                 .daemon(.malformedRequest), "The OrderId must be printable ASCII characters without blanks.")
@@ -24,7 +24,7 @@ extension PaymentRequest {
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
 
-    /// Converts a document that contains only a payment token, in order to decrypt it.
+    /// Converts a document that contains only a payment token, which the client wants to have decrypted.
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
         let (token, stated) = try wallet.stated()
         self.init(
@@ -80,12 +80,12 @@ extension DocumentError {
 }
 
 extension CreditCardAuthReply {
-    /// Returns true if Radial's terms can express the known state of the payment.
+    /// Returns true if a reply in Radial's form can express the state of the payment.
     ///
-    /// For Radial's clients, TIMEOUT is a success: they accept the order, and Radial's Order Service authorizes it
-    /// again with the account token in the reply. Therefore TIMEOUT is passed on only if it came from Radial itself,
-    /// with its account token. For all other pending payments (a lost response, contradictory codes, a wrong key), no
-    /// service would authorize anything.
+    /// For Radial's clients, TIMEOUT is a success. They accept the order, and Radial's Order Service authorizes the
+    /// payment again with the account token in the reply. Therefore a client receives TIMEOUT only if Radial itself
+    /// responded with TIMEOUT and an account token. After any other cause of a pending payment (a lost response,
+    /// contradictory codes, a wrong key), no service would authorize the payment.
     static func canExpress(_ payment: Payment) -> Bool {
         guard [.submitting, .pending].contains(payment.state) else { return true }
         let code = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }?.responseCode
@@ -108,7 +108,8 @@ extension CreditCardAuthReply {
             (response, authorization, bankCode) = ("APPROVED", "AP01", payment.outcome?.authorizationCode)
         case .declined:
             let decline = codes?.responseCode.flatMap { AuthorizationOutcome.Decline(rawValue: $0) } ?? .declined
-            // No public source lists the AuthorizationResponseCodes of declines.
+            // No public source lists the AuthorizationResponseCodes of declines, so the reply has the processor's own
+            // code.
             (response, bankCode) = (decline.rawValue, nil)
             authorization = codes?.authorizationResponseCode ?? decline.rawValue
         case .submitting, .pending:

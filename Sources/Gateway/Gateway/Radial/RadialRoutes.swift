@@ -8,7 +8,8 @@ import ServerProgram
 /// first step of the two-request flow, in which the client itself submits the payment.
 ///
 /// `POST /radial/credit-card-auth` makes the same payment as `POST /payments/apple-pay`, from a request in another
-/// form. Store, rules and the path of the payment's status are the same. Refusals are Radial's Fault documents.
+/// form. Both use the same store and the same rules. `GET /payments/apple-pay/{transactionId}` returns the status of
+/// either payment. Refusals are Radial's Fault documents.
 struct RadialRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
@@ -31,7 +32,8 @@ struct RadialRoutes: Sendable {
         }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
-        // An earlier request is still submitting the payment, which the processor may yet decline.
+        // An earlier request is still submitting the payment, and the processor may still decline it. No reply can
+        // express this state.
         if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
             throw GatewayRefusal(
                 .payment(.underWay), "Another request is submitting this payment; ask again for its outcome.")
@@ -57,8 +59,8 @@ struct RadialRoutes: Sendable {
     /// Returns decrypted payment data: the only response in which card data leave the gateway for a receiver other than
     /// a processor.
     private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        // The configuration does not permit this operation for any other client. The check is repeated because card
-        // data are at stake.
+        // The configuration permits this operation only for clients that use certificates alone. The check is repeated
+        // here, because the response contains card data.
         guard request.client.credentials.allSatisfy(\.usesCertificate) else {
             throw GatewayRefusal(
                 .daemon(.forbidden), "Only a client that authenticates with a certificate may do this.")

@@ -45,7 +45,7 @@ struct AdminAccess: Sendable, Equatable {
     /// The default without rules: root and the gateway's own user have all roles, and the socket's group has only
     /// `monitor`.
     ///
-    /// - Parameter group: the group of the socket file; nil for the gateway's own.
+    /// - Parameter group: the group of the socket file; nil for the gateway's own group.
     static func standard(
         group: Account?, ownUID: UInt32 = geteuid(), ownGID: UInt32 = getegid(),
         overflow: OverflowIdentifiers = .current
@@ -57,12 +57,12 @@ struct AdminAccess: Sendable, Equatable {
             overflow: overflow)
     }
 
-    /// Returns the first rule that matches the peer. Returns nil if none does: the peer may then read only health and
-    /// readiness.
+    /// Returns the first rule that matches the peer. Returns nil if no rule matches; the peer may then read only health
+    /// and readiness.
     func rule(for peer: PeerCredentials) -> Rule? { rules.first(matching: peer, overflow: overflow) }
 
-    /// Returns the group of accounts for which this peer's connections are counted, or nil if its rule names the
-    /// account.
+    /// Returns the group of accounts with whose connections this peer's connections are counted. Returns nil if the
+    /// peer's rule names its account.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
@@ -71,7 +71,7 @@ struct AdminAccess: Sendable, Equatable {
 extension AdminAccess {
     static let ruleKeys = ["user", "group", "roles"]
 
-    /// Reads the rules of `admin.access`; without any, returns ``standard(group:ownUID:ownGID:overflow:)``.
+    /// Reads the rules of `admin.access`. Without rules, the result is ``standard(group:ownUID:ownGID:overflow:)``.
     init(_ admin: ConfigurationSection, group: Account?) {
         if admin.isEmpty("access") {
             admin.problem("access", "has no value; list rules, or leave it out")

@@ -6,7 +6,7 @@ import ServerProgram
 import Telemetry
 
 /// The rights of the admin socket's peers. The socket's mode and group decide which accounts can connect, and
-/// `admin.access` decides the rest.
+/// `admin.access` decides what each account may do.
 struct AdminRules: RouterRules {
     /// The current `admin.access`, which a reload replaces.
     let access: @Sendable () -> AdminAccess
@@ -78,7 +78,7 @@ private struct AdminPeerRequests: RequestHandler {
     func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: peer) }
 }
 
-/// The connections of the admin socket.
+/// Accepts the connections of the admin socket. Limits the connections of all accounts that no rule names.
 struct AdminConnections: ConnectionService {
     let router: AdminRouter
     let instruments: GatewayInstruments

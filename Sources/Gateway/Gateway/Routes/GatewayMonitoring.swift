@@ -30,12 +30,12 @@ struct GatewayMonitoring: Sendable {
         try .json(["status": "ok"])
     }
 
-    /// Answers `GET /readyz`. The gateway is ready if paytokend, without which nothing can be signed or decrypted, and
-    /// its store of payments are both ready.
+    /// Answers `GET /readyz`. The gateway is ready if paytokend and the store of payments are both ready. Without
+    /// paytokend, no handshake can be signed and no payment token decrypted.
     ///
-    /// A peer that no rule matches receives the last result without reasons, which is at most a few seconds old
-    /// (``ServiceStatus``). The gateway does not ask paytokend for such a peer, since paytokend's ledger commits for
-    /// each check.
+    /// A peer that no rule matches receives the last result, without the reasons. ``ServiceStatus`` repeats the check,
+    /// so this result is at most a few seconds old. Such a peer causes no request to paytokend, because each request
+    /// costs paytokend's ledger a commit.
     private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let reasons = request.isMatched ? await notReady() : nil
         let isReady = reasons?.isEmpty ?? (instruments.ready.value() == 1)
@@ -45,8 +45,8 @@ struct GatewayMonitoring: Sendable {
         return answer
     }
 
-    /// The time limit for asking paytokend during a scrape, even if `paytokend.timeout` is longer: Prometheus gives up
-    /// after 10 s.
+    /// The time limit for the readiness check during a scrape. It applies even if `paytokend.timeout` is longer,
+    /// because Prometheus ends a scrape after 10 s.
     private static let longestQuestion = Duration.seconds(4)
 
     private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
@@ -64,7 +64,8 @@ struct GatewayMonitoring: Sendable {
         return try .json(status)
     }
 
-    /// Returns the reasons why requests cannot be answered; the result is stored in ``GatewayInstruments/ready``.
+    /// Checks paytokend and the store, and sets ``GatewayInstruments/ready``. Returns the reasons why the gateway is
+    /// not ready; empty if it is ready.
     func notReady() async -> [ReadinessAnswer.Reason] {
         let store = store?.fault.map {
             ReadinessAnswer.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
@@ -130,7 +131,7 @@ struct GatewayStatus: Encodable, Sendable {
     let clients: [Client]
     let insecureSettings: [Warning]
 
-    /// - Parameter tls: the settings in use; the configured files may have changed since.
+    /// - Parameter tls: the TLS settings in use, read from the files at the last reload; nil without TLS.
     init(_ configuration: GatewayConfiguration, startedAt: Date, tls: TLSTermination.Settings?, connections: Int) {
         version = ProductVersion.current
         self.startedAt = startedAt

@@ -119,7 +119,7 @@ extension GatewayRefusal: ServerRefusal {
         }
     }
 
-    /// Radial's Fault document, with `details` after the sentence.
+    /// Radial's Fault document, in which `details` follow `message`.
     private func xml(at time: Date) -> [UInt8] {
         let description = details.map { "\(message) (\($0))" } ?? message
         return ErrorReply(code: outcome, message: description, element: element)
@@ -128,7 +128,7 @@ extension GatewayRefusal: ServerRefusal {
 }
 
 extension RequestHead {
-    /// Refuses a request with a query, which no path on either socket has.
+    /// Refuses a request with a query. No path on either socket accepts a query.
     func requireNoQuery() throws(GatewayRefusal) {
         guard query.isEmpty else {
             throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")

@@ -6,8 +6,8 @@ import Telemetry
 
 /// One method on one path of the merchant endpoints, with the operation that a client needs for it and the handler.
 ///
-/// To add one, add a row where `ServingGateway` assembles the routes, a method in the folder of its subject that reads
-/// the body and writes the response, and its description in openapi.json.
+/// To add a route, add it where `ServingGateway` assembles the routes. Write a method in the folder of its subject,
+/// which reads the body and writes the response. Describe the route in openapi.json.
 typealias GatewayRoute = Route<GatewayRouteAccess, GatewayRequest, GatewayRefusal>
 
 struct GatewayRouteAccess: Sendable {
@@ -28,13 +28,13 @@ extension GatewayRoute {
     }
 }
 
-/// One method on one path of the admin socket, with the role that a peer needs for it; nil to permit every peer that
-/// can open the socket.
+/// One method on one path of the admin socket, with the role that a peer needs. A route whose role is nil permits every
+/// peer that can connect.
 typealias AdminRoute = Route<AdminRole?, AdminRequest, GatewayRefusal>
 
 /// A request as its route receives it. The client has been identified, and may use the route's operation.
 struct GatewayRequest: Sendable {
-    /// The client. The route must check merchants and domains with ``GatewayClient/allows(merchant:)``,
+    /// The client. The route must check merchants with ``GatewayClient/allows(merchant:)``, and domains with
     /// ``GatewayClient/allows(domain:)``.
     let client: GatewayClient
     /// The path segments that match the route's names in braces, in order.
@@ -70,7 +70,7 @@ extension EndpointAnswer {
 struct AdminRequest: Sendable {
     /// The account that sent the request, as recorded by the kernel.
     let peer: PeerCredentials
-    /// True if a rule of `admin.access` matches the peer, which then also has the route's role if the route needs one.
+    /// True if a rule of `admin.access` matches the peer. False is possible only if the route needs no role.
     let isMatched: Bool
     /// The path segments that match the route's names in braces, in order.
     let pathArguments: [String]

@@ -12,7 +12,8 @@ struct GatewaySender: RequestSender {
     /// network of 64 bits.
     let source: ConnectionSource
     let trace: TraceContext
-    /// The account and its rule, for a peer of the admin socket.
+    /// The account of a peer of the admin socket; nil for a merchant's backend. ``rule`` is the rule that matches the
+    /// account.
     var peer: PeerCredentials?
     var rule: AdminAccess.Rule?
     /// The client, once it is known.

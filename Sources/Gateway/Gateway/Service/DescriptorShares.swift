@@ -3,8 +3,8 @@ import OutgoingConnections
 import Payments
 
 extension GatewayConfiguration {
-    /// Returns the part of `limits.max_connections` that fits under a descriptor limit together with the connections
-    /// that the gateway makes.
+    /// Returns the number of incoming connections that fit under a limit of file descriptors, at most
+    /// `limits.max_connections`. The gateway needs the other descriptors for the connections that it opens itself.
     func connections(under limit: Int) -> Int {
         let toApple = ConnectionPoolLimits()
         var outgoing = paytokend.maxConnections + 1 + toApple.most + toApple.reserved + HostNames.Limits().lookUps

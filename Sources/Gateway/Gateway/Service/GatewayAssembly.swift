@@ -57,7 +57,8 @@ struct GatewayAssembly: Sendable {
             monitoring: monitoring, logger: logger)
     }
 
-    /// Returns the status for `systemctl status`: ready, or the reasons why not, in the words of `/readyz`.
+    /// Returns the text for `systemctl status`: the number of clients if the gateway is ready, and otherwise the
+    /// reasons that `GET /readyz` also returns.
     func status(of service: ServiceNotification) -> ServiceStatus {
         ServiceStatus(service: service) { [monitoring, live] in
             let reasons = await monitoring.notReady()
@@ -69,10 +70,12 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// Opens the admin socket, which detects a second gateway, and then the listener's socket.
+    /// Opens the admin socket, and then the listener's socket. Opening the admin socket first detects a gateway that is
+    /// already running.
     ///
-    /// - Parameter inherited: the socket for merchants' backends if the service manager has already opened it. It must
-    ///   be the one in the configuration, since the configuration determined whether it needs TLS.
+    /// - Parameter inherited: the socket for merchants' backends if the service manager has already opened it. Its
+    ///   address must be the configured one, because the configuration check decided by that address whether TLS is
+    ///   required.
     func sockets(inherited: InheritedSocket? = nil) throws(ListenerError) -> [ListeningSocket] {
         let limits = configuration.limits
         let most = DescriptorLimit.connections(

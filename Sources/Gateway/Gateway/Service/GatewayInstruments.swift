@@ -4,7 +4,7 @@ import Telemetry
 
 /// The gateway's metrics, each under its public name, which is part of the public contract.
 ///
-/// To add one, add a property here, or to a type with such properties that is passed to ``exposition(with:)``.
+/// To add a metric, add a property to this type, or to another type whose value is passed to ``exposition(with:)``.
 struct GatewayInstruments: Sendable {
     /// The label `outcome` is `ok` or a refusal's code.
     let requests = Counter(
@@ -28,7 +28,7 @@ struct GatewayInstruments: Sendable {
         "paytoken_gateway_certificate_not_after_seconds",
         help: "The expiry of the server's own certificate, in seconds since 1970.", labels: ["certificate"])
 
-    /// Bounds from 1 ms to 30 s, since a request that waits for Apple takes seconds.
+    /// The histogram's bounds, in seconds. They extend to 30 s, since a request that waits for Apple can take seconds.
     private static let latencies: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30,
     ]

@@ -37,8 +37,8 @@ struct ServingGateway: ServingProgram {
     private let paytokend: PaytokendCalls
     private let upkeep: Task<Void, Never>?
 
-    /// The longest time that a stopping gateway waits for requests, even if one hangs. The remainder of the 30 s that a
-    /// stop may take is for the log.
+    /// The maximum time for which a stopping gateway waits for requests in progress. A stop may take 30 s; in the
+    /// remaining time, the gateway stores changes, closes the store and writes its log.
     private static let drainTime = Duration.seconds(28)
 
     static func start(
