@@ -5,9 +5,9 @@ import Foundation
 
 /// A secret that a merchant's backend sends with each request: `Authorization: Bearer KEY` (RFC 6750 §2.1).
 ///
-/// 32 random bytes in base64url without padding (RFC 4648 §5). A prefix lets scanners of repositories and logs
-/// recognise a key. The configuration contains only its SHA-256: a key of 256 random bits needs no salt and no slow
-/// hash.
+/// A key has a prefix, followed by 32 random bytes in base64url without padding (RFC 4648 §5). Scanners of repositories
+/// and logs can recognise a key by the prefix. The configuration contains only the key's SHA-256, because a key of 256
+/// random bits needs no salt and no slow hash.
 struct BearerKey: Sendable {
     static let prefix = "ptgw_"
     static let randomBytes = 32

@@ -10,7 +10,7 @@ extension GatewayClient {
     private static let maximumClients = 1_000
     fileprivate static let maximumCredentials = 10
 
-    /// Returns the clients of the root's `clients`. An entry with a problem is reported and left out.
+    /// Reads the clients that the file lists under `clients`. Reports an entry with a problem, and leaves it out.
     static func all(_ root: ConfigurationSection, hasCertificateAuthorities: Bool) -> [GatewayClient] {
         guard root.node("clients") != nil, let elements = root.list("clients"), !elements.isEmpty else {
             if root.node("clients") == nil || root.list("clients")?.isEmpty == true {
@@ -51,7 +51,8 @@ extension GatewayClient {
         let credentials = section.credentials(hasCertificateAuthorities: hasCertificateAuthorities)
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
-        // paytokend receives the patterns with each payment token, and refuses more or longer ones than these limits.
+        // paytokend receives the patterns with each payment token. It refuses a request with more or longer patterns
+        // than these limits permit.
         let (most, longest) = (DecryptRequest.maximumMerchants, DecryptRequest.maximumPatternBytes)
         if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
             section.problem(
@@ -85,7 +86,7 @@ extension GatewayClient {
 }
 
 extension ConfigurationSection {
-    /// Returns at least one credential, or nil after a reported problem.
+    /// Reads the client's credentials. Returns at least one, or nil if it has reported a problem.
     fileprivate func credentials(hasCertificateAuthorities: Bool) -> [ClientCredential]? {
         let given = GatewayClient.credentialKeys.filter { node($0) != nil }
         guard !given.isEmpty else {
@@ -109,7 +110,7 @@ extension ConfigurationSection {
         return isComplete ? credentials : nil
     }
 
-    /// Returns the texts of a setting that is one text or a list of texts. Returns an empty array after a reported
+    /// Returns the texts of a setting that is one text or a list of texts. Returns an empty array if it has reported a
     /// problem.
     private func oneOrMore(_ key: String) -> [Located<String>] {
         guard node(key)?.scalar == nil else {
@@ -120,7 +121,8 @@ extension ConfigurationSection {
             problem(key, "must have 1 to \(GatewayClient.maximumCredentials) elements")
             return []
         }
-        // An element that is not a text is missing in `texts`. The client is then left out.
+        // `texts` leaves out an element that is not a text, after reporting it. The result is then empty, so the whole
+        // client is left out.
         let texts = texts(key) ?? []
         return texts.count == elements.count ? texts : []
     }
@@ -153,8 +155,8 @@ extension ConfigurationSection {
         return key == "key_sha256" ? .bearerKey(sha256: digest) : .certificate(sha256: digest)
     }
 
-    /// Reads a date, which means midnight UTC at its beginning, or a time (RFC 3339). A time in the future is a
-    /// problem, because it would hide the client's own payments.
+    /// Reads a time (RFC 3339), or a date, which means 00:00 UTC on that day. A time in the future is a problem,
+    /// because the client could not read its own payments.
     fileprivate func since() -> Date? {
         guard let text = written("since") else { return nil }
         guard let date = RFC3339.date(text.utf8.count == 10 ? text + "T00:00:00Z" : text) else {
@@ -196,7 +198,7 @@ extension ConfigurationSection {
         return required
     }
 
-    /// Returns the host names in lower case, with A-labels for names that are not ASCII (RFC 5890 §2.3.2.1).
+    /// Returns the host names in lower case. An internationalised name must be in its A-label form (RFC 5890 §2.3.2.1).
     fileprivate func domains() -> [String] {
         (texts("domains") ?? []).compactMap { element in
             let name = element.value.lowercased()
@@ -212,8 +214,8 @@ extension ConfigurationSection {
         }
     }
 
-    /// Returns true for two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), the last of which is
-    /// not all digits, with at most 253 bytes in total.
+    /// Returns true if the name has two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), and at
+    /// most 253 bytes in total. The last label must not consist of digits alone.
     private static func isHostName(_ name: Substring) -> Bool {
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
         return name.utf8.count <= 253 && labels.count >= 2 && labels.last?.allSatisfy(\.isNumber) == false

@@ -4,7 +4,8 @@ import HostSystem
 import ServerProgram
 import Telemetry
 
-/// The gateway's configuration file, typed, defaulted and checked; paths are absolute.
+/// The content of the gateway's configuration file, after all checks. Missing settings have their defaults, and paths
+/// are absolute.
 ///
 /// The program reads it at startup, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
 /// reports its file, line and key. Unknown and duplicate keys are problems, as are settings that this version does not
@@ -24,7 +25,7 @@ struct GatewayConfiguration: Sendable {
     var sessions: SessionSettings
     var admin: AdminSettings
     var log: LogSettings
-    /// Settings that are permitted but weaken the service. They are logged at startup and shown as
+    /// Warnings about permitted settings. The gateway logs them at startup. It shows those that weaken the service as
     /// `paytoken_gateway_insecure_settings`.
     var warnings: [ConfigurationWarning]
 }
@@ -55,7 +56,7 @@ extension GatewayConfiguration: ServerConfiguration {
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
         }
-        // A single client is not warned about, because there is no other client whose capacity it could use.
+        // With a single client there is no warning, because there is no other client whose connections it could use up.
         if let limits = configuration?.limits, clients.count > 1,
             clients.count * limits.maxConnectionsPerClient > limits.maxConnectionsOfClients
         {
@@ -81,7 +82,7 @@ extension GatewayConfiguration: ServerConfiguration {
     }
 }
 
-/// Settings of the gateway that are permitted but weaken it.
+/// The kinds of warnings that only the gateway's configuration check reports.
 extension ConfigurationWarning.Setting {
     static let noTLS = Self("no_tls")
     static let testServer = Self("test_server")
@@ -118,12 +119,12 @@ extension PaytokendSettings {
     }
 }
 
-/// `admin`: the socket for metrics and status.
+/// `admin`: the socket for monitoring and administration.
 struct AdminSettings: Sendable, Equatable {
     var socket: String
     /// Permission bits of the socket file.
     var mode: UInt32
-    /// The group of the socket file; nil for the gateway's own.
+    /// The group of the socket file; nil for the gateway's own group.
     var group: Account?
     /// The permissions of the accounts that can connect.
     var access: AdminAccess

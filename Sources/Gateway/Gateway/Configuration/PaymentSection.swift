@@ -10,7 +10,7 @@ import SecretMemory
 /// `store`, `deadline` and `processors`: the settings of payments.
 struct PaymentSettings: Sendable, Equatable {
     enum Store: Sendable, Equatable {
-        /// The absolute path of one gateway's file.
+        /// The absolute path of an SQLite file, which only one gateway can use.
         case sqlite(path: String)
         /// A database that several gateways may share.
         case postgresql(ServerDatabase)
@@ -22,7 +22,7 @@ struct PaymentSettings: Sendable, Equatable {
     var accountNumberKey: AccountNumberKeyFile?
     /// The time limit of one payment, from its request to its response.
     var deadline: Duration
-    /// The processors. A payment goes to the first one whose merchants match.
+    /// The processors. A payment goes to the first processor with a pattern that matches the payment token's merchant.
     var processors: [ProcessorSettings]
 }
 
@@ -40,7 +40,8 @@ struct ProcessorSettings: Sendable, Equatable {
     /// The headers from the file that `headers_file` names; secret.
     let headers: [Header]
     let merchants: [MerchantPattern]
-    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty for the system's.
+    /// Absolute paths of PEM files with the trusted roots of the processor's certificate; empty to trust the system's
+    /// roots.
     var trust: [String] = []
     /// True if this simulator may be configured along with a processor that moves money.
     var mayCoexistWithReal = false
@@ -105,7 +106,8 @@ extension PaymentSettings {
         accountNumberKey = Self.accountNumberKey(store, of: place)
     }
 
-    /// Returns the key's file; nil if there is none, or after a reported problem. Checks the file if it already exists.
+    /// Returns the file of the key for account numbers. Returns nil if no key is used, or if the file has a problem
+    /// that was reported. Checks the file if it already exists.
     private static func accountNumberKey(_ section: ConfigurationSection, of store: Store) -> AccountNumberKeyFile? {
         let (name, use) = ("account_number_key_file", "find account numbers with a copy of the store")
         var file: AccountNumberKeyFile?

@@ -21,7 +21,8 @@ struct SessionSettings: Sendable, Equatable {
     }
 
     var environment: Environment = .production
-    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty for the system's.
+    /// Absolute paths of PEM files with the trusted roots of the server's certificate; empty to trust the system's
+    /// roots.
     var trust: [String] = []
     /// An HTTP proxy (CONNECT); nil to connect directly.
     var proxy: Proxy?
@@ -87,7 +88,8 @@ struct SessionSettings: Sendable, Equatable {
 }
 
 extension ConfigurationSection {
-    /// Returns the absolute paths of PEM files with roots at which a server's chain may end.
+    /// Returns the absolute paths of PEM files with trusted roots of a server's certificate. Reports a file without a
+    /// readable certificate as a problem.
     func roots(_ name: String) -> [String] {
         (texts(name) ?? []).map { element in
             let path = reader.absolute(element.value)

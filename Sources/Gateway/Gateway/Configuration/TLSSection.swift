@@ -21,7 +21,8 @@ struct TLSFiles: Sendable, Equatable {
     static let keys = ["certificate", "private_key", "client_ca"]
     static let maximumBytes = 1 << 20
     static let maximumKeyBytes = 65_536
-    /// The time before the certificate's expiry at which the warning begins: long enough for a manual renewal.
+    /// The time before the certificate's expiry at which the warning begins, in seconds. It is long enough for a manual
+    /// renewal.
     static let expiryWarningTime = 30.0 * 86_400
     /// The cipher suites of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2).
     /// All suites of TLS 1.3 are of this kind.
@@ -59,8 +60,8 @@ extension TLSFiles {
         configuration.restrictAlgorithms()
         configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
-        // The time is short, because a peer that does not answer the TLS closure alert occupies a connection until
-        // then.
+        // The time is short, because a peer that does not answer the TLS closure alert occupies a connection until the
+        // time has passed.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateVerification = requestsCertificates ? .optionalVerification : .none
         return configuration
@@ -78,7 +79,7 @@ extension ConfigurationSection {
         )
     }
 
-    /// Returns the certificates of a PEM file, or nil after a reported problem.
+    /// Returns the certificates of a PEM file, or nil if it has reported a problem.
     fileprivate func certificates(_ name: String) -> [(tls: NIOSSLCertificate, x509: Certificate)]? {
         guard let text = text(name), !text.isEmpty else {
             problem(name, "is missing; name a file of certificates in PEM")
@@ -102,8 +103,8 @@ extension ConfigurationSection {
         }
     }
 
-    /// Returns a private key in PEM, whose file only this program's user and root can read; nil after a reported
-    /// problem.
+    /// Returns the private key in a PEM file that only this program's user and root can read. Returns nil if it has
+    /// reported a problem.
     fileprivate func tlsPrivateKey(_ name: String) -> NIOSSLPrivateKey? {
         guard node(name) != nil else {
             problem(name, "is missing; name the file of the certificate's key in PEM")

@@ -34,7 +34,8 @@ final class NetworkPeer: Sendable {
             }
     }
 
-    /// The certificate whose key the client proved to possess in the TLS handshake; nil if it presented none.
+    /// The certificate whose key the client proved to possess in the TLS handshake; nil if it presented no readable
+    /// certificate.
     var certificate: PresentedCertificate? { state.withLock { $0.certificate } }
 
     func present(_ certificate: PresentedCertificate?) {

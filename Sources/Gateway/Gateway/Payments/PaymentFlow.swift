@@ -4,7 +4,7 @@
 //     PaytokendDecryption.swift   paytokend's release of the payment token
 //     ProcessorDirectory.swift    the processors, and the choice of one for a payment
 //     PaymentRefusals.swift       the tables that map faults to responses
-//     TokenDisclosure.swift       the alternative: the payment token's data for the client, once
+//     TokenDisclosure.swift       instead of a payment: the payment token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
 //     PaymentOutcomes.swift       storing a payment's result
 //     PaymentUpkeep.swift         finding the result of pending payments

@@ -1,8 +1,8 @@
 // The gateway's requests to paytokend:
-//     PaytokendCalls.swift       this file: all of them except GET /readyz
+//     PaytokendCalls.swift       this file: all requests except GET /readyz
 //     CallSlots.swift            the number of concurrent calls, and their order
 //     PaytokendReadiness.swift   GET /readyz, on its own connection
-// Connections are kept by the pool that also keeps those to Apple's host (Sessions/ConnectionPool.swift).
+// Idle connections are kept in a pool of the same type as those to Apple's host (Sessions/ConnectionPool.swift).
 
 import DaemonAPI
 import Telemetry

@@ -70,8 +70,8 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// Opens the admin socket, and then the listener's socket. Opening the admin socket first detects a gateway that is
-    /// already running.
+    /// Opens the admin socket, and then the listener's socket. The admin socket comes first, because opening it detects
+    /// a gateway that is already running.
     ///
     /// - Parameter inherited: the socket for merchants' backends if the service manager has already opened it. Its
     ///   address must be the configured one, because the configuration check decided by that address whether TLS is

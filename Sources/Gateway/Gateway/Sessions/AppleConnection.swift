@@ -19,7 +19,7 @@ final class AppleConnection: KeptConnection {
         self.host = host
     }
 
-    /// Makes one attempt to connect, before the session's deadline.
+    /// Opens a connection to Apple's host. Makes only one attempt, which ends at the session's deadline.
     static func open(
         to endpoint: AppleEndpoint, as tls: IdentityTLS, _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
@@ -68,7 +68,8 @@ final class AppleConnection: KeptConnection {
     func isAlive() async -> Bool { await http.isAlive() }
 }
 
-/// The progress of a connection's handshake. ``IdentityKey`` finds it in the connection's pipeline.
+/// Records the progress of one connection's handshake. It is a handler in the connection's pipeline, where
+/// ``IdentityKey`` finds it.
 final class AppleHandshake: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 
@@ -119,8 +120,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
         fault.phase > .securing ? .connectionLost : .handshakeFailed(reason: reason ?? "the connection ended")
     }
 
-    /// Returns BoringSSL's name for the reason, from `error:1000007d:SSL
-    /// routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at …`.
+    /// Returns BoringSSL's name of the error, such as `CERTIFICATE_VERIFY_FAILED` for the description
+    /// `error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at …`.
     private static func reason(_ error: any Error) -> String? {
         let stack: NIOBoringSSLErrorStack
         switch error {
@@ -135,7 +136,7 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
 }
 
 extension SessionProgress {
-    /// The deadline on the clock that also advances while this host sleeps.
+    /// The session's deadline as an instant of the clock that also advances while this host sleeps.
     fileprivate var deadline: ContinuousClock.Instant {
         .now + .nanoseconds((origin.deadline - .now()).nanoseconds)
     }

@@ -6,7 +6,7 @@ import TLSHandshake
 /// The host that issues merchant sessions, and the route to it. The host is always that of the configured environment,
 /// and never a name from a request.
 struct AppleEndpoint: Sendable {
-    /// Apple's host. Its name is sent in SNI and in the request, and the server's certificate must be for it.
+    /// Apple's host. Its name is sent in SNI and in the request, and the server's certificate must be for this name.
     let host: ApplePayGatewayHost
     /// The roots of the server's certificate; nil for the system's roots.
     let trustRoots: [NIOSSLCertificate]?
@@ -21,7 +21,7 @@ struct AppleEndpoint: Sendable {
         /// Connects through a proxy by CONNECT (RFC 9110 §9.3.6); TLS still ends at Apple's host.
         case proxy(SessionSettings.Proxy)
         /// Connects to a loopback address instead, for tests. TLS still checks Apple's name, so the test server needs a
-        /// certificate for it from one of the ``trustRoots``.
+        /// certificate for that name, issued by one of the ``trustRoots``.
         case testServer(SocketAddress)
     }
 

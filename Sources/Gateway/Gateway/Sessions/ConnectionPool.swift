@@ -29,8 +29,8 @@ struct ConnectionPoolLimits: Sendable {
     var age = Duration.seconds(300)
 }
 
-/// Idle connections that are kept for further requests: to Apple's host, where a handshake costs the HSM token a
-/// signature, and to paytokend, where a new connection costs half as much as a release.
+/// Keeps idle connections for further requests. A new connection to Apple's host costs a signature by the HSM token. A
+/// new connection to paytokend costs half as much as a release.
 ///
 /// Each connection belongs to one owner and serves no other. For Apple's host, the owner is one merchant with one of
 /// its keys, since TLS has identified the merchant to Apple.
@@ -84,7 +84,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return isFree
     }
 
-    /// Removes a connection that has closed from the counts.
+    /// Removes one of the owner's connections from the counts, after it has closed.
     func release(of owner: Owner) {
         state.withLock { state in
             state.open -= 1

@@ -6,8 +6,8 @@ import TLSHandshake
 /// A TLS client's private key in paytokend's HSM tokens. The key requests every signature from paytokend, and only for
 /// data that it receives from TLS.
 ///
-/// One connection's handshake has one signature, which its ``AppleHandshake`` records. NIOSSL reports the error of a
-/// failed signature before the handshake's own.
+/// The handshake of each connection needs one signature, and its ``AppleHandshake`` records that the signature was
+/// requested. If the signature fails, NIOSSL reports the error of the signature before that of the handshake.
 final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     private let identity: MerchantIdentity
     private let source: any MerchantIdentitySource

@@ -63,7 +63,8 @@ package enum IdentityFailure: Error, Sendable, Equatable {
     }
 }
 
-/// paytokend as the source, through its payments socket, for an account with the role `session`.
+/// Requests identities and signatures from paytokend, through its payments socket. The gateway's account needs the role
+/// `session` in paytokend's access rules.
 struct PaytokendIdentities: MerchantIdentitySource {
     private let paytokend: PaytokendCalls
 
@@ -99,7 +100,7 @@ struct PaytokendIdentities: MerchantIdentitySource {
     ) async throws(IdentityFailure) -> Answer {
         var request = request
         request.traceparent = origin.traceparent
-        // No request takes longer than the session that it is made for.
+        // The request to paytokend ends at the session's deadline at the latest.
         let left = Duration.nanoseconds((origin.deadline - .now()).nanoseconds)
         guard left > .zero else { throw .late }
         let deadline = ContinuousClock.now + left
@@ -130,12 +131,14 @@ final class IdentityCache: Sendable {
 
     private let source: any MerchantIdentitySource
     private let lifetime: Duration
-    /// The lifetime of the result that a merchant has no identity. It is short, since an operator may be about to
-    /// activate one. It still prevents a client that asks repeatedly from causing a request to paytokend each time.
+    /// The lifetime of an entry for a merchant without an identity. It is short, so that an identity is used soon after
+    /// an operator has activated it. The entry still prevents a client from causing a request to paytokend with each of
+    /// its own requests.
     private let lifetimeOfNone: Duration
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// The maximum number of merchants in the cache. A full cache removes an arbitrary one to make room.
+    /// The maximum number of merchants in the cache. A full cache removes an arbitrary merchant to make room for
+    /// another.
     private static let maximumMerchants = 1024
 
     init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10), ofNone: Duration = .seconds(1)) {

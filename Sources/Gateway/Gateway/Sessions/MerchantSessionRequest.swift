@@ -4,8 +4,8 @@ import Refusals
 
 /// The body of `POST /merchant-sessions`. Its members have the order of the body that Apple receives.
 ///
-/// It deliberately has no URL: the configured environment's host issues the session, and neither a page nor a caller
-/// can choose another.
+/// It deliberately has no URL: the configured environment's host issues the session, and neither a web page nor a
+/// client can choose another host.
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session".
 struct MerchantSessionRequest: StrictRequest {
@@ -113,7 +113,8 @@ struct DomainName: Sendable, Hashable {
     /// The name in lower case, since case is not significant.
     let name: String
 
-    /// Returns nil for anything else, such as an IP address, a trailing dot, or parts of a URL.
+    /// Returns nil if the text is not such a name, but for example an IP address, a name with a trailing dot, or a part
+    /// of a URL.
     init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -124,8 +125,8 @@ struct DomainName: Sendable, Hashable {
                 label.allSatisfy({ Self.isLetterOrDigit($0) || $0 == hyphen })
             else { return nil }
         }
-        // A name must not end in a number: this refuses 10.0.0.1, and other forms that some parsers read as an address
-        // (0x7f.1, 127.1).
+        // The last label must not begin with a digit. Otherwise 10.0.0.1 would be a name, and so would forms that some
+        // parsers read as an address (0x7f.1, 127.1).
         guard let last = labels.last, let first = last.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first)
         else { return nil }
         name = text.lowercased()

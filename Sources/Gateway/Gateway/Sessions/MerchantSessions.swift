@@ -6,11 +6,11 @@
 //     MerchantSessionRequest.swift   the request that a caller may send
 //     MerchantSessions.swift         this file: identity, connection, one attempt, the evaluation of the response
 //     MerchantIdentities.swift       paytokend's certificates and signatures
-//     IdentityKey.swift              the key as swift-nio-ssl sees it
+//     IdentityKey.swift              the private key that swift-nio-ssl receives
 //     AppleEndpoint.swift            the host: never a name from a request
 //     AppleConnection.swift, ProxyTunnel.swift, ConnectionPool.swift
-//     SessionFailure.swift           the only table of failures
-//     SessionCheck.swift             the same, step by step, for a person
+//     SessionFailure.swift           the only table of failures and their responses
+//     SessionCheck.swift             a session for a check, with its steps reported to a person
 //
 // Guarantees: each request of a caller causes at most one request to Apple and takes at most ten seconds; no redirect
 // is followed; neither sessions nor bodies are logged or stored.
@@ -49,7 +49,7 @@ final class MerchantSessions: Sendable {
     private static let maximumContexts = 256
 
     /// - Parameters:
-    ///   - deadline: the time limit of a session, in total.
+    ///   - deadline: the time limit of one session, which includes the requests to paytokend and to Apple.
     ///   - now: the clock for checking the validity of certificates.
     init(
         endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
@@ -65,11 +65,13 @@ final class MerchantSessions: Sendable {
         self.now = now
     }
 
-    /// Returns a session for a validated request. The caller's permission was checked before.
+    /// Returns a session for a validated request. The caller of this method must have checked that the client may use
+    /// the merchant and the domain.
     ///
     /// - Parameters:
-    ///   - client: the caller's name; paytokend serves the gateway's callers in turn.
-    ///   - traceparent: the trace of the caller's request, for the requests to paytokend.
+    ///   - client: the name of the gateway's client, since paytokend serves these clients in turn; nil for the gateway
+    ///     itself.
+    ///   - traceparent: the trace of the client's request, which the requests to paytokend continue.
     func session(
         _ request: MerchantSessionRequest, for client: String? = nil, traceparent: String? = nil
     ) async throws(SessionFailure) -> MerchantSession {
@@ -105,7 +107,7 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> MerchantSession {
         let body = request.appleBody
         var refused: SessionFailure?
-        // paytokend does not sign with a key that is no longer active. Nothing was sent to Apple then, and the
+        // paytokend refuses to sign with a key that is no longer active. In that case nothing was sent to Apple, so the
         // merchant's next key is tried.
         for identity in try await identities(of: request.merchantIdentifier, progress) {
             do {
@@ -208,7 +210,8 @@ final class MerchantSessions: Sendable {
         case 500...: throw .appleUnavailable(status: answer.status)
         default: throw .unexpectedStatus(answer.status)
         }
-        // A session is opaque, but it is always a JSON object. A page from a proxy, for example, is not.
+        // A session is opaque, but it is always a JSON object. Other content, such as a proxy's error page, is not a
+        // session.
         let (type, body) = (answer.head.headers.first(name: "content-type") ?? "", answer.bytes)
         let essence = type.prefix { $0 != ";" }.lowercased()
         let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
@@ -220,7 +223,7 @@ final class MerchantSessions: Sendable {
         return MerchantSession(body: body, contentType: type)
     }
 
-    /// Closes idle connections; the others end with their requests.
+    /// Closes idle connections. A connection in use is closed when its request ends.
     func close() { pool.close() }
 
     var idleConnections: Int { pool.idleCount }
@@ -242,7 +245,7 @@ extension MerchantSessions {
             endpoint: endpoint,
             identities: identities ?? PaytokendIdentities(paytokend),
             observer: observer,
-            // A response after the request's own time-out would reach no caller.
+            // After the time limit of the client's request, a session would no longer reach the client.
             deadline: min(.seconds(10), configuration.limits.requestTimeout))
     }
 }

@@ -16,10 +16,10 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
         self.made = made
     }
 
-    /// Requests a tunnel to the host from the proxy at the other end of the connection. Call it on the connection's
-    /// event loop.
+    /// Requests a tunnel to the host from the proxy at the other end of the connection. Must be called on the
+    /// connection's event loop.
     ///
-    /// - Returns: a future that fails with ``SessionFailure``.
+    /// - Returns: a future that succeeds when the tunnel is open, and otherwise fails with ``SessionFailure``.
     static func made(to host: String, on channel: any Channel) -> EventLoopFuture<Void> {
         let made = channel.eventLoop.makePromise(of: Void.self)
         do {
@@ -43,7 +43,7 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
         guard line.count >= 2, line[0].starts(with: Array("HTTP/1.".utf8)),
             let status = Int(String(decoding: line[1], as: UTF8.self))
         else { return made.fail(SessionFailure.proxyRefused(status: nil)) }
-        // In TLS the client sends first, so bytes after the head do not come from Apple.
+        // In TLS the client sends first, so bytes after the head do not come from Apple, and the tunnel is not used.
         guard (200..<300).contains(status), end.upperBound == head.count else {
             return made.fail(SessionFailure.proxyRefused(status: status))
         }

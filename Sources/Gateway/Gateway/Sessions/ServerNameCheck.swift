@@ -1,8 +1,8 @@
 import NIOSSL
 import X509
 
-/// Checks that a server's certificate is for Apple's host during the handshake, before the server receives the
-/// merchant's certificate and before the HSM token signs.
+/// Checks during the handshake that the server's certificate is for Apple's host. The check happens before the server
+/// receives the merchant's certificate and before the HSM token signs.
 ///
 /// NIOSSL also compares the name, but only after the handshake, when the client's certificate and signature have
 /// already been sent. This check runs within BoringSSL's verification of the chain, which precedes both in TLS 1.2 and
@@ -22,7 +22,7 @@ final class ServerNameCheck {
         let maker: any VerifyingTLS.Type = CallbackTLS.self
         let handler = try maker.handler(context, host) { [self] result, certificate in
             guard result == .certificateVerified else { return .failed }
-            // Called for each certificate of the chain; the server's own is last.
+            // NIOSSL calls this closure for each certificate of the chain, and for the server's own certificate last.
             guard let own = self.handler?.peerCertificate else { return .failed }
             guard certificate == own else { return .certificateVerified }
             if Self.names(certificate).contains(where: { Self.matches($0, host) }) { return .certificateVerified }
@@ -52,9 +52,9 @@ final class ServerNameCheck {
     }
 }
 
-/// The initializer of NIOSSL that ``ServerNameCheck`` calls. NIOSSL has deprecated it, because NIOSSL calls its
-/// callback for each certificate. The successors of the initializer replace BoringSSL's verification instead of adding
-/// to it. A call through this protocol avoids the deprecation warning.
+/// A deprecated initializer of NIOSSL, which ``ServerNameCheck`` needs. NIOSSL deprecated it because its callback is
+/// called for each certificate. The initializers that replace it also replace BoringSSL's verification, instead of
+/// adding to it. A call through this protocol avoids the deprecation warning.
 private protocol VerifyingTLS {
     static func handler(
         _ context: NIOSSLContext, _ host: String, _ verify: @escaping NIOSSLVerificationCallback

@@ -3,7 +3,7 @@ import GatewayAPI
 import Refusals
 
 extension SessionCheckRequest {
-    /// Returns the request for the session to check.
+    /// Returns the request for a session on the web with the merchant and the domain to check.
     ///
     /// - Throws: `malformed_request`.
     var session: MerchantSessionRequest {

@@ -40,7 +40,8 @@ enum SessionFailure: Error, Sendable, Equatable {
     case identityRefused(status: Int)
     /// Apple responded with another 4xx status.
     case requestRefused(status: Int)
-    /// Apple responded with status 429, and perhaps the seconds of its Retry-After.
+    /// Apple responded with status 429. The value is the seconds of Apple's Retry-After; nil if there is none, or it
+    /// exceeds an hour.
     case tooManyRequests(retryAfter: Int?)
     case appleUnavailable(status: Int)
     /// Apple's successful response is not a JSON object, or has no length.
@@ -99,7 +100,8 @@ enum SessionCode: String, CaseIterable, Sendable {
 }
 
 extension SessionFailure {
-    /// The only table of failures: status, code, meaning and remedy.
+    /// The refusal that the client receives: the failure's code, meaning and remedy. This is the only table of
+    /// failures.
     var answer: GatewayRefusal {
         switch self {
         case .noActiveIdentity:
@@ -239,8 +241,8 @@ extension SessionFailure {
                 .session(.noActiveIdentity),
                 "No identity key of this merchant can sign now; ask the operator of paytokend for the states of its keys.",
                 details: code)
-        // A temporary fault is passed on with paytokend's code. Its sentence is for paytokend's own callers and is
-        // omitted.
+        // A temporary fault (status 503) keeps paytokend's code. paytokend's message is omitted, because it is written
+        // for paytokend's own callers.
         case .refused(let code, _):
             if let known = RefusalCode(rawValue: code), ErrorTable.row(for: known).status == 503 {
                 GatewayRefusal(
@@ -267,7 +269,7 @@ extension SessionFailure {
 }
 
 extension UnixSocketClientError {
-    /// The kind of error, without a path.
+    /// The kind of error. The text omits the socket's path, because the client receives it.
     fileprivate var kind: String {
         switch self {
         case .notThere: "there is no socket"

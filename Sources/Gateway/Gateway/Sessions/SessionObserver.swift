@@ -15,7 +15,7 @@ protocol SessionObserver: Sendable {
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date)
 }
 
-/// Reports every signature to an observer.
+/// Reports the outcome and the duration of each signature to an observer.
 struct ObservedIdentities: MerchantIdentitySource {
     private let source: any MerchantIdentitySource
     private let observer: any SessionObserver

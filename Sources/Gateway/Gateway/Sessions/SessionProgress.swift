@@ -1,7 +1,7 @@
 import Locks
 package import NIOCore
 
-/// The client on whose behalf paytokend is called, and the time until which a response is useful.
+/// The context of a session's requests to paytokend: the client, the trace and the deadline.
 package struct SessionOrigin: Sendable {
     /// The client of the gateway; nil for the gateway's own requests.
     package let client: String?
@@ -17,7 +17,8 @@ package struct SessionOrigin: Sendable {
     }
 }
 
-/// One session's origin and progress, which determine the text of a failure and of a check.
+/// One session's origin, and its progress through the steps. A failure and a check report the step that was in
+/// progress.
 final class SessionProgress: Sendable {
     let origin: SessionOrigin
     private let last = Mutex<SessionStep?>(nil)
@@ -45,7 +46,7 @@ extension SessionStep {
 }
 
 extension SessionFailure {
-    /// The step at which the failure happened, if the failure itself determines it.
+    /// The step at which the failure happened; nil if this failure can happen at several steps.
     var step: SessionStep? {
         switch self {
         case .noActiveIdentity, .identityNotYetValid, .identityExpired: .identity

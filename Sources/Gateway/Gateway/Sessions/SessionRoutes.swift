@@ -9,11 +9,12 @@ struct SessionRoutes: Sendable {
     private let slots = ClientSlots(maximumOfClient)
     private let bodyLimit: Int
 
-    /// The maximum number of sessions of one client in progress: a quarter of the connections to Apple's host. At a
-    /// third of a second for each, that allows about fifty sessions per second.
+    /// The maximum number of sessions of one client in progress: a quarter of the connections to Apple's host. If each
+    /// session takes a third of a second, a client can request about fifty sessions per second.
     static let maximumOfClient = 16
 
-    /// Bodies have about 200 bytes; the limit leaves room for a URL and a name of four-byte characters.
+    /// The maximum size of a body, in bytes. Most bodies have about 200 bytes; the limit leaves room for a URL and a
+    /// name of four-byte characters.
     static let bodyLimit = 4 << 10
 
     /// - Parameter maxRequestBytes: `listener.max_request_bytes`. It replaces ``bodyLimit`` if it is lower.
@@ -45,7 +46,8 @@ struct SessionRoutes: Sendable {
                 .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not list it.",
                 details: "merchantIdentifier")
         }
-        // An app's session has no domain; a messaging URL must be on one of the client's domains.
+        // The domain of a web session, or the host of a messaging URL, must be one of the client's domains. An app's
+        // session has no domain.
         if let domain, !request.client.allows(domain: domain.name) {
             throw GatewayRefusal(
                 .daemon(.forbidden), "This client may not use this domain: clients[].domains does not list it.",
