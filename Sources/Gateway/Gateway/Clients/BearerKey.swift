@@ -23,7 +23,7 @@ struct BearerKey: Sendable {
         text = Self.prefix + encoded
     }
 
-    /// The key's SHA-256 (32 bytes), as in the configuration.
+    /// The key's SHA-256 (32 bytes), which the configuration contains as `key_sha256`.
     var sha256: [UInt8] { Self.sha256(of: text) }
 
     static func sha256(of text: String) -> [UInt8] { Array(SHA256.hash(data: Data(text.utf8))) }

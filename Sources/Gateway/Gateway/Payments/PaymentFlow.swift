@@ -33,8 +33,9 @@ struct PaymentFlow: Sendable {
     let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
-    /// The key with which the gateway recognises account numbers in a processor's later responses. Without a key (nil),
-    /// the gateway recognises them only by their form.
+    /// The key for the digest of a payment's account number, which is stored with the payment. By the digest, the
+    /// gateway recognises the account number in the processor's later responses. Without a key (nil), the gateway
+    /// recognises account numbers only by their form.
     let accountNumbers: AccountNumberKey?
     let logger: Logger
 

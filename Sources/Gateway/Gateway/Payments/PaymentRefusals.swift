@@ -29,7 +29,7 @@ enum PaymentCode: String, CaseIterable, Sendable {
     case processorUnavailable = "processor_unavailable"
     case storeUnavailable = "store_unavailable"
 
-    /// The HTTP status, and the seconds for Retry-After if waiting helps.
+    /// The HTTP status of the refusal, and the seconds for its Retry-After header; nil if waiting does not help.
     var row: (status: Int, retryAfter: Int?) {
         switch self {
         case .currencyUnknown, .elementMissing: (400, nil)

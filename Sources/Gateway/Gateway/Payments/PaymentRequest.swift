@@ -107,7 +107,7 @@ extension PaymentRequest {
 
 /// The values by which the gateway identifies a payment token before paytokend has verified it.
 struct StatedToken: Sendable {
-    /// `header.transactionId`, 32 bytes.
+    /// The member `header.transactionId` of paymentData, 32 bytes.
     let transaction: [UInt8]
     /// The digest of the known members of paymentData, regardless of their order.
     let digest: SpelledDigest
@@ -159,8 +159,8 @@ struct StatedToken: Sendable {
 }
 
 /// The request's member `expected`: the values that the payment token's data must have. A client states them as in
-/// paytokend's `POST /v1/decrypt`. It can state the amount and the currency as `amount` (a decimal in major units) and
-/// `currency` (ISO 4217 letters) instead.
+/// paytokend's `POST /v1/decrypt`. A client may instead state the amount as `amount` (a decimal in major units) and the
+/// currency as `currency` (ISO 4217 letters).
 struct PaymentExpectations: Sendable {
     /// The expectations as the gateway sends them to paytokend: those of the members `currencyCode`,
     /// `transactionAmount`, `applicationData`, `applicationDataHash` and `merchantIdentifier` that the client stated,

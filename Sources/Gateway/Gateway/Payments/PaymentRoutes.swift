@@ -50,7 +50,8 @@ struct PaymentRoutes: Sendable {
 
 /// PaymentResult of the merchant server's API, with one additional member: `processorCodes`.
 enum PaymentResult {
-    /// Returns the response. `submitting` is shown as `pending`, since the caller cannot and need not distinguish them.
+    /// Returns the response for a payment. The response shows the state `submitting` as `pending`, since a client need
+    /// not distinguish the two.
     static func answer(_ payment: Payment) throws(GatewayRefusal) -> EndpointAnswer {
         guard let transaction = payment.transaction else { throw .defect }
         let status = payment.state == .submitting ? PaymentState.pending : payment.state

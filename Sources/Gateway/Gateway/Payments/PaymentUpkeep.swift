@@ -92,7 +92,8 @@ final class PaymentUpkeep: Sendable {
         }
     }
 
-    /// Runs one round of questions to each processor, concurrently for all processors.
+    /// Runs one round of questions to every processor, concurrently. Only tests call this method, since ``run()``
+    /// repeats the rounds of each processor separately.
     func ask(at now: Date) async {
         await withTaskGroup(of: Void.self) { group in
             for questions in questions { group.addTask { await self.ask(questions, at: now) } }

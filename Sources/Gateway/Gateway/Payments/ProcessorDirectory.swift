@@ -22,7 +22,7 @@ struct ProcessorDirectory: Sendable {
     func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
 
     /// Returns the elements that a request must have. The payment token's merchant is known only after decryption.
-    /// Therefore the result has every element that any processor needs to which the payment may go.
+    /// Therefore the result contains the needs of all processors to which the payment may go.
     ///
     /// - Parameter merchant: the merchant that the request expects; nil if it does not state one.
     func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
@@ -34,7 +34,8 @@ struct ProcessorDirectory: Sendable {
         return needs
     }
 
-    /// Returns the elements of a request that some processor to which the payment may go does not accept.
+    /// Returns the unsuitable elements of a request. Each is refused by at least one processor to which the payment may
+    /// go.
     func unsuitable(
         _ customer: Customer, orderId: String?, for client: GatewayClient, merchant: String?
     ) -> [UnsuitableElement] {

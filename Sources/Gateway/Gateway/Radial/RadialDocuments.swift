@@ -109,7 +109,7 @@ extension CreditCardAuthReply {
         case .declined:
             let decline = codes?.responseCode.flatMap { AuthorizationOutcome.Decline(rawValue: $0) } ?? .declined
             // No public source lists the AuthorizationResponseCodes of declines, so the reply has the processor's own
-            // code.
+            // code or, without one, the ResponseCode.
             (response, bankCode) = (decline.rawValue, nil)
             authorization = codes?.authorizationResponseCode ?? decline.rawValue
         case .submitting, .pending:

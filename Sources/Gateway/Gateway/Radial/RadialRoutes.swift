@@ -32,8 +32,8 @@ struct RadialRoutes: Sendable {
         }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
-        // An earlier request is still submitting the payment, and the processor may still decline it. No reply can
-        // express this state.
+        // An earlier request is still submitting the payment, and the processor may still decline it. There is no
+        // result to reply with yet.
         if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
             throw GatewayRefusal(
                 .payment(.underWay), "Another request is submitting this payment; ask again for its outcome.")

@@ -61,7 +61,7 @@ struct AdminAccess: Sendable, Equatable {
     /// and readiness.
     func rule(for peer: PeerCredentials) -> Rule? { rules.first(matching: peer, overflow: overflow) }
 
-    /// Returns the group of accounts with whose connections this peer's connections are counted. Returns nil if the
+    /// Returns the group of accounts whose connections share one limit with the peer's connections. Returns nil if the
     /// peer's rule names its account.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)

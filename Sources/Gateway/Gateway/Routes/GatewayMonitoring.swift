@@ -6,7 +6,7 @@ import ProductVersion
 import ServerProgram
 import Telemetry
 
-/// Health, readiness, metrics and status, on the admin socket.
+/// The admin socket's routes for health, readiness, metrics and status.
 struct GatewayMonitoring: Sendable {
     let status: @Sendable () -> GatewayStatus
     let paytokend: PaytokendReadiness
@@ -131,7 +131,7 @@ struct GatewayStatus: Encodable, Sendable {
     let clients: [Client]
     let insecureSettings: [Warning]
 
-    /// - Parameter tls: the TLS settings in use, read from the files at the last reload; nil without TLS.
+    /// - Parameter tls: the TLS settings in use, read from the files at startup or at the last reload; nil without TLS.
     init(_ configuration: GatewayConfiguration, startedAt: Date, tls: TLSTermination.Settings?, connections: Int) {
         version = ProductVersion.current
         self.startedAt = startedAt

@@ -44,7 +44,7 @@ struct GatewayRefusal: Error, Sendable, Equatable {
 ///
 /// The raw value is the `code` member of a response and the `outcome` in metrics. It is part of the public contract.
 enum GatewayCode: Sendable, Hashable, CaseIterable {
-    /// A code of paytokend, with the same meaning.
+    /// A code that paytokend's responses also use, with the same meaning.
     case daemon(RefusalCode)
     /// The request has neither a known bearer key nor a known client certificate.
     case unauthorized

@@ -90,7 +90,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
 
     /// Returns the session's failure for a fault of the connection.
     ///
-    /// - Parameter progress: the progress of the session that needs the connection now.
+    /// - Parameter progress: the progress of the session that uses the connection now. An earlier session may have
+    ///   opened it.
     func failure(_ fault: HTTPFault, _ progress: SessionProgress) -> SessionFailure {
         let (identityWasAsked, serverNameIsWrong) = marks.withLock { $0 }
         switch fault.cause {

@@ -44,7 +44,8 @@ enum SessionFailure: Error, Sendable, Equatable {
     /// exceeds an hour.
     case tooManyRequests(retryAfter: Int?)
     case appleUnavailable(status: Int)
-    /// Apple's successful response is not a JSON object, or has no length.
+    /// Apple's successful response is not a JSON object, or its body may be incomplete because it has neither a length
+    /// nor chunks.
     case unexpectedContent
     /// Apple responded with a status for which there is no other case.
     case unexpectedStatus(Int)
@@ -84,7 +85,7 @@ enum SessionCode: String, CaseIterable, Sendable {
     case paytokendForbids = "paytokend_forbids"
     case appleTimeout = "apple_timeout"
 
-    /// The HTTP status, and the seconds for Retry-After if waiting helps.
+    /// The HTTP status of the refusal, and the seconds for its Retry-After header; nil if waiting does not help.
     var row: (status: Int, retryAfter: Int?) {
         switch self {
         case .merchantNotAccepted, .noActiveIdentity, .identityNotValid: (422, nil)
