@@ -22,7 +22,7 @@ final class StoreReadiness: Sendable {
         if !error.isAboutPayment { state.withLock { $0.fault = error } }
     }
 
-    /// Probes the store if a use of it has failed, or if the last successful probe was ``interval`` ago. Throws the
+    /// Probes the store if a use of it has failed, or if the last successful probe was `interval` ago. Throws the
     /// error of a failed probe.
     func probeIfDue(_ store: any PaymentStore) async throws(PaymentStoreError) {
         let isDue = state.withLock { $0.fault != nil || $0.worked.map { $0 + Self.interval <= .now } ?? true }
