@@ -184,18 +184,23 @@ extension HSMToken {
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
 
     /// The algorithms with which the HSM token signs TLS handshakes now; empty while it is not ready.
-    var tlsAlgorithms: [TLSSignatureAlgorithm] {
-        if case .ready(let description) = condition { description.tlsSignatures.algorithms } else { [] }
-    }
+    var tlsAlgorithms: [TLSSignatureAlgorithm] { openDescription?.tlsSignatures.algorithms ?? [] }
+
+    /// The HSM token's description of itself; nil while no worker has it open.
+    package var openDescription: HSMTokenDescription? { condition.openDescription }
 }
 
 extension HSMTokenCondition {
+    /// The description that the worker gave when it opened the HSM token; nil in every other condition.
+    package var openDescription: HSMTokenDescription? {
+        if case .ready(let description) = self { description } else { nil }
+    }
+
     /// Returns the tier in which an HSM token in this condition decrypts payment tokens of this version; nil if it cannot.
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? {
-        guard case .ready(let description) = self else { return nil }
-        return switch scheme {
-        case .ecV1: description.tierECv1
-        case .rsaV1: description.tierRSAv1
+        switch scheme {
+        case .ecV1: openDescription?.tierECv1
+        case .rsaV1: openDescription?.tierRSAv1
         }
     }
 }

@@ -1,3 +1,4 @@
+import AuditChain
 import DaemonAPI
 import FairShares
 import PaymentToken
@@ -15,11 +16,7 @@ protocol KeyAttributeSource: Sendable {
     func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes]
 }
 
-extension HSMToken: KeyAttributeSource {
-    var openDescription: HSMTokenDescription? {
-        if case .ready(let description) = condition { description } else { nil }
-    }
-}
+extension HSMToken: KeyAttributeSource {}
 
 /// Reads a key's current attributes from the HSM tokens that show the key.
 ///
@@ -90,15 +87,22 @@ struct KeyAttributeReading: Sendable {
 
 extension KeyAttributes.Values {
     init(_ key: PrivateKeyAttributes) {
-        let uses = [("derive", key.derive), ("decrypt", key.decrypt), ("unwrap", key.unwrap), ("sign", key.sign)]
         self.init(
             sensitive: key.sensitive, extractable: key.extractable, alwaysSensitive: key.alwaysSensitive,
             neverExtractable: key.neverExtractable, local: key.local, private: key.private, modifiable: key.modifiable,
-            uses: uses.filter { $0.1 == true }.map(\.0), strength: key.strength, shortcomings: key.shortcomings)
+            uses: key.permittedUses.map(\.rawValue), strength: key.strength, shortcomings: key.shortcomings)
     }
 }
 
 extension PrivateKeyAttributes {
+    /// The operations that the HSM token permits, in the order of the API.
+    var permittedUses: [RecordedKeyAttributes.Use] {
+        let uses: [(RecordedKeyAttributes.Use, Bool?)] = [
+            (.derive, derive), (.decrypt, decrypt), (.unwrap, unwrap), (.sign, sign),
+        ]
+        return uses.filter { $0.1 == true }.map(\.0)
+    }
+
     fileprivate var strength: String? {
         guard let algorithm, let bits else { return nil }
         return algorithm == .ec ? "P-\(bits)" : "RSA-\(bits)"

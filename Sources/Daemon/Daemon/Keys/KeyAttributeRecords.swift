@@ -149,14 +149,11 @@ actor KeyAttributeRecords {
 
 extension RecordedKeyAttributes {
     init(_ key: PrivateKeyAttributes) {
-        let uses: [(Use, Bool?)] = [
-            (.derive, key.derive), (.decrypt, key.decrypt), (.unwrap, key.unwrap), (.sign, key.sign),
-        ]
         self.init(
             algorithm: key.algorithm, bits: key.bits.map(Int.init), sensitive: key.sensitive,
             extractable: key.extractable, alwaysSensitive: key.alwaysSensitive,
             neverExtractable: key.neverExtractable, local: key.local, token: key.token, private: key.private,
-            modifiable: key.modifiable, uses: Set(uses.filter { $0.1 == true }.map(\.0)))
+            modifiable: key.modifiable, uses: Set(key.permittedUses))
     }
 }
 

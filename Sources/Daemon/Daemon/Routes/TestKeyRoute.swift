@@ -1,21 +1,11 @@
 import DaemonAPI
 import Refusals
 import ServerProgram
-import WorkerProtocol
 import WorkerSupervision
-
-/// An HSM token whose stored test keys can be removed.
-protocol TestKeyRemoving: Sendable {
-    var name: String { get }
-    /// Removes the stored key pairs of the self-tests, and returns their number.
-    func removeTestKeys() async throws(WorkerFailure) -> Int
-}
-
-extension HSMToken: TestKeyRemoving {}
 
 /// The handler of `POST /v1/tokens/{name}/remove-test-keys`.
 struct TestKeyRoute: Sendable {
-    let hsmTokens: [any TestKeyRemoving]
+    let hsmTokens: [HSMToken]
     let gate: LedgerGate
     let recorder: UsageRecorder
 

@@ -234,7 +234,7 @@ struct Assembly: Sendable {
                         await catalogue.hsmTokenHasOpened(hsmToken, showing: keys, asOf: began)
                     },
                     condition: { condition in
-                        guard case .ready(let description) = condition else { return }
+                        guard let description = condition.openDescription else { return }
                         lifeRecords.madeTestKeys(Int(description.testKeysMade), hsmToken: hsmToken)
                     },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
