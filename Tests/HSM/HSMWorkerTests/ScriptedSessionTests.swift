@@ -229,6 +229,37 @@ import WorkerProtocol
         #expect(failure?.message.contains("CKR_SESSION_HANDLE_INVALID") == true, "\(failure?.message ?? "")")
     }
 
+    @Test(
+        "waits for the other session's use of a key before it ends the key's working copy or the login session",
+        arguments: [
+            // The second session's handle of the key is said to be invalid: it destroys the copy and makes another.
+            ["fault C_DeriveKey nth=2 return=0x60"],
+            // The second session is lost, and then the session that owns the login and the working copies.
+            [
+                "fault C_DeriveKey nth=2 return=0xB3", "fault C_GetSessionInfo nth=2 return=0xB3",
+                "fault C_GetSessionInfo nth=3 return=0xB3", "fault C_GetSessionInfo nth=4 return=0xB3",
+            ],
+        ])
+    func objectsInUse(_ faults: [String]) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, sessions: 2, callTimeout: 120_000)
+        let payments = [try EncryptedPayment.ec(), try EncryptedPayment.ec()]
+        let before = hsmToken.calls().count
+        try hsmToken.play(["fault C_DeriveKey nth=1 delay=700"] + faults)
+        for (identifier, payment) in payments.enumerated() {
+            worker.send(try payment.request.encoded(identifier: UInt64(900 + identifier)))
+        }
+        for _ in payments {
+            let (identifier, answer) = try #require(try await worker.receive())
+            #expect(answer == .plaintext(payments[Int(identifier) - 900].plaintext, tier: .c))
+        }
+        let calls = hsmToken.calls().dropFirst(before)
+        // The delayed call, which began first, found its key. CKR_KEY_HANDLE_INVALID is the fault of the first script.
+        let stale = calls.filter { $0.function == "C_DeriveKey" && [0x60, 0x82].contains($0.value) }
+        #expect(stale.count == faults.count { $0.contains("return=0x60") }, "\(stale)")
+        #expect(calls.contains { ["C_DestroyObject", "C_CloseSession"].contains($0.function) })
+    }
+
     @Test("never refuses or corrupts a transaction under many kinds of occasional errors")
     func randomErrors() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())

@@ -49,12 +49,13 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
         try await harness.start()
+        // The daemon records what the HSM token shows whenever a reading is complete, perhaps after the next event.
         let events = try await records(harness, []).reversed().compactMap { $0["event"]?.stringValue }
+            .filter { !$0.hasSuffix("_attributes") }
         #expect(
-            Array(events) == [
+            events == [
                 "start", "configuration_load", "configuration_values", "audit_key_change", "key_import", "stop",
-                "start",
-                "configuration_load", "configuration_values",
+                "start", "configuration_load", "configuration_values",
             ])
         let live = try await harness.paytokenctl(["audit", "verify"])
         #expect(live.status == 0 && live.output.hasPrefix("intact"), "\(live)")

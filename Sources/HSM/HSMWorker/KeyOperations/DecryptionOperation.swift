@@ -24,11 +24,11 @@ extension OpenToken {
             let entry = try borrow(for: input, in: &session)
             defer { keys.giveBack(input.publicKeyHash) }
             do throws(RestorationError) {
-                keyUsesUnderWay.add(1, ordering: .sequentiallyConsistent)
-                defer { keyUsesUnderWay.subtract(1, ordering: .sequentiallyConsistent) }
-                let plaintext = try tier.open(input, with: entry, in: &session)
-                countUse(of: entry)
-                return (plaintext, tier.protection)
+                return try keyUses.counted { () throws(RestorationError) in
+                    let plaintext = try tier.open(input, with: entry, in: &session)
+                    countUse(of: entry)
+                    return (plaintext, tier.protection)
+                }
             } catch {
                 switch error {
                 case .input:
@@ -68,7 +68,7 @@ extension OpenToken {
             }
             // New sessions and handles fail in the same way: the library no longer works in this process.
             guard times >= FailedAttempts.equalErrorLimit, let current = keys[entry.publicKey.publicKeyHash],
-                let failure = tier.openingFailure(with: current, in: &session), failure.call?.isBusy != true
+                let failure = openingFailure(of: tier, with: current, in: &session), failure.call?.isBusy != true
             else { return }
             throw Self.doesNotDecrypt(call, failure)
         }
@@ -79,13 +79,19 @@ extension OpenToken {
             }
             throw Self.decryptionFailed
         }
-        guard tier.openingFailure(with: entry, in: &session) != nil else { return }
+        guard openingFailure(of: tier, with: entry, in: &session) != nil else { return }
         // The HSM token does not open a known transaction either. The test is repeated in a new session, since the
         // fault may be in the session alone.
         try reopen(&session, &deadline)
-        guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
+        guard let failure = openingFailure(of: tier, with: entry, in: &session) else { return }
         guard failure.call?.isBusy != true else { return }
         throw Self.doesNotDecrypt(call, failure)
+    }
+
+    private func openingFailure(
+        of tier: any RestorationTier, with entry: PrivateKeyEntry, in session: inout Session
+    ) -> SelfTestFailure? {
+        keyUses.counted { tier.openingFailure(with: entry, in: &session) }
     }
 
     private static func doesNotDecrypt(_ call: CallError?, _ failure: SelfTestFailure) -> WorkerFailure {

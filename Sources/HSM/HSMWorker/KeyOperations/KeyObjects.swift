@@ -77,20 +77,22 @@ extension OpenToken {
     func destroyKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(WorkerFailure) {
         let isGone: Bool
         do throws(CallError) {
-            if let entry = keys.remove(publicKeyHash), entry.working != entry.object {
-                // The working copy would continue to decrypt after the stored key was destroyed. A stale handle means
-                // that the copy ended with the session that owned it.
-                do throws(CallError) {
-                    try session.destroyObject(entry.working)
-                } catch {
-                    guard error.isStaleHandle else { throw error }
+            isGone = try withoutKeyUses { () throws(CallError) in
+                if let entry = keys.remove(publicKeyHash), entry.hasCopy {
+                    // The working copy would continue to decrypt after the stored key was destroyed. A stale handle
+                    // means that the copy ended with the session that owned it.
+                    do throws(CallError) {
+                        try session.destroyObject(entry.working)
+                    } catch {
+                        guard error.isStaleHandle else { throw error }
+                    }
                 }
+                let found = try session.storedObjects(identifiedBy: publicKeyHash)
+                for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {
+                    for object in found[objectClass] ?? [] { try session.destroyObject(object) }
+                }
+                return try session.storedObjects(identifiedBy: publicKeyHash)[.privateKey] == nil
             }
-            let found = try session.storedObjects(identifiedBy: publicKeyHash)
-            for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {
-                for object in found[objectClass] ?? [] { try session.destroyObject(object) }
-            }
-            isGone = try session.storedObjects(identifiedBy: publicKeyHash)[.privateKey] == nil
         } catch {
             throw WorkerFailure(.hsmTokenUnavailable, "The key's objects cannot be destroyed: \(error).")
         }

@@ -25,12 +25,12 @@ extension OpenToken {
             defer { keys.giveBack(request.publicKeyHash) }
             let call: CallError?
             do throws(CallError) {
-                keyUsesUnderWay.add(1, ordering: .sequentiallyConsistent)
-                defer { keyUsesUnderWay.subtract(1, ordering: .sequentiallyConsistent) }
-                if let signature = try method.sign(request.input, with: entry, in: &session) {
-                    countUse(of: entry)
+                let signature = try keyUses.counted { () throws(CallError) in
+                    let signature = try method.sign(request.input, with: entry, in: &session)
+                    if signature != nil { countUse(of: entry) }
                     return signature
                 }
+                if let signature { return signature }
                 call = nil
             } catch {
                 call = error

@@ -139,7 +139,7 @@ extension OpenToken {
 
     func forget(_ entry: PrivateKeyEntry) {
         guard entry.hasCopy else { return }
-        anchor.withLock { try? $0.destroyObject(entry.working) }
+        withoutKeyUses { anchor.withLock { try? $0.destroyObject(entry.working) } }
     }
 }
 

@@ -41,8 +41,7 @@ final class OpenToken: Sendable {
     let importProfile = Mutex<KeyProfile?>(nil)
     /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
-    /// The number of sessions in which the library is decrypting a payment token or signing a TLS handshake now.
-    let keyUsesUnderWay = Atomic<Int>(0)
+    let keyUses = KeyUses()
     let keyOperations = KeyOperationsLock()
     /// The keeper of stored test pairs: a worker, or a trial, which uses no keys but its own.
     let keeper: StoredTestPair.Keeper
@@ -157,6 +156,15 @@ final class OpenToken: Sendable {
     /// Runs a change of keys exclusively: no other change and no listing runs at the same time.
     func exclusively<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try keyOperations.writing(body)
+    }
+
+    /// Runs a change that ends objects which other sessions may be using: it waits for the uses of keys that are under
+    /// way, and no other begins before the change is done. A use that takes longer than a quarter of the daemon's limit
+    /// for a request may hang. The daemon detects that, so the change does not wait for it.
+    ///
+    /// When an object ends, SoftHSM empties it. A thread that is using it then crashes the process.
+    func withoutKeyUses<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        try keyUses.excluded(within: .milliseconds(Int64(opening.callTimeout) / 4), body)
     }
 
     /// Forgets all keys and the latest listing, after the HSM token has ended the login or the session that owned the

@@ -138,3 +138,49 @@ final class KeyOperationsLock: @unchecked Sendable {
         return try body()
     }
 }
+
+/// The uses of keys in the library: decryptions of payment tokens and signatures of TLS handshakes. Any number of them
+/// run concurrently, but none while a change excludes them. Sendable because `condition` guards its variables.
+final class KeyUses: @unchecked Sendable {
+    // The following two variables are guarded by `condition`.
+    private var underWay = 0
+    private var exclusions = 0
+    private let condition = Condition()
+
+    /// Runs a use of a key. Blocks first while a change excludes uses.
+    func counted<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        condition.lock()
+        while exclusions > 0 { condition.wait() }
+        underWay += 1
+        condition.unlock()
+        defer {
+            condition.lock()
+            underWay -= 1
+            condition.unlock()
+        }
+        return try body()
+    }
+
+    /// Runs `body` once no use is under way, or after `limit`. No use begins before `body` has returned. The thread
+    /// that calls it must not be within a use.
+    func excluded<Result, Failure: Error>(
+        within limit: Duration, _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        let end = ContinuousClock.now + limit
+        condition.lock()
+        exclusions += 1
+        while underWay > 0, ContinuousClock.now < end {
+            condition.unlock()
+            BlockingThread.sleep(0.001)
+            condition.lock()
+        }
+        condition.unlock()
+        defer {
+            condition.lock()
+            exclusions -= 1
+            condition.broadcast()
+            condition.unlock()
+        }
+        return try body()
+    }
+}

@@ -55,22 +55,6 @@ extension OpenToken {
         return anchor.withLock { (try? $0.loggedInUser()) == .user }
     }
 
-    /// Waits until no session is using a key in the library, at most ``longestWait``.
-    ///
-    /// When a login ends, SoftHSM frees the private objects. If another thread is using one of them, the process can
-    /// crash. At a new login, SoftHSM empties and rewrites the file that contains the key for all other keys. So a
-    /// crash during a login would lose the whole HSM token.
-    private func waitForEndOfKeyUses() {
-        let end = ContinuousClock.now + Self.longestWait
-        while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
-            BlockingThread.sleep(0.001)
-        }
-    }
-
-    /// The limit of the wait in ``waitForEndOfKeyUses()``. A call that takes longer may hang, and the daemon detects a
-    /// call that hangs.
-    private static let longestWait = Duration.seconds(2)
-
     /// Logs in again. If several threads need the login, the first one logs in; the others wait and find the login
     /// restored.
     private func logInAgain(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
@@ -81,14 +65,18 @@ extension OpenToken {
             guard keeper == .worker else {
                 throw WorkerFailure(.hsmTokenUnavailable, "The HSM token ended the login.")
             }
-            try anchor.withLock { (anchor) throws(WorkerFailure) in
-                do throws(CallError) {
-                    _ = try anchor.loggedInUser()
-                } catch {
-                    try reopen(&anchor, &deadline)
+            // The working copies end with the anchor session, and private objects with a login. At a new login, SoftHSM
+            // also empties and rewrites the file that contains the key for all other keys, so a crash would then lose
+            // the whole HSM token.
+            try withoutKeyUses { () throws(WorkerFailure) in
+                try anchor.withLock { (anchor) throws(WorkerFailure) in
+                    do throws(CallError) {
+                        _ = try anchor.loggedInUser()
+                    } catch {
+                        try reopen(&anchor, &deadline)
+                    }
+                    try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
                 }
-                waitForEndOfKeyUses()
-                try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
             // The tiers are tested again, because a group of HSMs may now answer with a different device, which may
             // lack a tier.
