@@ -41,7 +41,7 @@ final class OpenToken: Sendable {
     let importProfile = Mutex<KeyProfile?>(nil)
     /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
-    let keyUses = KeyUses()
+    let keyUses = KeyUseGate()
     let keyOperations = KeyOperationsLock()
     /// The keeper of stored test pairs: a worker, or a trial, which uses no keys but its own.
     let keeper: StoredTestPair.Keeper

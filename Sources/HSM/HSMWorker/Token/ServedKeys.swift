@@ -141,7 +141,7 @@ final class KeyOperationsLock: @unchecked Sendable {
 
 /// The uses of keys in the library: decryptions of payment tokens and signatures of TLS handshakes. Any number of them
 /// run concurrently, but none while a change excludes them. Sendable because `condition` guards its variables.
-final class KeyUses: @unchecked Sendable {
+final class KeyUseGate: @unchecked Sendable {
     // The following two variables are guarded by `condition`.
     private var underWay = 0
     private var exclusions = 0
