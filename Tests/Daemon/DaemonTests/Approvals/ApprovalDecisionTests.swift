@@ -108,6 +108,29 @@ struct ApprovalDecisionTests {
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 
+    @Test("accepts no other restore than the approved one")
+    func otherRestore() async throws {
+        func hold(at sequence: Int) {
+            let finding = LedgerHold.Finding(kind: .restored, ledgerSequence: sequence, remembered: nil)
+            fixture.gate.setPosition(.held(.changedUnderneath(finding)))
+        }
+        hold(at: 17)
+        let outcome = try await RestoreAcceptance(
+            gate: fixture.gate, rule: Self.rule, recorder: fixture.recorder, clock: clock(after: 0)
+        ).accept(
+            reason: AuditReason("disk failed"), withoutFinding: false, by: staff(1001), dryRun: false,
+            draft: AuditDraft())
+        guard case .pending(let approval) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        hold(at: 16)
+        let refusal = await refusal(.approve, approval, by: staff(1002))
+        #expect(refusal?.message == ApprovalConflict.otherParameters.description)
+        #expect(fixture.gate.position.disagreement != nil)
+        #expect(try await fixture.ledger.times().restoreFence == nil)
+    }
+
     @Test("makes the audit key when the approval is in time")
     func approvedInTime() async throws {
         let approval = try await requestChange()

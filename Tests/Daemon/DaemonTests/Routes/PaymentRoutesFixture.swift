@@ -127,6 +127,13 @@ final class PaymentRoutesFixture: Sendable {
         try queue.close()
     }
 
+    /// Removes all claims, like a pruning by another process.
+    func removeClaims() throws {
+        let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
+        try queue.write { db in try db.execute(sql: "DELETE FROM claim") }
+        try queue.close()
+    }
+
     /// - Parameters:
     ///   - traceparent: values of the header of that name.
     ///   - client: values of the header `Paytokend-Client`.
@@ -170,6 +177,8 @@ final class KnownPlaintext: TransactionDecrypting {
     private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none, failure: WorkerFailure?.none))
     /// The value of the header `Paytokend-Client` for each decryption; nil without the header.
     let clients = Shared<[String?]>([])
+    /// Called during each decryption.
+    let opening = Shared<@Sendable () -> Void>({})
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
     /// Sets the mechanism that the HSM token reports as missing for the key; nil for none.
@@ -183,6 +192,7 @@ final class KnownPlaintext: TransactionDecrypting {
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction {
         clients.change { $0.append(requester.client) }
+        opening.current()
         let (plaintext, failure) = state.withLock { state in
             state.calls += 1
             return (state.plaintext, state.failure)

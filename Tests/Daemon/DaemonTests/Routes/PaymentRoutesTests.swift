@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import MerchantKeys
 import PaymentToken
 import StrictJSON
 import TestSupport
@@ -88,6 +89,17 @@ struct PaymentRoutesTests {
         #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
         // The refused requests have claimed nothing. Otherwise this request without a reference would be a replay.
         #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
+    }
+
+    @Test(
+        "refuses a payment token for a key that does not decrypt before it calls the HSM",
+        arguments: [KeyState.preActivation, .suspended, .compromised, .destroyed])
+    func inactiveKey(state: KeyState) async throws {
+        let fixture = try await PaymentRoutesFixture(state: state)
+        let refused = try await fixture.post("/v1/decrypt", try fixture.mint().decryptBody())
+        #expect(refused.status == 422)
+        #expect(try JSONValue(parsing: refused.body).objectValue?["code"] == .string("key_not_active"))
+        #expect(fixture.hsm.calls == 0)
     }
 
     @Test("applies a retired key's cut-off by the newest time in the ledger if the clock is earlier")
@@ -212,29 +224,6 @@ struct PaymentRoutesTests {
         #expect(try await post(names[6], after: names.dropLast()).members["repeated"] == .bool(true))
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo)
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1, "the wrong amount; replays are none")
-    }
-
-    @Test("refuses an attempt outside the window that does not name the last one, before it calls the HSM")
-    func attemptsOutsideWindow() async throws {
-        let fixture = try await PaymentRoutesFixture(rule: "signing_time_window: 1h")
-        let payload = PayloadRecipe().json
-        let paymentToken = try SharedForge.mint.mint(
-            TokenRecipe(
-                merchant: fixture.merchant.merchant, payload: payload,
-                signingTime: Date(timeIntervalSinceNow: -1800)))
-        fixture.hsm.opens(to: payload)
-        func post(_ attempt: String, after: [String] = []) async throws -> (status: Int, code: JSONValue?) {
-            let body = paymentToken.decryptBody(reference: "r", attempt: attempt, after: after)
-            let answer = try await fixture.post("/v1/decrypt", body)
-            return (answer.status, try JSONValue(parsing: answer.body).objectValue?["code"])
-        }
-        let names = (1...3).map { "00000000000000a\($0)" }
-        #expect(try await post(names[0]).status == 200)
-        try fixture.change(rule: "signing_time_window: 5m")
-        #expect(try await post(names[1]).code == .string("transaction_replayed"))
-        #expect(fixture.hsm.calls == 1)
-        #expect(try await post(names[2], after: [names[0]]).status == 200)
-        #expect(fixture.hsm.calls == 2)
     }
 
     @Test("logs a line for each keyless refusal, and shares lines beyond the recording rate")

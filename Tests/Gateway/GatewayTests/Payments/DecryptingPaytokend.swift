@@ -25,13 +25,15 @@ final class DecryptingPaytokend: Sendable {
     /// The last release of each transaction. paytokend repeats it only for the same reference, and only for an attempt
     /// that names the attempt of this release.
     let releases = Shared<[String: DecryptRequest]>([:])
+    /// The transaction and the merchant in every release, in place of the right ones.
+    let wrong = Shared<(transaction: String?, merchant: String?)>((nil, nil))
     /// A latch that delays all responses while it is closed.
     let latch = Latch(isOpen: true)
     let server: SimulatedPaytokend
 
     init(at path: String, paymentData: [UInt8]) async throws {
         let (requests, refusal, latch, releases, required) = (requests, refusal, latch, releases, required)
-        let (clients, losses) = (clients, losses)
+        let (clients, losses, wrong) = (clients, losses, wrong)
         let answer: SimulatedPaytokend.Answer = { head, body in
             if head.uri == "/readyz" { return (200, []) }
             guard let request = try? DecryptRequest(parsing: body),
@@ -68,7 +70,8 @@ final class DecryptingPaytokend: Sendable {
                 return (0, [])
             }
             let released = DecryptAnswer(
-                transactionId: transaction, merchantIdentifier: Self.merchant,
+                transactionId: wrong.current.transaction ?? transaction,
+                merchantIdentifier: wrong.current.merchant ?? Self.merchant,
                 publicKeyHash: Base64.encode([UInt8](repeating: 7, count: 32)), version: "EC_v1",
                 signingTime: Date(), protection: "A", checked: [], repeated: false,
                 audit: AuditReference(node: "n", sequence: 1))

@@ -230,6 +230,24 @@ struct HoldTests {
         await other.close()
     }
 
+    @Test(
+        "notices that the database became older during a doubt, and neither answers nor repeats the commit in doubt",
+        arguments: [true, false])
+    func restoredInDoubt(hasArrived: Bool) async throws {
+        let (fixture, other) = try await nodes()
+        for number in 1...3 { _ = try await fixture.release(number) }
+        fixture.proxy.fault = hasArrived ? .loseAcknowledgement(then: .refuse) : .loseCommit(then: .refuse)
+        let inDoubt = fixture.begin(4)
+        try await wait(for: "the cut") { fixture.proxy.cuts == 1 }
+        try await fixture.database.sql("DELETE FROM audit_record WHERE sequence > 1; DELETE FROM claim")
+        fixture.proxy.fault = .none
+        let found = try await inDoubt.value()
+        #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
+        #expect(try await other.releaseStatus().holds.first?.finding.kind == .rolledBack)
+        #expect(try await fixture.count("claim") == 0)
+        await other.close()
+    }
+
     @Test("notices another record in place of the last one, and takes additional records for no restore")
     func forkedBeneath() async throws {
         let (fixture, other) = try await nodes()

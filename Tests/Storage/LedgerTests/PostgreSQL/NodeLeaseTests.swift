@@ -91,6 +91,21 @@ struct NodeLeaseTests {
         await other.close()
     }
 
+    @Test("waits for another daemon that is taking the name, and commits nothing afterwards")
+    func takenMeanwhile() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.database.session()
+        try await other.run("BEGIN")
+        try await other.run("UPDATE node SET fence = fence + 1")
+        let release = fixture.begin(1)
+        try await wait(for: "the wait for the node's row", within: 30) {
+            try await fixture.sessions("wait_event_type = 'Lock'") > 0
+        }
+        try await other.run("COMMIT")
+        #expect(try await release.value().isUnavailable)
+        #expect(try await fixture.count("claim") == 0)
+    }
+
     @Test("checks names by the same rules as elsewhere")
     func names() async throws {
         let fixture = try await PostgreSQLFixture()

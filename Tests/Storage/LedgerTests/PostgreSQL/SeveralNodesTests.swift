@@ -89,6 +89,21 @@ struct SeveralNodesTests {
         for node in nodes.dropFirst() { await node.close() }
     }
 
+    @Test("waits for a suspension that another session has begun, and then releases nothing with the key")
+    func suspensionUnderWay() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.database.session()
+        try await other.run("BEGIN")
+        try await other.run("UPDATE merchant_key SET state = 'suspended'")
+        let release = fixture.begin(1)
+        try await wait(for: "the wait for the key's row", within: 30) {
+            try await fixture.sessions("wait_event_type = 'Lock'") > 0
+        }
+        try await other.run("COMMIT")
+        #expect(try await release.value().get().verdict == .keyNotActive)
+        #expect(try await fixture.count("claim") == 0)
+    }
+
     @Test("releases nothing on a busy node after a suspension's commit on another")
     func suspension() async throws {
         let fixture = try await PostgreSQLFixture()

@@ -288,10 +288,30 @@ import Testing
             let approval = asked()
             _ = try await take(.request(approval), in: fixture)
             _ = try await take(step(approval.identifier), in: fixture)
+            for again: AdministrativeChange.ApprovalStep in [
+                .approve(approval.identifier, by: person(1003), executes: true),
+                .reject(approval.identifier, by: person(1003)), .withdraw(approval.identifier, by: person(1001)),
+            ] {
+                #expect(
+                    await conflict { () throws(LedgerFailure) in try await take(again, in: fixture) }
+                        == .notPending(status))
+            }
+        }
+    }
+
+    @Test("neither approves nor rejects a request that is approved already")
+    func approvedAlready() async throws {
+        let fixture = try await LedgerFixture()
+        let approval = asked(.keyImport)
+        _ = try await take(.request(approval), in: fixture)
+        _ = try await take(.approve(approval.identifier, by: person(1002), executes: false), in: fixture)
+        for again: AdministrativeChange.ApprovalStep in [
+            .approve(approval.identifier, by: person(1003), executes: false),
+            .reject(approval.identifier, by: person(1003)),
+        ] {
             #expect(
-                await conflict { () throws(LedgerFailure) in
-                    try await take(.approve(approval.identifier, by: person(1003), executes: true), in: fixture)
-                } == .notPending(status))
+                await conflict { () throws(LedgerFailure) in try await take(again, in: fixture) }
+                    == .notPending(.approved))
         }
     }
 

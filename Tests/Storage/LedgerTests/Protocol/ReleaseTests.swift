@@ -21,6 +21,19 @@ struct ReleaseTests {
         #expect(try await fixture.ledger.release(fixture.request(2)) == .released)
     }
 
+    @Test("releases nothing for the first time that may only be repeated, and claims nothing")
+    func onlyRepeats() async throws {
+        let fixture = try await LedgerFixture()
+        func onlyRepeat() throws -> Release {
+            var release = try fixture.request(1)
+            release.allowsFirstRelease = false
+            return release
+        }
+        #expect(try await fixture.ledger.release(onlyRepeat()) == .replayed)
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        #expect(try await fixture.ledger.release(onlyRepeat()) == .repeated)
+    }
+
     @Test("releases exactly one of thirty simultaneous requests without a reference")
     func thirtyWithoutReference() async throws {
         let verdicts = try await thirty(reference: nil)

@@ -1,0 +1,34 @@
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// paytokend refuses what its caller may not have. The gateway does not rely on that alone.
+@Suite("A release of paytokend that the gateway did not ask for")
+struct WrongReleaseTests {
+    @Test("submits nothing for the release of another transaction, and permits another attempt")
+    func otherTransaction() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        gateway.paytokend.wrong.change { $0.transaction = String(repeating: "ee", count: 32) }
+        let refused = try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json")
+        #expect(refused.status == 500 && refused.string("code") == "internal_error")
+        #expect(gateway.processor.submissions.current.isEmpty)
+        gateway.paytokend.wrong.change { $0.transaction = nil }
+        let paid = try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json")
+        #expect(paid.status == 200)
+        #expect(gateway.processor.submissions.current.map(\.transactionId) == [document.transactionId])
+        await gateway.stop()
+    }
+
+    @Test("does not submit the payment of a merchant that the client's entry does not name")
+    func otherMerchant() async throws {
+        let gateway = try await PaymentGateway()
+        gateway.paytokend.wrong.change { $0.merchant = "merchant.com.else.shop" }
+        let refused = try await gateway.ask(
+            "/payments/apple-pay", RadialDocument().submission, type: "application/json")
+        #expect(refused.status == 403 && refused.string("code") == "forbidden")
+        #expect(gateway.processor.submissions.current.isEmpty)
+        await gateway.stop()
+    }
+}
