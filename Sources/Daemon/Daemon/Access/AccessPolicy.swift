@@ -106,8 +106,8 @@ struct Caller: Sendable, Equatable {
     /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
-    /// The name, as the caller gives it, of the client on whose behalf this request is sent. The daemon uses the name
-    /// only to share its capacity fairly among clients. The daemon neither records nor trusts the name.
+    /// The name of the client on whose behalf the caller sent this request, as the caller states it. The daemon uses
+    /// the name only to share its capacity fairly among clients. The daemon neither records nor trusts the name.
     private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {

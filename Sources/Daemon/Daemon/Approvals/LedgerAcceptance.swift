@@ -27,8 +27,8 @@ struct ClockAcceptance: ClockAccepting {
         /// ahead of the clock.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence, which replaces the ledger's ``forgottenBefore``; nil if the ledger keeps its time. A shared
-        /// ledger may set a later fence than the planned one.
+        /// The fence, which replaces the ledger's ``forgottenBefore``; nil if ``forgottenBefore`` stays unchanged. A
+        /// shared ledger may set a later fence than the planned one.
         var servedFrom: Date?
     }
 

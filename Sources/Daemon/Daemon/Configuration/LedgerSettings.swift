@@ -103,7 +103,7 @@ extension LedgerSettings {
     /// True if other hosts may write the same ledger.
     var isShared: Bool { path == nil }
 
-    /// Returns true if the key `url` of the section begins like a PostgreSQL URL, even if the rest of the URL is
+    /// Returns true if the value of `url` in the section begins like a PostgreSQL URL, even if the rest of the URL is
     /// invalid.
     static func namesServer(_ section: ConfigurationSection) -> Bool {
         section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false

@@ -7,7 +7,7 @@ import WorkerProtocol
 import WorkerSupervision
 
 /// Records what only an HSM token knows: its description of itself, and the attributes of the keys that it holds. A reader
-/// of an export then needs no running daemon for them.
+/// of an export then needs no access to the HSM token to know them.
 ///
 /// Descriptions and attributes are recorded if this node's record does not contain them yet, or if the newest recorded
 /// ones differ. Each key is read after the start, after it has appeared in the HSM token, and once a day, since a

@@ -12,14 +12,14 @@ import Refusals
 struct LedgerClock: Sendable {
     let ledger: any Ledger
     let clock: WallClock
-    /// Returns the widest signing-time window of the configuration in force; nil while one is off.
+    /// Returns the widest signing-time window of the configuration in force; nil while a window is off.
     let widestWindow: @Sendable () -> Duration?
 
     /// The result of comparing the clock with the ledger's times.
     struct Comparison: Sendable, Equatable {
         let now: Date
         let times: LedgerTimes
-        /// The widest signing-time window; nil if one is off.
+        /// The widest signing-time window; nil if a window is off.
         let window: Duration?
 
         /// The seconds by which the clock is earlier than the newest record, or than ``LedgerTimes/forgottenBefore`` if

@@ -39,7 +39,8 @@ final class LedgerGate: Sendable {
     /// Yields one element: the position after the first comparison that succeeds.
     let verdicts: AsyncStream<Position>
 
-    /// - Parameter widestWindow: a function that returns the widest signing-time window in force; nil while one is off.
+    /// - Parameter widestWindow: a function that returns the widest signing-time window in force; nil while a window
+    ///   is off.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, checkpoints: Checkpoints, clock: WallClock, logger: Logger,
         widestWindow: @escaping @Sendable () -> Duration?
@@ -64,7 +65,7 @@ final class LedgerGate: Sendable {
 
     func setPosition(_ position: Position) { state.withLock { $0 = position } }
 
-    /// Takes the first position that is known, and yields it in ``verdicts``.
+    /// Sets the first position after `waiting`, and yields it in ``verdicts``.
     func takeFirst(_ position: Position) {
         setPosition(position)
         firstVerdict.yield(position)

@@ -79,7 +79,7 @@ struct MergedRecords: Sendable {
             records.append(record)
         }
         let isOver = streams.allSatisfy(\.isOver)
-        let sequences = streams.map { ($0.node, $0.shown(order)) }
+        let sequences = streams.map { ($0.node, $0.positionAfterPage(order)) }
         return Page(
             records: records,
             next: isOver ? nil : Cursor(Dictionary(sequences.map { ($0.0, $0.1) }, uniquingKeysWith: max)))
@@ -124,8 +124,8 @@ struct MergedRecords: Sendable {
         }
 
         /// Returns the sequence after which the next page continues in this chain. If all matching records have been
-        /// taken, no further one follows that sequence.
-        func shown(_ order: AuditOrder) -> Int {
+        /// taken, returns a sequence after which the order of the query has no matching record.
+        func positionAfterPage(_ order: AuditOrder) -> Int {
             if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
             return last ?? (order == .newestFirst ? Int.max : 0)
         }

@@ -83,8 +83,9 @@ actor OtherNodesAuditKeys {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]
         let own = try await ledger.head().node
-        // If the beginning of the record was archived, the daemon had recorded its trusted keys again before it
-        // archived them.
+        // If the beginning of the record was archived, the ledger may lack the records of the keys that endorsed others.
+        // Such a record is then not required. No trusted key is missing, since all of them were recorded again before
+        // the archiving (``recordTrustedKeysAgain()``).
         let isWhole = try await ledger.lastArchive() == nil
         for record in try await ledger.auditKeyEvents(of: own) {
             if let pin = KeyPin(line: record.line) {

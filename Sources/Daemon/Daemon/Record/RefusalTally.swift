@@ -5,7 +5,7 @@ import Ledger
 import Locks
 import Refusals
 
-/// Counts the refusals that do not get a record each. Some of them happened before a request was read completely. The
+/// Counts the refusals that get no record of their own. Some of them happened before a request was read completely. The
 /// others are refusals of an authorized caller that used no key, beyond ``maximumRecorded`` in a minute.
 ///
 /// A flood of any size becomes one record for each uid and minute. If processes of one uid have different groups,

@@ -28,8 +28,7 @@ struct AuditPageQuery: Sendable, Equatable {
     var cursor: MergedRecords.Cursor?
     var limit = 100
 
-    /// Parses the query.
-    /// - Throws: malformed_request, which names the parameter.
+    /// - Throws: malformed_request, which names the parameter at fault.
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
         node = try NodeQuery(takenFrom: &conditions)
@@ -66,8 +65,7 @@ struct AuditExportQuery: Sendable, Equatable {
     /// The sequence of the first requested record; nil if the filter's times determine where the export begins.
     var from: Int?
 
-    /// Parses the query.
-    /// - Throws: malformed_request, which names the parameter.
+    /// - Throws: malformed_request, which names the parameter at fault.
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
         node = try NodeQuery(takenFrom: &conditions)

@@ -34,7 +34,7 @@ final class LiveConfiguration: Sendable {
             windows: configuration.windows)
     }
 
-    /// The widest signing-time window, of `verification` and all access rules; nil if one of them is off.
+    /// The widest of the signing-time windows of `verification` and the access rules; nil if a window is off.
     var widestWindow: Duration? {
         configuration.current.windows.reduce(Duration.zero) { widest, window in
             widest.flatMap { widest in window.map { max(widest, $0) } }
