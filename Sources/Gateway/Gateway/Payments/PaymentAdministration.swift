@@ -16,8 +16,8 @@ struct PaymentAdministration: Sendable {
 
     var routes: [AdminRoute] { Self.routes(list: list, show: show, resolve: resolve) }
 
-    /// The same paths for a gateway without configured processors, which has no store of payments. Each request gets a
-    /// refusal that explains this.
+    /// The payment paths for a gateway without configured processors, which has no store of payments. Each request gets
+    /// a refusal that states this reason.
     static let routesWithoutPayments = routes(list: refuse, show: refuse, resolve: refuse)
 
     private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer

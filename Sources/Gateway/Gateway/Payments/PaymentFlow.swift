@@ -33,7 +33,7 @@ struct PaymentFlow: Sendable {
     let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
-    /// The key for the digest of a payment's account number, which is stored with the payment. By the digest, the
+    /// The key for the digest of a payment's account number, which is stored with the payment. With the digest, the
     /// gateway recognises the account number in the processor's later responses. Without a key (nil), the gateway
     /// recognises account numbers only by their form.
     let accountNumbers: AccountNumberKey?
@@ -120,12 +120,12 @@ struct PaymentFlow: Sendable {
     func begin(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
     ) async throws(GatewayRefusal) -> AttemptBeginning {
-        let (token, wanted) = (request.stated.digest, request.digest(for: purpose))
+        let (token, wanted) = (request.tokenIdentity.digest, request.digest(for: purpose))
         let arrival = PaymentArrival(
             key: .init(client: client.name, tokenDigest: token.normal), purpose: purpose, requestDigest: wanted.normal,
             originalDigests: .init(tokenDigest: token.original, requestDigest: wanted.original),
             orderId: request.orderId,
-            statedTransaction: request.stated.transaction, since: client.since,
+            statedTransaction: request.tokenIdentity.transaction, since: client.since,
             attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
         switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
         case .known(let payment): return .known(payment)
@@ -135,7 +135,7 @@ struct PaymentFlow: Sendable {
             throw GatewayRefusal(
                 .payment(.usedDifferently),
                 "This payment token was sent before with another orderId or other expectations, or for another operation, and that request may have submitted it. Check its outcome with GET /payments/apple-pay/{transactionId} before the customer authorizes again.",
-                details: Hexadecimal.encode(request.stated.transaction)
+                details: Hexadecimal.encode(request.tokenIdentity.transaction)
             )
         case .underWay:
             throw GatewayRefusal(
@@ -151,14 +151,14 @@ struct PaymentFlow: Sendable {
     /// Returns the payment of an earlier, equal request of this client. Returns nil if the client has made no such
     /// request, or if the payment was certainly not sent to a processor.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
-        guard let found = try? await store.payment(transaction: request.stated.transaction),
+        guard let found = try? await store.payment(transaction: request.tokenIdentity.transaction),
             client.owns(found), request.digest(for: .payment).matches(found.requestDigest), found.state.mayHaveBeenSent
         else { return nil }
         return found
     }
 
     private func checkMismatches(of request: PaymentRequest, for client: GatewayClient) throws(GatewayRefusal) {
-        guard let seconds = mismatches.secondsToWait(request.stated.transaction, of: client.name) else { return }
+        guard let seconds = mismatches.secondsToWait(request.tokenIdentity.transaction, of: client.name) else { return }
         throw GatewayRefusal(
             .rateLimited,
             "The expectations for this payment token were wrong too often, so paytokend was not asked; correct them, and try again later.",
@@ -216,7 +216,7 @@ struct PaymentFlow: Sendable {
             logger.error(
                 "\(fault.message)", metadata: ["client": "\(client.name)", "details": "\(fault.details ?? "")"])
         }
-        if failure.isMismatch { mismatches.count(request.stated.transaction, of: client.name) }
+        if failure.isMismatch { mismatches.count(request.tokenIdentity.transaction, of: client.name) }
         await end(payment, as: failure.isFinal ? .refused : .notSent, failure.refusal.code.rawValue)
         throw failure.refusal
     }

@@ -6,7 +6,8 @@ import Processors
 extension PaymentFlow {
     /// Counts and logs a submitted payment whose outcome is unknown.
     ///
-    /// - Parameter metric: the metric's label `reason`: the raw value of an ``ExchangeFault``, or `answered_pending`.
+    /// - Parameter metric: the value of the metric's label `reason`: the raw value of an ``ExchangeFault``, or
+    ///   `answered_pending`.
     func noteUnknownOutcome(
         of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
     ) {

@@ -12,7 +12,7 @@ import StrictJSON
 struct PaymentRequest: Sendable {
     /// The PKPaymentToken. In a request in Radial's form, only its member `paymentData`.
     let token: JSONObject
-    let stated: StatedToken
+    let tokenIdentity: PaymentTokenIdentity
     let orderId: String?
     let customer: Customer
     let expected: PaymentExpectations
@@ -45,7 +45,7 @@ extension PaymentRequest {
         }
         guard let token = object["token"]?.objectValue else { throw Self.malformed("token", "is not an object") }
         self.token = token
-        stated = try StatedToken(token)
+        tokenIdentity = try PaymentTokenIdentity(token)
         orderId = try Self.orderId(object["orderId"])
         customer = Customer(
             billing: try PaymentContact(object["billingContact"], named: "billingContact"),
@@ -106,7 +106,7 @@ extension PaymentRequest {
 }
 
 /// The values by which the gateway identifies a payment token before paytokend has verified it.
-struct StatedToken: Sendable {
+struct PaymentTokenIdentity: Sendable {
     /// The member `header.transactionId` of paymentData, 32 bytes.
     let transaction: [UInt8]
     /// The digest of the known members of paymentData, regardless of their order.

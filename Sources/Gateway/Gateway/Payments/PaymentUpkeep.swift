@@ -60,7 +60,8 @@ final class PaymentUpkeep: Sendable {
         }
     }
 
-    /// Runs one round of the store's upkeep.
+    /// Runs one round of the store's upkeep. The round begins with a probe of the store if a probe is due. If the probe
+    /// fails, the round ends.
     func runRound(at now: Date) async {
         do throws(PaymentStoreError) {
             try await readiness.probeIfDue(store)

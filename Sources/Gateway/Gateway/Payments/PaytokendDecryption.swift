@@ -38,7 +38,7 @@ struct PaytokendDecryption: Sendable {
         token.value(.object(request.token))
         let body = DecryptRequest.body(
             paymentToken: token.bytes, expected: request.expected.isEmpty ? nil : request.expected.canonical,
-            reference: request.stated.reference(client: payment.key.client), attempt: payment.attempt.name,
+            reference: request.tokenIdentity.reference(client: payment.key.client), attempt: payment.attempt.name,
             after: after.map { Hexadecimal.encode($0) }, merchants: client.merchants.map(\.text))
         let answer: ClientAnswer
         let isSecond: Bool
@@ -61,7 +61,7 @@ struct PaytokendDecryption: Sendable {
                 retryAfter: answer.header("Retry-After").flatMap { Int($0) })
         }
         guard let (read, paymentData, _) = DecryptAnswer.read(answer.body),
-            let transaction = Hexadecimal.decode(read.transactionId), transaction == request.stated.transaction
+            let transaction = Hexadecimal.decode(read.transactionId), transaction == request.tokenIdentity.transaction
         else { throw DecryptionFailure(.defect, isFinal: false) }
         var bytes = JSONWriter(capacity: 1024)
         bytes.value(.object(paymentData))

@@ -29,17 +29,17 @@ enum SpellingForm {
     /// The form in which the client wrote the value.
     case original
 
-    func number(_ value: JSONValue) -> JSONValue { form(value, value.numberValue.map { .number($0.plain) }) }
+    func number(_ value: JSONValue) -> JSONValue { choose(value, or: value.numberValue.map { .number($0.plain) }) }
 
     func hexadecimal(_ value: JSONValue) -> JSONValue {
-        form(value, value.stringValue.flatMap { Hexadecimal.decode($0) }.map { .string(Hexadecimal.encode($0)) })
+        choose(value, or: value.stringValue.flatMap { Hexadecimal.decode($0) }.map { .string(Hexadecimal.encode($0)) })
     }
 
     func base64(_ value: JSONValue) -> JSONValue {
-        form(value, value.stringValue.flatMap { Base64.decode($0) }.map { .string(Base64.encode($0)) })
+        choose(value, or: value.stringValue.flatMap { Base64.decode($0) }.map { .string(Base64.encode($0)) })
     }
 
-    private func form(_ value: JSONValue, _ normal: @autoclosure () -> JSONValue?) -> JSONValue {
-        self == .normal ? normal() ?? value : value
+    private func choose(_ original: JSONValue, or normal: @autoclosure () -> JSONValue?) -> JSONValue {
+        self == .normal ? normal() ?? original : original
     }
 }

@@ -15,9 +15,9 @@ extension PaymentRequest {
             refusal.element = "CreditCardAuthRequest/OrderId"
             throw refusal
         }
-        let (token, stated) = try request.wallet.stated()
+        let (token, identity) = try request.wallet.paymentToken()
         self.init(
-            token: token, stated: stated, orderId: request.orderId,
+            token: token, tokenIdentity: identity, orderId: request.orderId,
             customer: Customer(
                 billing: PaymentContact(request.billing, emailAddress: request.customerEmail),
                 shipping: PaymentContact(request.shipTo), ipAddress: request.customerIPAddress),
@@ -26,20 +26,20 @@ extension PaymentRequest {
 
     /// Converts a document that contains only a payment token, which the client wants to have decrypted.
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
-        let (token, stated) = try wallet.stated()
+        let (token, identity) = try wallet.paymentToken()
         self.init(
-            token: token, stated: stated, orderId: nil, customer: Customer(),
+            token: token, tokenIdentity: identity, orderId: nil, customer: Customer(),
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
 }
 
 extension WalletPaymentInformation {
     /// Returns the payment token in paytokend's form, and the values that identify it before it is verified.
-    func stated() throws(GatewayRefusal) -> (token: JSONObject, stated: StatedToken) {
+    func paymentToken() throws(GatewayRefusal) -> (token: JSONObject, identity: PaymentTokenIdentity) {
         guard let data = (try? JSONValue(parsing: paymentData))?.objectValue,
             let token = JSONObject([(name: "paymentData", value: .object(data))])
         else { throw .defect }
-        return (token, try StatedToken(paymentData: data))
+        return (token, try PaymentTokenIdentity(paymentData: data))
     }
 }
 

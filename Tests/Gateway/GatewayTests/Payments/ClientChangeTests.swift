@@ -32,12 +32,12 @@ struct ClientChangeTests {
         let (former, own) = (RadialDocument(), RadialDocument())
         // The former client's payment began a minute before the new client's `since`.
         let before = since.addingTimeInterval(-60)
-        let stated = try PaymentRequest(parsing: former.submission).stated
+        let identity = try PaymentRequest(parsing: former.submission).tokenIdentity
         let transaction = try #require(Hexadecimal.decode(former.transactionId))
         guard
             case .begun(let begun, _) = try await gateway.store.begin(
                 PaymentArrival(
-                    key: .init(client: "shop", tokenDigest: stated.digest.normal), purpose: .payment,
+                    key: .init(client: "shop", tokenDigest: identity.digest.normal), purpose: .payment,
                     requestDigest: PaymentRequest(parsing: former.submission).digest(for: .payment).normal,
                     orderId: "order-1",
                     statedTransaction: transaction, attempt: PaymentAttempt(owner: "g", deadline: before)), at: before),

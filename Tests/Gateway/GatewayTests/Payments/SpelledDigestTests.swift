@@ -45,11 +45,11 @@ struct SpelledDigestTests {
         let request = try Submission().request
         let token =
             #"["EC_v1","AAECAwQ=","BAUG","AQID",null,"Bw==","00ffab",""# + String(repeating: "ab", count: 32) + #""]"#
-        #expect(request.stated.digest.normal == Array(SHA256.hash(data: Data(token.utf8))))
+        #expect(request.tokenIdentity.digest.normal == Array(SHA256.hash(data: Data(token.utf8))))
         let wanted =
             #"["payment","order-1",true,{"currencyCode":"840","transactionAmount":1099,"applicationData":"AQI="}]"#
         #expect(request.digest(for: .payment).normal == Array(SHA256.hash(data: Data(wanted.utf8))))
-        #expect(request.stated.digest.original == request.stated.digest.normal)
+        #expect(request.tokenIdentity.digest.original == request.tokenIdentity.digest.normal)
         #expect(request.digest(for: .payment).original == request.digest(for: .payment).normal)
     }
 
@@ -57,7 +57,7 @@ struct SpelledDigestTests {
     func spellings() throws {
         func digests(_ submission: Submission) throws -> [[UInt8]] {
             let request = try submission.request
-            return [request.stated.digest.normal, request.digest(for: .payment).normal]
+            return [request.tokenIdentity.digest.normal, request.digest(for: .payment).normal]
         }
         let normal = try digests(Submission())
         for other in Self.others { #expect(try digests(other) == normal, "\(other.json)") }
@@ -77,13 +77,13 @@ struct SpelledDigestTests {
         guard
             case .begun(let begun, _) = try await store.begin(
                 PaymentArrival(
-                    key: .init(client: "shop", tokenDigest: request.stated.digest.original), purpose: .payment,
+                    key: .init(client: "shop", tokenDigest: request.tokenIdentity.digest.original), purpose: .payment,
                     requestDigest: request.digest(for: .payment).original, orderId: "order-1", statedTransaction: nil,
                     attempt: PaymentAttempt(owner: "g", deadline: now)), at: now),
             case .claimed(let claimed) = try await store.claim(
                 begun,
                 PaymentTransaction(
-                    identifier: request.stated.transaction, merchantIdentifier: DecryptingPaytokend.merchant,
+                    identifier: request.tokenIdentity.transaction, merchantIdentifier: DecryptingPaytokend.merchant,
                     amount: Amount(minorUnits: 1099, currency: try #require(Currency(letters: "USD"))),
                     processor: "acquirer"), as: .submitting, nil, at: now)
         else { throw CancellationError() }
