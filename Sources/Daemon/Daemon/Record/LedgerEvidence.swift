@@ -187,8 +187,8 @@ struct RememberedHeads: Sendable {
         return !signed.isEmpty && signed.allSatisfy { $0.checkpoint.node != node }
     }
 
-    /// Returns the node's head with the highest sequence among those that one of the keys signed; nil if there is none.
-    /// There are two heads if a process ended between storing the new one and removing the old one.
+    /// Returns the head with the highest sequence that one of the keys signed for this node; nil if there is none. Two
+    /// heads of a node exist if a process ended after it stored the new one and before it removed the old one.
     ///
     /// The time decides only between equal sequences. Otherwise a head that was signed while the clock was ahead would hide
     /// all later ones, and a restored older ledger would not be detected.
@@ -196,8 +196,7 @@ struct RememberedHeads: Sendable {
         newest(signedBy: keys) { $0.node == node }
     }
 
-    /// Returns the head of any node with the highest sequence among those that one of the keys signed; nil if there is
-    /// none.
+    /// Returns the head with the highest sequence that one of the keys signed for any node; nil if there is none.
     func newest(signedBy keys: CheckpointKeys) -> SignedCheckpoint? { newest(signedBy: keys) { _ in true } }
 
     private func newest(signedBy keys: CheckpointKeys, where isMeant: (Checkpoint) -> Bool) -> SignedCheckpoint? {

@@ -29,8 +29,8 @@ struct DetectedRestore: Sendable, Equatable {
 // The acceptance of an older ledger.
 extension LedgerGate {
     /// Returns the findings that an acceptance would cover.
-    /// - Throws: ledger_unavailable until this node has compared ledger and HSM token, since the acceptance must cover its
-    ///   finding.
+    /// - Throws: ledger_unavailable until this node has compared ledger and HSM token. Before that, an acceptance could
+    ///   not cover this node's finding.
     func detectedRestore() async throws(Refusal) -> DetectedRestore {
         if position == .waiting { try admit() }
         let status = try await refusing(ledger: await ledger.releaseStatus())
