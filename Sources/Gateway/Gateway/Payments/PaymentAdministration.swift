@@ -47,7 +47,7 @@ struct PaymentAdministration: Sendable {
             throw GatewayRefusal(error)
         }
         let states = Set((wanted.states ?? "").split(separator: ",").compactMap { PaymentState(rawValue: String($0)) })
-        let found = try await stored { () throws(PaymentStoreError) in
+        let found = try await useStore { () throws(PaymentStoreError) in
             try await store.payments(
                 PaymentFilter(
                     client: wanted.client, states: states, since: wanted.since,
@@ -58,10 +58,11 @@ struct PaymentAdministration: Sendable {
 
     private func show(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let transaction = try Self.transaction(request)
-        let found = try await stored { () throws(PaymentStoreError) in try await store.payment(transaction: transaction)
+        let found = try await useStore { () throws(PaymentStoreError) in
+            try await store.payment(transaction: transaction)
         }
         guard let payment = found else { throw GatewayRefusal(PaymentStoreError.notFound) }
-        let history = try await stored { () throws(PaymentStoreError) in try await store.history(of: payment.key) }
+        let history = try await useStore { () throws(PaymentStoreError) in try await store.history(of: payment.key) }
         return try .json(PaymentSummary(payment, history: history))
     }
 
@@ -100,7 +101,9 @@ struct PaymentAdministration: Sendable {
         return bytes
     }
 
-    private func stored<Value: Sendable>(
+    /// Makes a call to the store, and returns its result. If the call fails, throws the refusal with which the gateway
+    /// answers the request.
+    private func useStore<Value: Sendable>(
         _ body: () async throws(PaymentStoreError) -> Value
     ) async throws(GatewayRefusal) -> Value {
         do throws(PaymentStoreError) { return try await body() } catch { throw GatewayRefusal(error) }

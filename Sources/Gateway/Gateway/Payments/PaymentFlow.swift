@@ -127,7 +127,7 @@ struct PaymentFlow: Sendable {
             orderId: request.orderId,
             statedTransaction: request.tokenIdentity.transaction, since: client.since,
             attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
-        switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
+        switch try await useStore({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
         case .known(let payment): return .known(payment)
         case .begun(let payment, let after): return .begun(payment, after: after)
         case .usedBefore: throw .transactionReplayed
@@ -344,7 +344,9 @@ struct PaymentFlow: Sendable {
         return claimed
     }
 
-    private func stored<Value: Sendable>(
+    /// Makes a call to the store, and returns its result. If the call fails, reports the failure
+    /// (``reportStoreFailure(_:)``), and throws the refusal with which the gateway answers the request.
+    private func useStore<Value: Sendable>(
         _ body: () async throws(PaymentStoreError) -> Value
     ) async throws(GatewayRefusal) -> Value {
         do throws(PaymentStoreError) { return try await body() } catch {
