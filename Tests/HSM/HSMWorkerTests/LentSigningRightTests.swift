@@ -74,8 +74,8 @@ import WorkerProtocol
     }
 
     @Test(
-        "does not use a copy that may not sign or has weaker protection",
-        arguments: ["0x108 0", "0x162 1"])
+        "does not use a copy that may not sign, is stored, or has weaker protection",
+        arguments: ["0x108 0", "0x1 1", "0x162 1"])
     func disobedientCopy(_ attribute: String) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM, "template C_CopyObject \(attribute)")

@@ -4,6 +4,7 @@ import PKCS11
 import SecretMemory
 import TestSupport
 import Testing
+import TokenForge
 import WorkerProtocol
 
 @testable import HSMWorker
@@ -151,6 +152,36 @@ import WorkerProtocol
         let keys = try list(harness)
         #expect(keys.contains { $0.algorithm == .rsa && $0.inconsistency == nil && $0.label.isEmpty })
         #expect(keys.contains { $0.algorithm == .ec && $0.inconsistency != nil })
+    }
+
+    @Test("lists an EC key that may only sign as unusable: an identity key is RSA")
+    func signingECKey() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let key = try ForgeKey(generating: .p256)
+        let publicKey = try SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo)
+        let templates = KeyObjects(publicKey: publicKey, label: "merchant.test", use: .identity).templates()
+        _ = try session.createObject(templates.publicKey)
+        _ = try session.createObject(
+            templates.privateKey, secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8)).secrets)
+        let odd = try #require(try list(harness).first { $0.identifier == publicKey.publicKeyHash })
+        #expect(odd.inconsistency?.contains("an identity key is RSA") == true, "\(odd.inconsistency ?? "")")
+        #expect(harness.hsmToken.keys[publicKey.publicKeyHash] == nil)
+    }
+
+    @Test("serves one of two private keys with one CKA_ID, and lists the other as unusable")
+    func twoPrivateKeys() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try SharedForge.ecMerchant
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
+        _ = try session.createObject(
+            objects.templates().privateKey,
+            secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8)).secrets)
+        let faults = try list(harness).map(\.inconsistency)
+        #expect(faults.count == 2 && faults.contains(nil))
+        #expect(faults.contains("Another private key in the HSM token has the same CKA_ID."))
     }
 
     @Test("truncates a message that is too long for a frame")

@@ -110,6 +110,26 @@ import WorkerProtocol
         #expect(try await later.sign(checkpoint, identifier).failureKind == .keyNotFound)
     }
 
+    @Test(
+        "refuses an audit key that can leave the HSM token, or may do more than sign",
+        arguments: [
+            // CKA_SENSITIVE is false, although CKA_ALWAYS_SENSITIVE is true.
+            ("template C_GetAttributeValue 0x103 0", "is extractable or not sensitive"),
+            // CKA_DERIVE and CKA_UNWRAP.
+            ("template C_GenerateKeyPair 0x10C 1", "permits other uses than signatures"),
+            ("template C_GenerateKeyPair 0x107 1", "permits other uses than signatures"),
+        ])
+    func unfitKey(_ script: String, _ reason: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        try hsmToken.play(script)
+        let answer = try await worker.call(.createAuditKey(identifier: identifier))
+        #expect(answer.failureKind == .auditRefused)
+        #expect(answer.failureMessage.contains(reason), "\(answer)")
+        #expect(try await worker.auditKeys().isEmpty)
+        #expect(try await worker.sign(checkpoint, identifier).failureKind != nil)
+    }
+
     @Test("does not list or use an audit key that the HSM token reports as imported")
     func importedKey() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())

@@ -27,6 +27,26 @@ import Testing
         #expect(last.reason == "contradicts_status; reference ref-7; code A1B2C3")
     }
 
+    @Test(
+        "refuses the late answer to an attempt that sent nothing, when a later attempt has its own",
+        arguments: StorageEngine.allCases)
+    func formerAttempt(_ engine: StorageEngine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let former = try await fixture.submitting(fixture.arrival())
+        _ = try await fixture.store.end(former, as: .notSent, PaymentOutcome(), at: fixture.now)
+        let latter = try await fixture.submitting(fixture.arrival())
+        let settled = try await fixture.store.storeOutcome(
+            latter, as: .authorized, PaymentOutcome(authorizationCode: "A1B2C3"), at: fixture.now)
+        let history = try await fixture.store.history(of: latter.key)
+        for state: PaymentState in [.authorized, .declined] {
+            await #expect(throws: PaymentStoreError.superseded(.authorized)) {
+                try await fixture.store.storeOutcome(former, as: state, PaymentOutcome(), at: fixture.now)
+            }
+        }
+        #expect(try await fixture.store.history(of: latter.key) == history)
+        #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
+    }
+
     /// Simulates a fail-over to a standby that lacks the claim's commit.
     @Test("restores a lost claim when its processor's answer arrives", arguments: StorageEngine.allCases)
     func lostClaim(_ engine: StorageEngine) async throws {
