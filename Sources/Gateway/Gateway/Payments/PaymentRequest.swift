@@ -162,9 +162,9 @@ struct PaymentTokenIdentity: Sendable {
 /// paytokend's `POST /v1/decrypt`. A client may instead state the amount as `amount` (a decimal in major units) and the
 /// currency as `currency` (ISO 4217 letters).
 struct PaymentExpectations: Sendable {
-    /// The expectations as the gateway sends them to paytokend: those of the members `currencyCode`,
-    /// `transactionAmount`, `applicationData`, `applicationDataHash` and `merchantIdentifier` that the client stated,
-    /// in this order.
+    /// The expectations as the gateway sends them to paytokend. The members have the order `currencyCode`,
+    /// `transactionAmount`, `applicationData`, `applicationDataHash`, `merchantIdentifier`. An expectation that the
+    /// client did not state has no member.
     let canonical: JSONObject
     let merchantIdentifier: String?
     let stated: Set<RequiredExpectation>

@@ -18,8 +18,8 @@ final class PendingQuestions: Sendable {
     private let state = Mutex(State())
 
     /// The progress of the questions through the pending payments, which are read in pages, oldest first. After the
-    /// last page, the next pass begins with the oldest payments. Each pass thus reaches every pending payment, even if
-    /// the processor does not know very many older ones.
+    /// last page, the next pass begins with the oldest payments. Each pass thus reaches the newest payments, even if
+    /// many older ones stay pending because the processor has no record of them.
     private struct State {
         /// The time of the next question about each payment. A payment without an entry has not been asked about yet.
         var due: [Payment.Key: Date] = [:]
