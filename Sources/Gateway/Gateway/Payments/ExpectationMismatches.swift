@@ -17,7 +17,7 @@ final class ExpectationMismatches: Sendable {
         var tokens = 10_000
     }
 
-    private struct Token: Hashable {
+    private struct ClientPaymentToken: Hashable {
         let client: String
         /// The transaction identifier. paytokend compares expectations only if Apple's signature covers this
         /// identifier. A client therefore cannot change it to get more attempts with the same payment token.
@@ -30,9 +30,9 @@ final class ExpectationMismatches: Sendable {
     }
 
     private struct State {
-        var byToken: [Token: Mismatches] = [:]
+        var byToken: [ClientPaymentToken: Mismatches] = [:]
         /// The payment tokens in ``byToken``, in the order in which they were added.
-        var order = CircularBuffer<Token>()
+        var order = CircularBuffer<ClientPaymentToken>()
     }
 
     private let limits: Limits
@@ -45,7 +45,7 @@ final class ExpectationMismatches: Sendable {
         _ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now
     ) -> Int? {
         state.withLock { state in
-            guard let known = state.byToken[Token(client: client, transaction: transaction)],
+            guard let known = state.byToken[ClientPaymentToken(client: client, transaction: transaction)],
                 known.count >= limits.most,
                 now < known.since + limits.interval
             else { return nil }
@@ -56,7 +56,7 @@ final class ExpectationMismatches: Sendable {
     /// Counts a mismatch between the client's expectations and the payment token's data. The count begins again at the
     /// first mismatch after the interval has passed.
     func count(_ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now) {
-        let token = Token(client: client, transaction: transaction)
+        let token = ClientPaymentToken(client: client, transaction: transaction)
         state.withLock { state in
             if let known = state.byToken[token], now < known.since + limits.interval {
                 state.byToken[token]?.count += 1
