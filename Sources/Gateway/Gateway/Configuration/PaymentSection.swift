@@ -112,9 +112,9 @@ extension PaymentSettings {
         let (name, use) = ("account_number_key_file", "find account numbers with a copy of the store")
         var file: AccountNumberKeyFile?
         if section.node(name) != nil || section.isEmpty(name) {
-            file = section.secretFile(name, use: use).map { AccountNumberKeyFile(path: $0, isMadeIfMissing: false) }
+            file = section.secretFile(name, use: use).map { AccountNumberKeyFile(path: $0, isCreatedIfMissing: false) }
         } else if case .sqlite(let path) = store {
-            file = AccountNumberKeyFile(path: path + ".key", isMadeIfMissing: true)
+            file = AccountNumberKeyFile(path: path + ".key", isCreatedIfMissing: true)
             if let file, file.exists, section.checkedSecret(file.path, of: name, use: use) == nil { return nil }
         } else {
             section.warning(

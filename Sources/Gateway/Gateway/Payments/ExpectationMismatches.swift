@@ -6,33 +6,38 @@ import Telemetry
 /// stated amount was correct. Without the limit, a client that has a payment token but does not know its amount could
 /// find the amount by trial and error.
 ///
-/// The counts are kept in this gateway's memory only.
+/// The counts are in this gateway's memory only. A restart discards them, and each of several gateways counts
+/// separately.
 final class ExpectationMismatches: Sendable {
     struct Limits: Sendable {
-        /// The maximum number of one client's mismatches with one payment token within ``interval``.
-        var most = 5
+        /// The maximum number of mismatches that one client may cause with one payment token within ``interval``.
+        var maximumMismatches = 5
+        /// The length of a count, from its first mismatch. The first mismatch after this time begins a new count.
         var interval = Duration.seconds(600)
-        /// The maximum number of payment tokens whose mismatches are counted. One more payment token replaces the one
-        /// that was added first.
-        var tokens = 10_000
+        /// The maximum number of counts, one for each client and payment token. A further count replaces the oldest
+        /// one.
+        var maximumCounts = 10_000
     }
 
+    /// The key of a count: a client, and a payment token that this client has sent.
     private struct ClientPaymentToken: Hashable {
         let client: String
-        /// The transaction identifier. paytokend compares expectations only if Apple's signature covers this
-        /// identifier. A client therefore cannot change it to get more attempts with the same payment token.
-        let transaction: [UInt8]
+        /// The payment token's transaction identifier, 32 bytes. paytokend compares expectations only if Apple's
+        /// signature covers this identifier. A client therefore cannot change it to get more attempts with the same
+        /// payment token.
+        let transactionIdentifier: [UInt8]
     }
 
-    private struct Mismatches {
+    private struct MismatchCount {
         var count = 0
-        let since: ContinuousClock.Instant
+        /// The time of the first mismatch in this count.
+        let began: ContinuousClock.Instant
     }
 
     private struct State {
-        var byToken: [ClientPaymentToken: Mismatches] = [:]
-        /// The payment tokens in ``byToken``, in the order in which they were added.
-        var order = CircularBuffer<ClientPaymentToken>()
+        var counts: [ClientPaymentToken: MismatchCount] = [:]
+        /// The keys of ``counts``, in the order in which they were added.
+        var insertionOrder = CircularBuffer<ClientPaymentToken>()
     }
 
     private let limits: Limits
@@ -40,31 +45,35 @@ final class ExpectationMismatches: Sendable {
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// Returns the whole seconds after which this client may try the payment token again, or nil if it may try now.
+    /// Returns the whole seconds after which this client may try the payment token again; nil if the client may try
+    /// now.
     func secondsToWait(
-        _ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now
+        for transactionIdentifier: [UInt8], client: String, now: ContinuousClock.Instant = .now
     ) -> Int? {
-        state.withLock { state in
-            guard let known = state.byToken[ClientPaymentToken(client: client, transaction: transaction)],
-                known.count >= limits.most,
-                now < known.since + limits.interval
+        let key = ClientPaymentToken(client: client, transactionIdentifier: transactionIdentifier)
+        return state.withLock { state in
+            guard let mismatches = state.counts[key],
+                mismatches.count >= limits.maximumMismatches,
+                now < mismatches.began + limits.interval
             else { return nil }
-            return max(1, Int((known.since + limits.interval - now).inSeconds.rounded(.up)))
+            return max(1, Int((mismatches.began + limits.interval - now).inSeconds.rounded(.up)))
         }
     }
 
-    /// Counts a mismatch between the client's expectations and the payment token's data. The count begins again at the
-    /// first mismatch after the interval has passed.
-    func count(_ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now) {
-        let token = ClientPaymentToken(client: client, transaction: transaction)
+    /// Counts a mismatch between the client's expectations and the payment token's data. If ``Limits/interval`` has
+    /// passed since the first counted mismatch, the count begins again.
+    func countMismatch(for transactionIdentifier: [UInt8], client: String, now: ContinuousClock.Instant = .now) {
+        let key = ClientPaymentToken(client: client, transactionIdentifier: transactionIdentifier)
         state.withLock { state in
-            if let known = state.byToken[token], now < known.since + limits.interval {
-                state.byToken[token]?.count += 1
+            if let mismatches = state.counts[key], now < mismatches.began + limits.interval {
+                state.counts[key]?.count += 1
                 return
             }
-            if state.byToken[token] == nil { state.order.append(token) }
-            state.byToken[token] = Mismatches(count: 1, since: now)
-            if state.order.count > limits.tokens, let oldest = state.order.popFirst() { state.byToken[oldest] = nil }
+            if state.counts[key] == nil { state.insertionOrder.append(key) }
+            state.counts[key] = MismatchCount(count: 1, began: now)
+            if state.insertionOrder.count > limits.maximumCounts, let oldest = state.insertionOrder.popFirst() {
+                state.counts[oldest] = nil
+            }
         }
     }
 }

@@ -8,22 +8,23 @@ import Payments
 import Refusals
 import ServerProgram
 
-/// The payment paths on the admin socket, for administrators: `paytoken-gateway payment list|show|resolve`.
+/// The endpoints for payments on the admin socket, for administrators. The commands `paytoken-gateway payment
+/// list|show|resolve` call them.
 struct PaymentAdministration: Sendable {
     let store: any PaymentStore
 
     private static let bodyLimit = 4 << 10
 
-    var routes: [AdminRoute] { Self.routes(list: list, show: show, resolve: resolve) }
+    var routes: [AdminRoute] { Self.routes(list: listPayments, show: showPayment, resolve: resolvePayment) }
 
-    /// The payment paths for a gateway without configured processors, which has no store of payments. Each request gets
-    /// a refusal that states this reason.
-    static let routesWithoutPayments = routes(list: refuse, show: refuse, resolve: refuse)
+    /// The endpoints of a gateway whose configuration names no processors. Such a gateway has no store of payments, so
+    /// each endpoint refuses every request. The refusal names the missing setting.
+    static let routesWithoutPayments = routes(list: refuseRequest, show: refuseRequest, resolve: refuseRequest)
 
-    private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer
+    private typealias RequestHandler = @Sendable (AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer
 
     private static func routes(
-        list: @escaping Response, show: @escaping Response, resolve: @escaping Response
+        list: @escaping RequestHandler, show: @escaping RequestHandler, resolve: @escaping RequestHandler
     ) -> [AdminRoute] {
         [
             AdminRoute("POST", "/v1/payments/list", access: .support, bodyLimit: bodyLimit, respond: list),
@@ -34,30 +35,31 @@ struct PaymentAdministration: Sendable {
         ]
     }
 
-    private static func refuse(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
+    private static func refuseRequest(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         throw GatewayRefusal(
             .daemon(.notFound),
             "This gateway keeps no payments, since its configuration names no processors. Name a processor under processors, "
                 + "and restart the gateway.")
     }
 
-    private func list(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        let wanted: PaymentListRequest
-        do throws(Refusal) { wanted = try PaymentListRequest(parsing: request.body) } catch {
+    private func listPayments(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
+        let listRequest: PaymentListRequest
+        do throws(Refusal) { listRequest = try PaymentListRequest(parsing: request.body) } catch {
             throw GatewayRefusal(error)
         }
-        let states = Set((wanted.states ?? "").split(separator: ",").compactMap { PaymentState(rawValue: String($0)) })
+        let states = Set(
+            (listRequest.states ?? "").split(separator: ",").compactMap { PaymentState(rawValue: String($0)) })
         let found = try await useStore { () throws(PaymentStoreError) in
             try await store.payments(
                 PaymentFilter(
-                    client: wanted.client, states: states, since: wanted.since,
-                    limit: wanted.limit.flatMap { Int($0) } ?? 100))
+                    client: listRequest.client, states: states, since: listRequest.since,
+                    limit: listRequest.limit.flatMap { Int($0) } ?? 100))
         }
         return try .json(PaymentList(items: found.map { PaymentSummary($0, history: nil) }))
     }
 
-    private func show(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        let transaction = try Self.transaction(request)
+    private func showPayment(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
+        let transaction = try Self.transactionIdentifier(in: request)
         let found = try await useStore { () throws(PaymentStoreError) in
             try await store.payment(transaction: transaction)
         }
@@ -66,18 +68,18 @@ struct PaymentAdministration: Sendable {
         return try .json(PaymentSummary(payment, history: history))
     }
 
-    private func resolve(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        let transaction = try Self.transaction(request)
-        let wanted: PaymentResolution
-        do throws(Refusal) { wanted = try PaymentResolution(parsing: request.body) } catch {
+    private func resolvePayment(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
+        let transaction = try Self.transactionIdentifier(in: request)
+        let resolution: PaymentResolution
+        do throws(Refusal) { resolution = try PaymentResolution(parsing: request.body) } catch {
             throw GatewayRefusal(error)
         }
-        guard let state = wanted.state else { throw .defect }
-        let person = request.peer.person
+        guard let state = resolution.state else { throw .defect }
+        let person = request.peer.personName
         let payment: Payment
         do throws(PaymentStoreError) {
             payment = try await store.resolve(
-                transaction: transaction, as: state, by: person, reason: wanted.reason, at: Date())
+                transaction: transaction, as: state, by: person, reason: resolution.reason, at: Date())
         } catch {
             guard case .superseded(let state) = error else { throw GatewayRefusal(error) }
             throw GatewayRefusal(
@@ -92,7 +94,7 @@ struct PaymentAdministration: Sendable {
         return answer
     }
 
-    private static func transaction(_ request: AdminRequest) throws(GatewayRefusal) -> [UInt8] {
+    private static func transactionIdentifier(in request: AdminRequest) throws(GatewayRefusal) -> [UInt8] {
         guard let bytes = request.pathArguments.first.flatMap({ Hexadecimal.decode($0) }), bytes.count == 32
         else {
             throw GatewayRefusal(
@@ -101,8 +103,8 @@ struct PaymentAdministration: Sendable {
         return bytes
     }
 
-    /// Makes a call to the store, and returns its result. If the call fails, throws the refusal with which the gateway
-    /// answers the request.
+    /// Runs `body`, which calls the store, and returns its result. Converts an error of the store to the refusal that
+    /// the caller receives.
     private func useStore<Value: Sendable>(
         _ body: () async throws(PaymentStoreError) -> Value
     ) async throws(GatewayRefusal) -> Value {
@@ -133,18 +135,18 @@ extension PaymentSummary {
 }
 
 extension PeerCredentials {
-    /// The peer's account and login uid with their current names on this host. The payment's history names the person
-    /// who resolved it in this form.
-    fileprivate var person: String {
-        let account = Self.named(uid)
+    /// The text that names this peer in the history of a payment that it resolved. The text consists of the peer's
+    /// account and login uid, with the current names of both on this host.
+    fileprivate var personName: String {
+        let account = Self.accountName(of: uid)
         return switch loginUID {
-        case .set(let login): "\(account), logged in as \(Self.named(login))"
+        case .set(let login): "\(account), logged in as \(Self.accountName(of: login))"
         case .unset: account
         case .unreadable: "\(account), login uid unreadable"
         }
     }
 
-    private static func named(_ uid: UInt32) -> String {
+    private static func accountName(of uid: UInt32) -> String {
         Accounts.user(String(uid)).map { "\($0.name) (\($0.uid))" } ?? "uid \(uid)"
     }
 }

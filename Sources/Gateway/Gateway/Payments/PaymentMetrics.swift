@@ -7,23 +7,23 @@ import Telemetry
 /// The gateway's Prometheus metrics of payments. Each label has values from a closed list, so the number of series does
 /// not grow with the number of payments.
 struct PaymentMetrics: Sendable {
-    /// The label `outcome` is the payment's state, or a refusal's code.
-    private let payments = Counter(
+    /// The label `outcome` is the payment's state in the response, or the code of the refusal.
+    private let answeredPayments = Counter(
         "paytoken_gateway_payments_total", help: "Requested payments, by outcome.", labels: ["outcome"])
     private let paymentSeconds = Histogram(
         "paytoken_gateway_payment_seconds", help: "Time from a payment's request to its outcome.",
         bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
-    /// The label `reason` is an ``ExchangeFault``, or `answered_pending` if the processor reported the payment as
-    /// pending.
-    private let inDoubt = Counter(
+    /// The label `reason` is the raw value of an ``ExchangeFault``, or `answered_pending` if the processor reported the
+    /// payment as pending.
+    private let unknownOutcomes = Counter(
         "paytoken_gateway_submissions_in_doubt_total",
         help: "Submissions after which the payment's outcome was unknown, by reason.", labels: ["reason"])
-    private let pending = Gauge(
+    private let pendingPayments = Gauge(
         "paytoken_gateway_pending_payments", help: "Payments with an unknown outcome.")
-    private let oldest = Gauge(
+    private let oldestPendingSeconds = Gauge(
         "paytoken_gateway_oldest_pending_payment_seconds",
         help: "The age of the oldest payment with an unknown outcome; 0 if there is none.")
-    private let unreadable = Gauge(
+    private let unreadablePayments = Gauge(
         "paytoken_gateway_unreadable_payments",
         help: "Payments that the gateway skips because their rows hold what this version does not know.")
     /// The label `outcome` is the state that the processor reported, `no_trace` if the processor does not know the
@@ -32,38 +32,39 @@ struct PaymentMetrics: Sendable {
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
         labels: ["outcome"])
 
-    private let pruned = Counter(
+    private let removedPayments = Counter(
         "paytoken_gateway_pruned_payments_total",
         help: "Payments removed from the store seven days after they ended without a transaction.", labels: [])
 
-    /// Creates the series that an alert uses, with the value 0. Prometheus' `increase` does not count a series' first
-    /// value, so the alert would otherwise miss the first such fault.
-    init() { inDoubt.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
+    /// Creates the series of ``ExchangeFault/accountNumberNotTokenized``, on which an alert is defined, with the value
+    /// 0. Prometheus' `increase` does not count a series' first value, so the alert would otherwise miss the first such
+    /// fault.
+    init() { unknownOutcomes.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
 
-    func ended(_ outcome: String, after duration: Duration) {
-        payments.increment([outcome])
+    func recordResponse(outcome: String, after duration: Duration) {
+        answeredPayments.increment([outcome])
         paymentSeconds.observe(duration)
     }
 
-    func show(_ pending: PendingPayments, unreadable: Int, at now: Date) {
-        self.unreadable.set(to: Double(unreadable))
-        self.pending.set(to: Double(pending.count))
-        oldest.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
+    func updatePendingPayments(_ pending: PendingPayments, unreadable: Int, at now: Date) {
+        unreadablePayments.set(to: Double(unreadable))
+        pendingPayments.set(to: Double(pending.count))
+        oldestPendingSeconds.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
     }
 
     /// Counts a submitted payment whose outcome is unknown.
     ///
     /// - Parameter reason: the raw value of an ``ExchangeFault``, or `answered_pending`.
-    func submittedInDoubt(_ reason: String) { inDoubt.increment([reason]) }
+    func countUnknownOutcome(reason: String) { unknownOutcomes.increment([reason]) }
 
-    func pruned(_ count: Int) { if count > 0 { pruned.increment([], by: UInt64(count)) } }
+    func countRemoved(_ count: Int) { if count > 0 { removedPayments.increment([], by: UInt64(count)) } }
 
     func countQuestion(_ outcome: String) { questions.increment([outcome]) }
 }
 
 extension Logger {
-    /// Warns if a processor's texts contained digits of an account number. The warning names the texts but never
-    /// contains the digits.
+    /// Logs a warning if a processor's texts contained digits that look like an account number. The warning lists the
+    /// names of these texts, and never contains the digits.
     func warnOfMaskedDigits(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) {
         let texts = outcome.maskedTexts
         guard !texts.isEmpty else { return }

@@ -6,12 +6,12 @@ import Processors
 extension PaymentFlow {
     /// Counts and logs a submitted payment whose outcome is unknown.
     ///
-    /// - Parameter metric: the value of the metric's label `reason`: the raw value of an ``ExchangeFault``, or
-    ///   `answered_pending`.
-    func noteUnknownOutcome(
-        of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
+    /// - Parameter metricReason: the value of the metric's label `reason`, either the raw value of an ``ExchangeFault``
+    ///   or `answered_pending`.
+    func reportUnknownOutcome(
+        of transaction: PaymentTransaction, metricReason: String, reason: String, _ level: Logger.Level
     ) {
-        metrics.submittedInDoubt(metric)
+        metrics.countUnknownOutcome(reason: metricReason)
         logger.log(
             level: level, "a payment's outcome is unknown; it is not sent again",
             metadata: [
@@ -20,6 +20,7 @@ extension PaymentFlow {
             ])
     }
 
+    /// Stores the result that a processor reported, after masking the card's account number in its texts.
     func storeOutcome(
         _ payment: Payment, _ answer: ProcessorAnswer, _ transaction: PaymentTransaction,
         _ credential: PaymentCredential
@@ -34,12 +35,12 @@ extension PaymentFlow {
     /// payment.
     func storeOutcome(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
-            let settled = try await store.storeOutcome(payment, as: state, outcome, at: Date())
-            logger.logContradiction(settled, by: state)
-            return settled
+            let stored = try await store.storeOutcome(payment, as: state, outcome, at: Date())
+            logger.logContradiction(stored, by: state)
+            return stored
         } catch {
             reportStoreFailure(error)
-            if !error.isAboutPayment { unstored.add(payment, as: state, outcome) }
+            if !error.isAboutPayment { unstoredChanges.add(payment, as: state, outcome) }
             logger.error(
                 "a payment's outcome could not be stored; it counts as pending",
                 metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
@@ -49,13 +50,13 @@ extension PaymentFlow {
         }
     }
 
-    /// Ends an attempt that certainly sent nothing. If the store fails, tries three times in total, and then leaves the
-    /// change to ``UnstoredChanges``.
+    /// Stores the end of an attempt that certainly sent nothing. If the store fails, tries again twice.
+    /// ``UnstoredChanges`` then keeps the change, unless the error concerns only this payment.
     ///
-    /// - Returns: the payment as `pending` if a gateway's upkeep has already made the payment pending, because it
-    ///   considered the attempt abandoned; otherwise nil.
+    /// - Returns: the payment with the state `pending`, if the upkeep of a gateway has already stored this state
+    ///   because it considered the attempt abandoned; otherwise nil.
     @discardableResult
-    func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
+    func endAttempt(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
         for isLast in [false, false, true] {
             do throws(PaymentStoreError) {
                 _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())
@@ -72,7 +73,7 @@ extension PaymentFlow {
                     try? await Task.sleep(for: .milliseconds(200))
                     continue
                 }
-                if !error.isAboutPayment { unstored.add(payment, as: state, PaymentOutcome(reason: reason)) }
+                if !error.isAboutPayment { unstoredChanges.add(payment, as: state, PaymentOutcome(reason: reason)) }
             }
         }
         return nil

@@ -3,7 +3,8 @@ import Payments
 import Processors
 import Refusals
 
-/// The gateway's own codes for payments, in addition to paytokend's codes. They are part of the public contract.
+/// The gateway's own codes for payments, in addition to paytokend's codes. The raw values are part of the public
+/// contract.
 enum PaymentCode: String, CaseIterable, Sendable {
     /// The processor declined the payment.
     case declined = "payment_declined"
@@ -22,15 +23,16 @@ enum PaymentCode: String, CaseIterable, Sendable {
     case noProcessor = "no_processor"
     /// Another request is using this payment token now.
     case underWay = "payment_under_way"
-    /// The payment was submitted, and its result is not known. Used only in Radial's XML; the JSON endpoint returns
-    /// `pending`.
+    /// The payment was submitted, and its result is not known. Only responses in Radial's XML have this code; the JSON
+    /// endpoint returns the payment as `pending` instead.
     case pending = "payment_pending"
-    /// Nothing was sent; the processor could not be reached.
+    /// The processor could not be reached, so nothing was sent.
     case processorUnavailable = "processor_unavailable"
     case storeUnavailable = "store_unavailable"
 
-    /// The HTTP status of the refusal, and the seconds for its Retry-After header; nil if waiting does not help.
-    var row: (status: Int, retryAfter: Int?) {
+    /// The refusal's HTTP status, and the seconds for its Retry-After header. `retryAfter` is nil if waiting does not
+    /// help.
+    var statusAndRetryAfter: (status: Int, retryAfter: Int?) {
         switch self {
         case .currencyUnknown, .elementMissing: (400, nil)
         case .declined, .failed, .dataUnsupported, .usedDifferently, .noProcessor: (422, nil)
@@ -82,32 +84,34 @@ extension GatewayRefusal {
     )
 }
 
-/// The effect of paytokend's refusal to decrypt: the response to the client, and the end of the attempt. This type has
-/// the gateway's only table of paytokend's codes for payments.
+/// The effect of a failed decryption: the response to the client, and the end of the attempt. Only this type maps
+/// paytokend's codes to the gateway's responses for payments.
 struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
-    /// True if the attempt ends as `refused`; otherwise it ends as `not_sent`, since a later attempt may succeed.
+    /// True if the attempt ends as `refused`. False if it ends as `not_sent`, because a later attempt may succeed.
     let isFinal: Bool
     /// The log message about a setting that the operator has to change, and the details of the message; nil if the
     /// operator need not act. The client receives neither.
     let operatorFault: (message: String, details: String?)?
 
-    /// Creates the effect of a refusal by paytokend. A code that the gateway does not know, or does not expect here,
-    /// counts as a defect of the gateway, and the client may try again.
+    /// Creates the effect of a refusal by paytokend. A code that is unknown, or that the gateway does not expect here,
+    /// counts as a defect of the gateway. The client may then try again.
     init(code: String, message: String, details: String?, retryAfter: Int?) {
         guard let known = RefusalCode(rawValue: code) else {
             self.init(.defect, isFinal: false)
             return
         }
-        let passed = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
+        let forwarded = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
         switch known {
-        // These refusals concern the client's payment token or its expectations, so the client receives them unchanged.
+        // These refusals concern the payment token or the expectations that the client sent, so the client receives
+        // them unchanged.
         case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
-            self.init(passed, isFinal: true)
-        // paytokend's rule requires an expectation that the client's entry in the gateway's configuration does not
-        // require. The client cannot know that, so the operator has to change one of the two settings.
+            self.init(forwarded, isFinal: true)
+        // paytokend's access rule for this gateway requires an expectation that the client's entry in the gateway's
+        // configuration does not require. The client cannot know this requirement, so the operator has to change one of
+        // the two settings.
         case .malformedRequest where DecryptRequest.isMissingExpected(known, details: details):
             self.init(
                 GatewayRefusal(
@@ -117,9 +121,8 @@ struct DecryptionFailure: Error, Sendable {
                     "paytokend's access rule for this gateway requires an expectation that the request does not state; remove it "
                     + "from the rule's require_expected, or, if all clients can state it, add it to clients[].require_expected",
                 details)
-        // The gateway passes the request's expectations to paytokend unchanged, so this is a fault of the client's
-        // request.
-        case .malformedRequest: self.init(passed, isFinal: true)
+        // The gateway sends the client's expectations to paytokend unchanged, so this fault is in the client's request.
+        case .malformedRequest: self.init(forwarded, isFinal: true)
         case .forbidden where details == DecryptRequest.merchantsDetails: self.init(.merchantForbidden, isFinal: true)
         case .forbidden:
             self.init(
@@ -127,12 +130,12 @@ struct DecryptionFailure: Error, Sendable {
                     .session(.paytokendForbids),
                     "paytokend does not let this gateway decrypt for this merchant; add a rule with role decrypt to its access rules."
                 ), isFinal: true)
-        case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded: self.init(passed, isFinal: false)
+        case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded: self.init(forwarded, isFinal: false)
         default: self.init(.defect, isFinal: false)
         }
     }
 
-    /// True if paytokend decrypted the payment token, and its data differ from the request's expectations.
+    /// True if paytokend decrypted the payment token, but the decrypted data differ from the request's expectations.
     var isMismatch: Bool {
         let codes: [RefusalCode] = [.merchantMismatch, .currencyMismatch, .amountMismatch, .applicationDataMismatch]
         return codes.contains { refusal.code == .daemon($0) }

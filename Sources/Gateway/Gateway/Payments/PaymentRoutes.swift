@@ -6,53 +6,53 @@ import Radial
 import ServerProgram
 import StrictJSON
 
-/// `POST /payments/apple-pay` and `GET /payments/apple-pay/{transactionId}`.
+/// The endpoints `POST /payments/apple-pay` and `GET /payments/apple-pay/{transactionId}`.
 struct PaymentRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
 
-    /// The time, in addition to a payment's deadline, for writing the response.
-    static let margin = Duration.seconds(5)
+    /// The time that a request may take to write the response, in addition to the payment's time limit.
+    static let responseMargin = Duration.seconds(5)
 
     var routes: [GatewayRoute] {
         [
             GatewayRoute(
                 "POST", "/payments/apple-pay", operation: .pay, bodyLimit: maxRequestBytes,
-                timeLimit: flow.deadline + Self.margin, respond: pay),
+                timeLimit: flow.timeLimit + Self.responseMargin, respond: pay),
             GatewayRoute("GET", "/payments/apple-pay/{transactionId}", operation: .status, respond: status),
         ]
     }
 
     private func pay(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        let wanted = try PaymentRequest(parsing: request.body)
-        let payment = try await flow.pay(wanted, for: request.client, traceparent: request.trace.traceparent)
+        let paymentRequest = try PaymentRequest(parsing: request.body)
+        let payment = try await flow.pay(paymentRequest, for: request.client, traceparent: request.trace.traceparent)
         if let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
-        return try PaymentResult.answer(payment)
+        return try PaymentResult.answer(for: payment)
     }
 
     private func status(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        let none = GatewayRefusal(.daemon(.notFound), "This client has submitted no payment of this transactionId.")
+        let notFound = GatewayRefusal(.daemon(.notFound), "This client has submitted no payment of this transactionId.")
         guard let transaction = request.pathArguments.first.flatMap({ Hexadecimal.decode($0) }),
             transaction.count == 32
-        else { throw none }
+        else { throw notFound }
         let found: Payment?
         do throws(PaymentStoreError) { found = try await flow.store.payment(transaction: transaction) } catch {
             throw GatewayRefusal(error)
         }
-        // The response is the same for another client's payment and for an unknown one. Otherwise a client could find
+        // The response is the same for another client's payment as for an unknown one. Otherwise a client could find
         // out which payments other clients have made.
         guard let payment = found, request.client.owns(payment), payment.state.mayHaveBeenSent else {
-            throw none
+            throw notFound
         }
-        return try PaymentResult.answer(payment)
+        return try PaymentResult.answer(for: payment)
     }
 }
 
-/// PaymentResult of the merchant server's API, with one additional member: `processorCodes`.
+/// The response body PaymentResult of the merchant server's API, with one additional member: `processorCodes`.
 enum PaymentResult {
     /// Returns the response for a payment. The response shows the state `submitting` as `pending`, since a client need
     /// not distinguish the two.
-    static func answer(_ payment: Payment) throws(GatewayRefusal) -> EndpointAnswer {
+    static func answer(for payment: Payment) throws(GatewayRefusal) -> EndpointAnswer {
         guard let transaction = payment.transaction else { throw .defect }
         let status = payment.state == .submitting ? PaymentState.pending : payment.state
         var json = JSONWriter(capacity: 256)
@@ -73,8 +73,9 @@ enum PaymentResult {
         answer.metadata = ["transaction.id": "\(transaction.name)"]
         return answer
     }
-    /// Writes Radial's codes for address and CVV2. Each member has the name of Radial's XML element. A merchant uses
-    /// these codes to decide whether to ship for an approved payment.
+    /// Writes the codes with which Radial reports its checks of the address and CVV2, if the outcome has any. Each
+    /// member has the name of Radial's XML element. A merchant uses these codes to decide whether to ship for an
+    /// approved payment.
     private static func writeProcessorCodes(_ payment: Payment, _ json: inout JSONWriter) {
         guard let codes = payment.outcome?.reason.flatMap({ ReplyCodes(text: $0) })?.elements, !codes.isEmpty else {
             return

@@ -11,26 +11,28 @@ struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
     let upkeep: PaymentUpkeep
-    let underWay: ClientSlots
+    let paymentSlots: ClientSlots
     let readiness = StoreReadiness()
-    let unstored = UnstoredChanges()
+    let unstoredChanges = UnstoredChanges()
     let routes: [GatewayRoute]
     let adminRoutes: [AdminRoute]
 
     init(
         store: any PaymentStore, paytokend: PaytokendCalls, processors: ProcessorDirectory, deadline: Duration,
-        accountNumbers: AccountNumberKey? = nil,
+        accountNumberKey: AccountNumberKey? = nil,
         _ configuration: GatewayConfiguration, logger: Logger
     ) {
         self.store = store
         metrics = PaymentMetrics()
-        underWay = ClientSlots(configuration.limits.maxPaymentsPerClient)
-        upkeep = PaymentUpkeep(store, processors, metrics, readiness, unstored, logger, accountNumbers: accountNumbers)
+        paymentSlots = ClientSlots(configuration.limits.maxPaymentsPerClient)
+        upkeep = PaymentUpkeep(
+            store, processors, metrics, readiness, unstoredChanges, logger, accountNumberKey: accountNumberKey)
         let flow = PaymentFlow(
             store: store, decryption: PaytokendDecryption(paytokend: paytokend), processors: processors,
-            deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
-            underWay: underWay, mismatches: ExpectationMismatches(), readiness: readiness, unstored: unstored,
-            accountNumbers: accountNumbers,
+            timeLimit: deadline, gatewayName: ProcessInfo.processInfo.hostName, metrics: metrics,
+            paymentSlots: paymentSlots, mismatches: ExpectationMismatches(), readiness: readiness,
+            unstoredChanges: unstoredChanges,
+            accountNumberKey: accountNumberKey,
             logger: logger)
         let maxRequestBytes = configuration.listener.maxRequestBytes
         routes =
@@ -40,28 +42,31 @@ struct PaymentService: Sendable {
     }
 
     /// Opens the store, and returns the service that the configuration describes.
-    static func made(
-        _ settings: PaymentSettings, _ configuration: GatewayConfiguration, paytokend: PaytokendCalls, logger: Logger
+    static func configured(
+        by settings: PaymentSettings, _ configuration: GatewayConfiguration, paytokend: PaytokendCalls, logger: Logger
     ) throws(StartFailure) -> PaymentService {
         let store: any PaymentStore
-        do throws(PaymentStoreOpeningError) { store = try opened(settings.store, logger: logger) } catch {
+        do throws(PaymentStoreOpeningError) { store = try openStore(settings.store, logger: logger) } catch {
             throw StartFailure(error.exitStatus, "store: \(error)")
         }
         return PaymentService(
-            store: store, paytokend: paytokend, processors: try .made(settings.processors), deadline: settings.deadline,
-            accountNumbers: try .made(settings.accountNumberKey, logger: logger), configuration, logger: logger)
+            store: store, paytokend: paytokend, processors: try .configured(by: settings.processors),
+            deadline: settings.deadline,
+            accountNumberKey: try .loaded(from: settings.accountNumberKey, logger: logger), configuration,
+            logger: logger)
     }
 }
 
 extension PaymentService {
-    private static func opened(
+    private static func openStore(
         _ settings: PaymentSettings.Store, logger: Logger
     ) throws(PaymentStoreOpeningError) -> any PaymentStore {
         switch settings {
         case .sqlite(let path): return try SQLitePaymentStore(path: path)
         case .postgresql(let database):
             let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
-            // The configuration check has already warned of insecure settings that the URL itself shows.
+            // The configuration check has already warned of insecure settings that the URL itself shows, so the gateway
+            // warns only of the others here.
             let unreported = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
             for setting in unreported.sorted(by: { $0.rawValue < $1.rawValue }) {
                 logger.warning(

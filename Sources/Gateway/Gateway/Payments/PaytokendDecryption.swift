@@ -7,39 +7,41 @@ import StrictJSON
 
 /// A payment token that paytokend released. It exists only in memory, until its data have been sent to the processor or
 /// to the client.
-struct ReleasedToken: Sendable {
+struct ReleasedPaymentToken: Sendable {
     /// The transaction identifier, 32 bytes.
-    let transaction: [UInt8]
+    let transactionIdentifier: [UInt8]
     let merchantIdentifier: String
-    /// The decrypted dictionary. Its strings are in ordinary memory rather than secret memory. The kernel writes no
-    /// core dump of the process, because the process is not dumpable.
+    /// The decrypted dictionary. Its strings are in ordinary memory, not in ``SecretBytes``. The process is not
+    /// dumpable, so the kernel writes no core dump that would contain them.
     let paymentData: JSONObject
     /// The JSON text of ``paymentData``.
-    let bytes: [UInt8]
+    let paymentDataJSON: [UInt8]
 }
 
-/// `POST /v1/decrypt` of paytokend, for one attempt at a payment.
+/// Requests to paytokend for the release of payment tokens (`POST /v1/decrypt`).
 struct PaytokendDecryption: Sendable {
     let paytokend: PaytokendCalls
 
+    /// Asks paytokend to release the payment token for one attempt at a payment.
+    ///
     /// - Parameters:
-    ///   - client: the client, whose merchants paytokend receives. If none of them is the payment token's merchant,
-    ///     paytokend refuses the request without claiming the payment token. Otherwise a client could use up a payment
-    ///     token that it obtained from another client.
-    ///   - after: the earlier attempts that sent nothing. If paytokend released the payment token to one of them, it
-    ///     may release the payment token again.
-    ///   - deadline: the time after which the call stops waiting for an answer.
-    func release(
-        _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, after: [[UInt8]],
+    ///   - client: the client on whose behalf the request is made. The request lists the client's merchants. If none of
+    ///     them is the payment token's merchant, paytokend refuses the request without claiming the payment token.
+    ///     Otherwise a client could use up a payment token that it obtained from another client.
+    ///   - earlierAttempts: the identifiers of the client's earlier attempts that sent nothing. paytokend releases the
+    ///     payment token again only if one of them received the last release.
+    ///   - deadline: the time after which the call no longer waits for an answer.
+    func releasePaymentToken(
+        _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, earlierAttempts: [[UInt8]],
         traceparent: String?,
         before deadline: ContinuousClock.Instant
-    ) async throws(DecryptionFailure) -> ReleasedToken {
-        var token = JSONWriter(capacity: 8192)
-        token.value(.object(request.token))
+    ) async throws(DecryptionFailure) -> ReleasedPaymentToken {
+        var paymentToken = JSONWriter(capacity: 8192)
+        paymentToken.value(.object(request.paymentToken))
         let body = DecryptRequest.body(
-            paymentToken: token.bytes, expected: request.expected.isEmpty ? nil : request.expected.canonical,
+            paymentToken: paymentToken.bytes, expected: request.expected.isEmpty ? nil : request.expected.paytokendForm,
             reference: request.tokenIdentity.reference(client: payment.key.client), attempt: payment.attempt.name,
-            after: after.map { Hexadecimal.encode($0) }, merchants: client.merchants.map(\.text))
+            after: earlierAttempts.map { Hexadecimal.encode($0) }, merchants: client.merchants.map(\.text))
         let answer: ClientAnswer
         let isSecond: Bool
         do {
@@ -52,21 +54,22 @@ struct PaytokendDecryption: Sendable {
         }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreachable }
-            // The gateway sent the request twice. The first request may have released the payment token, but its
-            // answer was lost. This attempt ends as `not_sent`. The client's next attempt names this one in `after`, so
-            // that paytokend may release the payment token again.
+            // The gateway sent the request twice. The first request may have released the payment token, but the answer
+            // was lost. This attempt ends as `not_sent`. The client's next attempt names this attempt in `after`, so
+            // paytokend may then release the payment token again.
             if isSecond, refusal.refusalCode == .transactionReplayed { throw .unreachable }
             throw DecryptionFailure(
                 code: refusal.code, message: refusal.message, details: refusal.details,
                 retryAfter: answer.header("Retry-After").flatMap { Int($0) })
         }
         guard let (read, paymentData, _) = DecryptAnswer.read(answer.body),
-            let transaction = Hexadecimal.decode(read.transactionId), transaction == request.tokenIdentity.transaction
+            let identifier = Hexadecimal.decode(read.transactionId),
+            identifier == request.tokenIdentity.transactionIdentifier
         else { throw DecryptionFailure(.defect, isFinal: false) }
-        var bytes = JSONWriter(capacity: 1024)
-        bytes.value(.object(paymentData))
-        return ReleasedToken(
-            transaction: transaction, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData,
-            bytes: bytes.bytes)
+        var json = JSONWriter(capacity: 1024)
+        json.value(.object(paymentData))
+        return ReleasedPaymentToken(
+            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData,
+            paymentDataJSON: json.bytes)
     }
 }

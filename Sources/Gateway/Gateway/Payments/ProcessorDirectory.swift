@@ -22,29 +22,31 @@ struct ProcessorDirectory: Sendable {
     func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
 
     /// Returns the elements that a request must have. The payment token's merchant is known only after decryption.
-    /// Therefore the result contains the needs of all processors to which the payment may go.
+    /// Therefore the result contains the elements that are needed by any of the processors to which the payment may go.
     ///
     /// - Parameter merchant: the merchant that the request expects; nil if it does not state one.
-    func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
+    func requiredElements(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
         var needs: [RequiredElement] = []
-        for element in candidates(for: client, merchant: merchant).flatMap(\.processor.capabilities.needs)
+        for element in possibleProcessors(for: client, merchant: merchant).flatMap(\.processor.capabilities.needs)
         where !needs.contains(element) {
             needs.append(element)
         }
         return needs
     }
 
-    /// Returns the unsuitable elements of a request. Each is refused by at least one processor to which the payment may
-    /// go.
-    func unsuitable(
+    /// Returns each element of a request that one of the processors to which the payment may go does not accept.
+    func unsuitableElements(
         _ customer: Customer, orderId: String?, for client: GatewayClient, merchant: String?
     ) -> [UnsuitableElement] {
-        candidates(for: client, merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
+        possibleProcessors(for: client, merchant: merchant).flatMap {
+            $0.processor.unsuitable(customer, orderId: orderId)
+        }
     }
 
     /// Returns the processors to which a payment may go. These are the processors of the stated merchant or, without
-    /// one, of the client's merchants. If one of these merchants is a pattern with a star, all processors are returned.
-    private func candidates(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
+    /// one, of the client's merchants. If a merchant is a pattern with a star, all processors are returned, because the
+    /// pattern can match many merchants.
+    private func possibleProcessors(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
         let merchants = merchant.map { [$0] } ?? client.merchants.map(\.text)
         guard !merchants.contains(where: { $0.contains("*") }) else { return processors }
         let chosen = merchants.compactMap { processor(for: $0)?.name }
@@ -55,7 +57,7 @@ struct ProcessorDirectory: Sendable {
 extension ProcessorDirectory {
     /// Creates the configured processors. To add a kind of processor, add a case to `ProcessorSettings.Kind`, and
     /// create its processor here.
-    static func made(_ settings: [ProcessorSettings]) throws(StartFailure) -> ProcessorDirectory {
+    static func configured(by settings: [ProcessorSettings]) throws(StartFailure) -> ProcessorDirectory {
         var processors: [ConfiguredProcessor] = []
         for setting in settings {
             let exchange: ProcessorExchange

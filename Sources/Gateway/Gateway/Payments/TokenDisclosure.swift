@@ -9,7 +9,7 @@ extension PaymentFlow {
     /// authorize again, but no money is lost.
     func disclose(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
-    ) async throws(GatewayRefusal) -> ReleasedToken {
+    ) async throws(GatewayRefusal) -> ReleasedPaymentToken {
         try await runToEnd(for: client) { _ in
             .released
         } _: { began throws(GatewayRefusal) in
@@ -20,17 +20,19 @@ extension PaymentFlow {
     private func makeDisclosure(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?,
         since began: ContinuousClock.Instant
-    ) async throws(GatewayRefusal) -> ReleasedToken {
-        guard case .begun(let payment, let after) = try await begin(request, .release, for: client) else {
+    ) async throws(GatewayRefusal) -> ReleasedPaymentToken {
+        guard case .begun(let payment, let earlierAttempts) = try await beginAttempt(request, .release, for: client)
+        else {
             throw GatewayRefusal(
                 .daemon(.transactionReplayed),
                 "This payment token was already decrypted for this client, which happens only once; ask the customer to authorize again."
             )
         }
-        let released = try await release(
-            request, payment, of: client, after: after, traceparent: traceparent, before: began + deadline)
+        let released = try await releasePaymentToken(
+            request, payment, of: client, earlierAttempts: earlierAttempts, traceparent: traceparent,
+            before: began + timeLimit)
         let transaction = PaymentTransaction(
-            identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
+            identifier: released.transactionIdentifier, merchantIdentifier: released.merchantIdentifier,
             amount: (try? PaymentDataReader.amount(released.paymentData)) ?? nil, processor: nil)
         _ = try await claim(payment, transaction, as: .released, nil)
         // The state `released` is now on disk, so the data may be sent to the client.

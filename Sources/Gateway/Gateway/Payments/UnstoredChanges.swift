@@ -5,9 +5,9 @@ import Payments
 
 /// Changes of payments that this gateway could not store. They are stored as soon as the store accepts changes again.
 ///
-/// Without this type, the store would not know that a payment was certainly not sent, so its payment token could not be
-/// tried again. The gateway would also have to ask again for a result that the processor has already reported, or a
-/// person would have to find it.
+/// If such changes were lost, the store would not know that a payment was certainly not sent, and its payment token
+/// could not be tried again. The gateway would also have to ask again for a result that the processor has already
+/// reported, or a person would have to find it.
 final class UnstoredChanges: Sendable {
     private struct Change {
         let payment: Payment
@@ -15,8 +15,8 @@ final class UnstoredChanges: Sendable {
         let outcome: PaymentOutcome
     }
 
-    /// The maximum number of changes kept. So many changes collect only while the store is unavailable for hours.
-    /// Further changes are only logged.
+    /// The maximum number of changes kept, which is reached only if the store is unavailable for hours. Further changes
+    /// are only logged.
     static let capacity = 10_000
 
     private let changes = Mutex<[Change]>([])
@@ -34,16 +34,16 @@ final class UnstoredChanges: Sendable {
     /// Stores the changes, oldest first, until the store fails again.
     ///
     /// - Returns: the number stored.
-    func store(in store: any PaymentStore, _ logger: Logger) async -> Int {
+    func storeAll(in store: any PaymentStore, _ logger: Logger) async -> Int {
         var count = 0
         while let change = changes.withLock({ $0.first }) {
             do throws(PaymentStoreError) {
                 if [.notSent, .refused].contains(change.state) {
                     _ = try await store.end(change.payment, as: change.state, change.outcome, at: Date())
                 } else {
-                    let settled = try await store.storeOutcome(
+                    let stored = try await store.storeOutcome(
                         change.payment, as: change.state, change.outcome, at: Date())
-                    logger.logContradiction(settled, by: change.state)
+                    logger.logContradiction(stored, by: change.state)
                 }
                 count += 1
             } catch {

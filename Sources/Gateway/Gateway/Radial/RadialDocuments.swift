@@ -17,7 +17,7 @@ extension PaymentRequest {
         }
         let (token, identity) = try request.wallet.paymentToken()
         self.init(
-            token: token, tokenIdentity: identity, orderId: request.orderId,
+            paymentToken: token, tokenIdentity: identity, orderId: request.orderId,
             customer: Customer(
                 billing: PaymentContact(request.billing, emailAddress: request.customerEmail),
                 shipping: PaymentContact(request.shipTo), ipAddress: request.customerIPAddress),
@@ -28,7 +28,7 @@ extension PaymentRequest {
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
         let (token, identity) = try wallet.paymentToken()
         self.init(
-            token: token, tokenIdentity: identity, orderId: nil, customer: Customer(),
+            paymentToken: token, tokenIdentity: identity, orderId: nil, customer: Customer(),
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
 }

@@ -18,10 +18,10 @@ struct RadialRoutes: Sendable {
         [
             GatewayRoute(
                 "POST", "/radial/credit-card-auth", operation: .pay, form: .xml, bodyLimit: maxRequestBytes,
-                timeLimit: flow.deadline + PaymentRoutes.margin, respond: authorize),
+                timeLimit: flow.timeLimit + PaymentRoutes.responseMargin, respond: authorize),
             GatewayRoute(
                 "POST", "/radial/decrypt", operation: .decrypt, form: .xml, bodyLimit: maxRequestBytes,
-                timeLimit: flow.deadline + PaymentRoutes.margin, respond: decrypt),
+                timeLimit: flow.timeLimit + PaymentRoutes.responseMargin, respond: decrypt),
         ]
     }
 
@@ -71,9 +71,9 @@ struct RadialRoutes: Sendable {
         }
         let released = try await flow.disclose(
             PaymentRequest(wallet), for: request.client, traceparent: request.trace.traceparent)
-        var answer = EndpointAnswer.bytes(released.bytes, contentType: "application/json")
+        var answer = EndpointAnswer.bytes(released.paymentDataJSON, contentType: "application/json")
         answer.outcome = PaymentState.released.rawValue
-        answer.metadata = ["transaction.id": "\(Hexadecimal.encode(released.transaction))"]
+        answer.metadata = ["transaction.id": "\(Hexadecimal.encode(released.transactionIdentifier))"]
         return answer
     }
 }

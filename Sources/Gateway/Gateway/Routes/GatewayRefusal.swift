@@ -74,15 +74,15 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
     /// Retry-After.
     ///
     /// The switch has no default, so that a new code does not compile without a row.
-    var row: (status: Int, retryAfter: Int?) {
+    var statusAndRetryAfter: (status: Int, retryAfter: Int?) {
         switch self {
         case .daemon(let code):
             let row = ErrorTable.row(for: code)
             return (row.status, row.retryAfter)
         case .unauthorized: return (401, nil)
         case .rateLimited: return (429, 1)
-        case .session(let code): return code.row
-        case .payment(let code): return code.row
+        case .session(let code): return code.statusAndRetryAfter
+        case .payment(let code): return code.statusAndRetryAfter
         }
     }
 }
@@ -92,7 +92,7 @@ extension GatewayRefusal: ServerRefusal {
     var isDefect: Bool { code == .daemon(.internalError) }
 
     func answer(as form: DocumentForm) -> HTTPAnswer {
-        let row = code.row
+        let row = code.statusAndRetryAfter
         let (body, type) =
             switch form {
             case .json: (json, "application/json")

@@ -11,7 +11,7 @@ extension GatewayConfiguration {
         var submissions = 0
         if let payments {
             if case .postgresql = payments.store { outgoing += PostgreSQLPaymentStore.maximumSessions }
-            outgoing += payments.processors.count * PendingQuestions.most
+            outgoing += payments.processors.count * PendingPaymentQuestions.maximumPerRound
             submissions = clients.count { $0.has(.pay) } * limits.maxPaymentsPerClient
         }
         return DescriptorLimit.connections(

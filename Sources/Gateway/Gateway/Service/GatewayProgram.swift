@@ -51,7 +51,7 @@ struct ServingGateway: ServingProgram {
             sessions: try .made(configuration, paytokend: paytokend, identities: identities, observer: metrics),
             maxRequestBytes: configuration.listener.maxRequestBytes)
         let payments = try configuration.payments.map { settings throws(StartFailure) in
-            try PaymentService.made(settings, configuration, paytokend: paytokend, logger: logger)
+            try PaymentService.configured(by: settings, configuration, paytokend: paytokend, logger: logger)
         }
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: sessions.routes + (payments?.routes ?? []),
@@ -79,12 +79,12 @@ struct ServingGateway: ServingProgram {
     func stop(after failure: StartFailure?) async {
         let ends = ContinuousClock.now + Self.drainTime
         await listener.shutdown(grace: Self.drainTime)
-        await payments?.underWay.wait(until: ends)
+        await payments?.paymentSlots.wait(until: ends)
         sessions.close()
         paytokend.close()
         upkeep?.cancel()
         await upkeep?.value
-        await payments?.upkeep.storeChanges()
+        await payments?.upkeep.storeUnstoredChanges()
         await payments?.store.close()
     }
 }

@@ -86,7 +86,7 @@ enum SessionCode: String, CaseIterable, Sendable {
     case appleTimeout = "apple_timeout"
 
     /// The HTTP status of the refusal, and the seconds for its Retry-After header; nil if waiting does not help.
-    var row: (status: Int, retryAfter: Int?) {
+    var statusAndRetryAfter: (status: Int, retryAfter: Int?) {
         switch self {
         case .merchantNotAccepted, .noActiveIdentity, .identityNotValid: (422, nil)
         case .identityRefused, .appleRefused, .appleCertificateUntrusted, .appleTLSFailed, .appleConnectionLost,

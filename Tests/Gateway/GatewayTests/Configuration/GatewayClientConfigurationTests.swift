@@ -119,7 +119,7 @@ extension GatewayConfigurationTests {
         }
         #expect(
             try key("url: \"sqlite:p.sqlite\"")
-                == AccountNumberKeyFile(path: directory.path("p.sqlite.key"), isMadeIfMissing: true))
+                == AccountNumberKeyFile(path: directory.path("p.sqlite.key"), isCreatedIfMissing: true))
         let database = "url: \"postgresql://db/x?sslmode=verify-full\""
         let without = try load(Self.minimum + "store: { \(database) }\n" + processors)
         #expect(without.payments?.accountNumberKey == nil)
@@ -127,7 +127,7 @@ extension GatewayConfigurationTests {
         let file = try directory.write(Self.digest("5A") + "\n", to: "key", mode: 0o600)
         let with = try load(
             Self.minimum + "store: { \(database), account_number_key_file: key }\n" + processors)
-        #expect(with.payments?.accountNumberKey == AccountNumberKeyFile(path: file, isMadeIfMissing: false))
+        #expect(with.payments?.accountNumberKey == AccountNumberKeyFile(path: file, isCreatedIfMissing: false))
         #expect(!with.warnings.map(\.setting).contains(.noAccountNumberKey))
         func fault(_ store: String) -> String? {
             problems(Self.minimum + "store: { \(store) }\n" + processors).first

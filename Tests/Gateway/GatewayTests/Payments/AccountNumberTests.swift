@@ -32,8 +32,8 @@ struct AccountNumberTests {
         let pending = try #require(try await gateway.store.payment(transaction: name))
         #expect(pending.transaction?.accountDigest?.count == 33)
 
-        await gateway.payments.upkeep.runRound(at: Date())
-        await gateway.payments.upkeep.ask(at: Date(timeIntervalSinceNow: 60))
+        await gateway.payments.upkeep.runStoreRound(at: Date())
+        await gateway.payments.upkeep.askProcessors(at: Date(timeIntervalSinceNow: 60))
         let settled = try #require(try await gateway.store.payment(transaction: name))
         #expect(settled.state == .captured && settled.transaction?.accountDigest == nil)
         let masked = AccountNumberForm.masked(text)
@@ -67,8 +67,8 @@ struct AccountNumberTests {
     func keyFile() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("payments.sqlite.key")
-        let file = AccountNumberKeyFile(path: path, isMadeIfMissing: true)
-        try file.make()
+        let file = AccountNumberKeyFile(path: path, isCreatedIfMissing: true)
+        try file.create()
         let name = try file.read().name
         #expect(try file.read().name == name)
         let attributes = try FileManager.default.attributesOfItem(atPath: path)

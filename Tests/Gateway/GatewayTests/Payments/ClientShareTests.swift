@@ -110,13 +110,13 @@ struct ClientShareTests {
 
     @Test("forgets mismatches after their interval, and the oldest when the payment tokens exceed the limit")
     func interval() {
-        let mismatches = ExpectationMismatches(.init(most: 2, interval: .seconds(10), tokens: 2))
+        let mismatches = ExpectationMismatches(.init(maximumMismatches: 2, interval: .seconds(10), maximumCounts: 2))
         let start = ContinuousClock.now
         func count(_ token: UInt8, at seconds: Int) {
-            mismatches.count([token], of: "a", now: start + .seconds(seconds))
+            mismatches.countMismatch(for: [token], client: "a", now: start + .seconds(seconds))
         }
         func toWait(_ token: UInt8, _ client: String = "a", at seconds: Int) -> Int? {
-            mismatches.secondsToWait([token], of: client, now: start + .seconds(seconds))
+            mismatches.secondsToWait(for: [token], client: client, now: start + .seconds(seconds))
         }
         count(1, at: 0)
         #expect(toWait(1, at: 0) == nil)

@@ -139,7 +139,8 @@ struct PaymentGateway {
                 processors: [
                     ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: processor)
                 ]), deadline: .seconds(25),
-            accountNumbers: try .made(configuration.payments?.accountNumberKey, logger: logger), configuration,
+            accountNumberKey: try .loaded(from: configuration.payments?.accountNumberKey, logger: logger),
+            configuration,
             logger: logger)
         listener = try await GatewayAssembly.make(
             configuration, logger: logger, routes: payments.routes, adminRoutes: payments.adminRoutes,

@@ -92,9 +92,9 @@ struct PaymentUpkeepTests {
         let (acquirer, captured) = (Acquirer(), captured)
         acquirer.status.change { $0 = { $0 == name ? captured($0) : .noTrace } }
         let upkeep = upkeep([acquirer.configured("acquirer")])
-        await upkeep.runRound(at: now)
+        await upkeep.runStoreRound(at: now)
         // The first round asks about the first page of pending payments, and the second round about the rest.
-        for round in 0..<2 { await upkeep.ask(at: now.addingTimeInterval(2000 + Double(round))) }
+        for round in 0..<2 { await upkeep.askProcessors(at: now.addingTimeInterval(2000 + Double(round))) }
         #expect(try await store.payments(PaymentFilter(limit: 1)).first?.state == .captured)
         // Each round asks at most 100 questions.
         #expect(acquirer.questions.current == 200)
@@ -113,7 +113,7 @@ struct PaymentUpkeepTests {
             }
             _ = try await store.end(payment, as: .refused, PaymentOutcome(reason: "signature_invalid"), at: received)
         }
-        await upkeep([]).runRound(at: Date())
+        await upkeep([]).runStoreRound(at: Date())
         #expect(try await store.payments(PaymentFilter()).map(\.key.tokenDigest.first) == [1])
     }
 
@@ -128,7 +128,7 @@ struct PaymentUpkeepTests {
         let upkeep = upkeep([hanging.configured("hanging"), answering.configured("answering")])
         let running = Task { await upkeep.run() }
         // The hanging processor receives its whole share of questions, and answers none of them.
-        try await wait(for: "questions") { hanging.latch.waiting == PendingQuestions.most }
+        try await wait(for: "questions") { hanging.latch.waiting == PendingPaymentQuestions.maximumPerRound }
         try await wait(for: "the other's answer") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured]
         }
@@ -137,7 +137,9 @@ struct PaymentUpkeepTests {
         try await wait(for: "the abandoned payment's fate") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured, .captured]
         }
-        #expect(hanging.questions.current == PendingQuestions.most && hanging.latch.waiting == PendingQuestions.most)
+        #expect(
+            hanging.questions.current == PendingPaymentQuestions.maximumPerRound
+                && hanging.latch.waiting == PendingPaymentQuestions.maximumPerRound)
         running.cancel()
         hanging.latch.open()
         await running.value
@@ -150,10 +152,10 @@ struct PaymentUpkeepTests {
         let silent = Acquirer()
         silent.status.change { $0 = { _ in .notAnswered("too late") } }
         let upkeep = upkeep([silent.configured("silent")])
-        await upkeep.runRound(at: now)
+        await upkeep.runStoreRound(at: now)
         func questions(after seconds: Double) async -> Int {
             let before = silent.questions.current
-            await upkeep.ask(at: now.addingTimeInterval(10_000 + seconds))
+            await upkeep.askProcessors(at: now.addingTimeInterval(10_000 + seconds))
             return silent.questions.current - before
         }
         #expect(await questions(after: 0) == 100)

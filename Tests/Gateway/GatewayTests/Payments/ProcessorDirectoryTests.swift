@@ -44,8 +44,8 @@ struct ProcessorDirectoryTests {
         ])
     func candidates(merchants: [String], stated: String?, areStrict: Bool) {
         let client = client(merchants)
-        #expect(directory.needs(for: client, merchant: stated) == (areStrict ? [.orderId] : []))
-        let unsuitable = directory.unsuitable(Customer(), orderId: "1234", for: client, merchant: stated)
+        #expect(directory.requiredElements(for: client, merchant: stated) == (areStrict ? [.orderId] : []))
+        let unsuitable = directory.unsuitableElements(Customer(), orderId: "1234", for: client, merchant: stated)
         #expect(unsuitable == (areStrict ? [UnsuitableElement(.orderId, "too long")] : []))
     }
 }

@@ -23,16 +23,16 @@ struct StoreReadinessTests {
 
     @Test("reports a missing store file as a fault until the file is back and a change was durable")
     func fileAway() async throws {
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault == nil)
         let (path, away) = (directory.path("payments.sqlite"), directory.path("away"))
         try FileManager.default.moveItem(atPath: path, toPath: away)
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault != nil)
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault != nil)
         try FileManager.default.moveItem(atPath: away, toPath: path)
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault == nil)
     }
 
@@ -56,7 +56,7 @@ struct StoreReadinessTests {
         await PaymentUpkeep(
             store, ProcessorDirectory(processors: []), PaymentMetrics(), readiness, UnstoredChanges(),
             Logger(label: "test") { _ in CapturedLog(lines: lines) }
-        ).runRound(at: Date())
+        ).runStoreRound(at: Date())
         #expect(allowed.current == -1 && readiness.fault == nil)
         #expect(lines.current.map { $0.hasPrefix("old payments cannot be removed") } == [true])
         #expect(try await store.payments(PaymentFilter()).count == 1)
@@ -87,11 +87,11 @@ struct StoreReadinessTests {
         unstored.add(settled, as: .authorized, PaymentOutcome())
         let log = Shared<[String]>([])
         let logger = Logger(label: "test") { _ in CapturedLog(lines: log) }
-        #expect(await unstored.store(in: store, logger) == 0 && unstored.count == 3)
+        #expect(await unstored.storeAll(in: store, logger) == 0 && unstored.count == 3)
         try FileManager.default.moveItem(atPath: away, toPath: path)
         // An operator settles this payment before the gateway stores its outcome.
         _ = try await store.storeOutcome(settled, as: .declined, PaymentOutcome(), at: now)
-        #expect(await unstored.store(in: store, logger) == 3 && unstored.count == 0)
+        #expect(await unstored.storeAll(in: store, logger) == 3 && unstored.count == 0)
         #expect(log.current.count { $0.contains("contradicts the stored status") } == 1)
         func state(_ payment: Payment) async throws -> PaymentState? {
             try await store.payment(transaction: payment.key.tokenDigest)?.state
@@ -134,7 +134,7 @@ struct StoreReadinessTests {
         let store = try SQLitePaymentStore(path: disk.path + "/payments.sqlite")
         let upkeep = upkeep(of: store)
         let known = try await Self.submitting(0, in: store)
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault == nil)
         try disk.fill()
         // Even on a full disk, SQLite accepts data that fits into its existing files, so the loop fills these first.
@@ -143,11 +143,11 @@ struct StoreReadinessTests {
         for _ in 0..<3 { await #expect(throws: (any Error).self) { try await Self.submitting(900, in: store) } }
         await #expect(throws: PaymentStoreError.self) { try await store.probe() }
         #expect(try await Self.state(known, in: store) == .submitting, "reading needs no room")
-        readiness.failed(.unavailable(reason: "as a payment found it"))
-        await upkeep.runRound(at: Date())
+        readiness.recordFailure(.unavailable(reason: "as a payment found it"))
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault != nil)
         try disk.free()
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault == nil)
         let rows = try await store.payments(PaymentFilter(limit: 1000))
         #expect(rows.allSatisfy { $0.key.client == "shop" })
@@ -178,12 +178,12 @@ struct StoreReadinessTests {
         #expect(try await Self.state(known, in: opened) == .captured)
         #expect(try await Self.state(underWay, in: opened) == .submitting)
         let upkeep = upkeep(of: opened)
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault != nil)
         await #expect(throws: (any Error).self) { try await Self.submitting(2, in: opened) }
         #expect(try await Self.state(known, in: opened) == .captured)
         try disk.free()
-        await upkeep.runRound(at: Date())
+        await upkeep.runStoreRound(at: Date())
         #expect(readiness.fault == nil)
         _ = try await Self.submitting(2, in: opened)
         #expect(try await opened.payments(PaymentFilter()).count == 3)
@@ -193,10 +193,10 @@ struct StoreReadinessTests {
 
     @Test("reports the store's answer about one payment as no fault of the store")
     func onePayment() {
-        readiness.failed(.notFound)
-        readiness.failed(.superseded(.pending))
+        readiness.recordFailure(.notFound)
+        readiness.recordFailure(.superseded(.pending))
         #expect(readiness.fault == nil)
-        readiness.failed(.inDoubt(reason: "gone"))
+        readiness.recordFailure(.inDoubt(reason: "gone"))
         #expect(readiness.fault == .inDoubt(reason: "gone"))
     }
 }

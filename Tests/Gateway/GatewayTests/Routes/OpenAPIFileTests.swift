@@ -27,7 +27,7 @@ struct GatewayOpenAPITests {
             document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
         let rows = try #require(schema["description"]?.stringValue).split(separator: "\n")
         for code in GatewayCode.allCases {
-            let row = "| \(code.row.status) | \(code.rawValue) |"
+            let row = "| \(code.statusAndRetryAfter.status) | \(code.rawValue) |"
             #expect(rows.contains { $0.hasPrefix(row) }, "\(row) is missing")
         }
         #expect(rows.count { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") } == GatewayCode.allCases.count)

@@ -60,8 +60,10 @@ struct GatewayServiceTests {
     func codes() {
         #expect(Set(GatewayCode.allCases.map(\.rawValue)).count == GatewayCode.allCases.count)
         for code in GatewayCode.allCases {
-            #expect((400..<600).contains(code.row.status), "\(code)")
-            #expect(code.row.retryAfter == nil || [429, 503].contains(code.row.status), "\(code)")
+            #expect((400..<600).contains(code.statusAndRetryAfter.status), "\(code)")
+            #expect(
+                code.statusAndRetryAfter.retryAfter == nil || [429, 503].contains(code.statusAndRetryAfter.status),
+                "\(code)")
         }
     }
 

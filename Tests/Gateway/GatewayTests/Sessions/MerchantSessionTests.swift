@@ -197,7 +197,7 @@ import Testing
         #expect(bench.apple.requests.isEmpty)
         let answer = SessionFailure.paytokend(failure).answer
         #expect(answer.code.rawValue == "hsm_unavailable")
-        #expect(answer.code.row.status == 503)
+        #expect(answer.code.statusAndRetryAfter.status == 503)
         #expect(!answer.message.contains("the token's name"))
     }
 

@@ -76,7 +76,7 @@ import Testing
         #expect(await bench.failure() == .mismatch)
         let answer = SessionFailure.mismatch.answer
         #expect(answer.code.rawValue == "merchant_not_accepted")
-        #expect(answer.code.row.status == 422)
+        #expect(answer.code.statusAndRetryAfter.status == 422)
         for word in ["domain", "certificate", "merchant", "environment"] { #expect(answer.message.contains(word)) }
     }
 

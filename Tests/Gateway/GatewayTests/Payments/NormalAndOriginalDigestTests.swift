@@ -9,7 +9,7 @@ import Testing
 @testable import Gateway
 
 @Suite("Spellings of one payment token and one request")
-struct SpelledDigestTests {
+struct NormalAndOriginalDigestTests {
     /// A submission in which a test can vary the spelling of payment token and expectations.
     private struct Submission {
         var data = "AAECAwQ="
@@ -83,7 +83,8 @@ struct SpelledDigestTests {
             case .claimed(let claimed) = try await store.claim(
                 begun,
                 PaymentTransaction(
-                    identifier: request.tokenIdentity.transaction, merchantIdentifier: DecryptingPaytokend.merchant,
+                    identifier: request.tokenIdentity.transactionIdentifier,
+                    merchantIdentifier: DecryptingPaytokend.merchant,
                     amount: Amount(minorUnits: 1099, currency: try #require(Currency(letters: "USD"))),
                     processor: "acquirer"), as: .submitting, nil, at: now)
         else { throw CancellationError() }
