@@ -124,10 +124,11 @@ struct PaymentFlow: Sendable {
     func beginAttempt(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
     ) async throws(GatewayRefusal) -> AttemptStart {
-        let (token, wanted) = (request.tokenIdentity.digest, request.digest(for: purpose))
+        let (tokenDigest, requestDigest) = (request.tokenIdentity.digest, request.digest(for: purpose))
         let arrival = PaymentArrival(
-            key: .init(client: client.name, tokenDigest: token.normal), purpose: purpose, requestDigest: wanted.normal,
-            originalDigests: .init(tokenDigest: token.original, requestDigest: wanted.original),
+            key: .init(client: client.name, tokenDigest: tokenDigest.normal), purpose: purpose,
+            requestDigest: requestDigest.normal,
+            originalDigests: .init(tokenDigest: tokenDigest.original, requestDigest: requestDigest.original),
             orderId: request.orderId,
             statedTransaction: request.tokenIdentity.transactionIdentifier, since: client.since,
             attempt: PaymentAttempt(owner: gatewayName, deadline: Date() + timeLimit / .seconds(1)))

@@ -37,11 +37,11 @@ extension PaymentRequest {
                 .daemon(isToken ? .malformedToken : .malformedRequest), "The body is not strict JSON.",
                 details: "\(error)")
         }
-        let known = ["token", "billingContact", "shippingContact", "orderId", "customerIPAddress", "expected"]
-        guard let object = value.objectValue, object.members.allSatisfy({ known.contains($0.name) }) else {
+        let knownMembers = ["token", "billingContact", "shippingContact", "orderId", "customerIPAddress", "expected"]
+        guard let object = value.objectValue, object.members.allSatisfy({ knownMembers.contains($0.name) }) else {
             throw GatewayRefusal(
                 .daemon(.malformedRequest), "The body is not an object of the known members.",
-                details: "known are: \(known.joined(separator: ", "))")
+                details: "known are: \(knownMembers.joined(separator: ", "))")
         }
         guard let token = object["token"]?.objectValue else { throw Self.malformedMember("token", "is not an object") }
         self.paymentToken = token
