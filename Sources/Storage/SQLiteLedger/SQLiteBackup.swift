@@ -118,6 +118,11 @@ enum SQLiteBackup {
         return sequence
     }
 
+    /// Removes what a killed process left of a copy to this path.
+    static func removeUnfinished(_ path: String) {
+        for suffix in ["", "-journal", "-wal", "-shm"] { _ = unsafe unlink(path + ".partial" + suffix) }
+    }
+
     private static func makePrivate(_ path: String) throws(LedgerBackupError) {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "opening") }

@@ -71,6 +71,7 @@ package struct SQLiteSchema {
     }
 
     private func migrate(_ db: Database, from version: Int) throws {
+        for index in SQLiteTables.withdrawnIndexes { try db.execute(sql: "DROP INDEX IF EXISTS \(index)") }
         for statement in SQLiteTables.steps[version...].joined() { try db.execute(sql: statement) }
         // Preserve the mark of an unaccepted restore.
         let isRestored = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
@@ -82,6 +83,8 @@ package struct SQLiteSchema {
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
+            // Remove a copy that an earlier start did not finish. It is not another process's, since the lock excludes one.
+            SQLiteBackup.removeUnfinished(name)
             do throws(LedgerBackupError) {
                 _ = try SQLiteBackup.copy(db, node: node.name, to: name, markedAt: Date())
                 return
@@ -133,6 +136,9 @@ package enum SQLiteTables {
 
     /// The current version, which rises with every change of a table.
     package static let version = steps.count
+
+    /// The indexes that the first programs of schema 2 and 3 created and later programs do not have.
+    static let withdrawnIndexes = ["audit_record_by_caller", "audit_record_by_merchant", "audit_record_by_key"]
 
     /// Returns true if the database has exactly the tables, indexes and triggers that this version defines. A trigger
     /// from elsewhere, for example, could delete claims.

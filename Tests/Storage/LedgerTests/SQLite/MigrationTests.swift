@@ -11,36 +11,8 @@ import Testing
 
 @Suite("Older ledgers")
 struct MigrationTests {
-    /// The tables of the first published program, word for word.
-    private static let version1 = """
-        CREATE TABLE ledger_meta (
-            name  TEXT NOT NULL PRIMARY KEY,
-            value TEXT NOT NULL
-        ) STRICT;
-        CREATE TABLE merchant_key (
-            public_key_hash     BLOB    NOT NULL PRIMARY KEY CHECK (length(public_key_hash) = 32),
-            merchant_identifier TEXT    NOT NULL,
-            algorithm           TEXT    NOT NULL,
-            state               TEXT    NOT NULL,
-            cut_off             INTEGER,
-            origin              TEXT    NOT NULL,
-            created_at          INTEGER NOT NULL,
-            node                TEXT    NOT NULL
-        ) STRICT;
-        CREATE TABLE claim (
-            transaction_id   BLOB    NOT NULL PRIMARY KEY CHECK (length(transaction_id) = 32),
-            public_key_hash  BLOB    NOT NULL REFERENCES merchant_key (public_key_hash),
-            caller           TEXT    NOT NULL,
-            reference_digest BLOB,
-            content_digest   BLOB    NOT NULL,
-            attempt          BLOB    NOT NULL,
-            claimed_at       INTEGER NOT NULL,
-            repeats          INTEGER NOT NULL DEFAULT 0,
-            repeat_attempt   BLOB,
-            repeated_at      INTEGER,
-            node             TEXT    NOT NULL
-        ) STRICT, WITHOUT ROWID;
-        CREATE INDEX claim_by_age ON claim (claimed_at);
+    /// A key and its claim in a ledger of version 1.
+    private static let content1 = """
         INSERT INTO ledger_meta (name, value) VALUES ('schema_version', '1'), ('node', 'node-1'), ('probed', '0');
         INSERT INTO merchant_key VALUES (x'\(keyHex)', 'merchant.com.example', 'EC', 'active', NULL, 'imported',
             1800000000000, 'node-1');
@@ -58,7 +30,7 @@ struct MigrationTests {
         var configuration = Configuration()
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        try queue.write { try $0.execute(sql: Self.version1) }
+        try queue.write { try $0.execute(sql: OlderLedgers.sql("sqlite-1") + Self.content1) }
         return (SQLiteLedger.Settings(path: path, node: "node-1"), queue)
     }
 
@@ -136,6 +108,35 @@ struct MigrationTests {
         await ledger.close()
         #expect(try String(contentsOfFile: earlier, encoding: .utf8) == "earlier")
         #expect(try version(earlier + "-2") == ("restored-1", 1))
+    }
+
+    @Test("removes the copy that a killed upgrade did not finish")
+    func unfinishedCopy() async throws {
+        let directory = try FreshDirectory()
+        let (settings, queue) = try old(in: directory)
+        try queue.close()
+        let remains = try ["", "-wal", "-shm"].map {
+            try directory.write("unfinished", to: "ledger.sqlite.schema-1.partial\($0)")
+        }
+        try await SQLiteLedger.open(settings).close()
+        for path in remains { #expect(!FileManager.default.fileExists(atPath: path), "\(path)") }
+        #expect(try version(settings.path + ".schema-1") == ("restored-1", 1))
+    }
+
+    @Test("drops the indexes that only the first programs of version 2 created")
+    func withdrawnIndexes() async throws {
+        let directory = try FreshDirectory()
+        let path = try directory.write("", to: "ledger.sqlite")
+        let queue = try DatabaseQueue(path: path)
+        try await queue.write { db in
+            try db.execute(sql: OlderLedgers.sql("sqlite-2"))
+            try db.execute(
+                sql: "INSERT INTO ledger_meta VALUES ('schema_version', '2'), ('node', 'node-1'), ('probed', '0')")
+        }
+        #expect(try await queue.read { try $0.indexes(on: "audit_record").count } == 7)
+        try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: "node-1")).close()
+        #expect(try await queue.read(SQLiteTables.match))
+        try queue.close()
     }
 
     @Test(
