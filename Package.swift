@@ -645,6 +645,14 @@ let folders: [[Target]] = [
                     "TestSupport",
                     "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1, "HTTPListener",
                 ]),
+            /// Ledgers and payment stores of every schema, with random content, upgraded by the programs under kills.
+            .testTarget(
+                name: "UpgradeTests",
+                dependencies: [
+                    "Locks", "AccessControl", "AuditChain", "DatabaseKit", "KeyTypes", "Ledger", "MerchantKeys",
+                    "Payments", "PaymentToken", "PostgreSQLClient", "PostgreSQLLedger", "SQLiteLedger", "TestSupport",
+                    "paytokend", "paytokend-hsm", "paytokenctl", "paytoken-gateway", crypto, grdb,
+                ]),
             /// Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
             .testTarget(
                 name: "SystemTests",
