@@ -19,8 +19,6 @@ struct ProcessorDirectory: Sendable {
         processors.first { $0.merchants.contains { $0.matches(merchantIdentifier) } }
     }
 
-    func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
-
     /// Returns the elements that a request must have. The payment token's merchant is known only after decryption.
     /// Therefore the result contains the elements that are needed by any of the processors to which the payment may go.
     ///
