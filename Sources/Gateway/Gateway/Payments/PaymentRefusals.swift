@@ -84,8 +84,8 @@ extension GatewayRefusal {
     )
 }
 
-/// The effect of a failed decryption: the response to the client, and the end of the attempt. Only this type maps
-/// paytokend's codes to the gateway's responses for payments.
+/// A failed decryption: the refusal that the client receives, and the state in which the attempt ends. Only this type
+/// maps paytokend's codes to the gateway's responses for payments.
 struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
     /// True if the attempt ends as `refused`. False if it ends as `not_sent`, because a later attempt may succeed.
@@ -94,8 +94,9 @@ struct DecryptionFailure: Error, Sendable {
     /// operator need not act. The client receives neither.
     let operatorFault: (message: String, details: String?)?
 
-    /// Creates the effect of a refusal by paytokend. A code that is unknown, or that the gateway does not expect here,
-    /// counts as a defect of the gateway. The client may then try again.
+    /// Creates the failure for a refusal that the gateway received from paytokend. If the code is unknown or not
+    /// expected here, the client receives ``GatewayRefusal/defect``. The attempt then ends as `not_sent`, so the client
+    /// may try again.
     init(code: String, message: String, details: String?, retryAfter: Int?) {
         guard let known = RefusalCode(rawValue: code) else {
             self.init(.defect, isFinal: false)
